@@ -1,8 +1,8 @@
 """
-Charge: what an admitted job holds in the quota; one truth for those who decide and those who show.
+Charge: what an admitted job holds in the quota; the same for decisions and for views.
 
 A job is charged what it asks for, replica by replica as they end. One that takes whole machines
-(`exclusive`, or a slice) is charged all that these machines have: it keeps it from everybody else.
+(`exclusive`, or a slice) is charged all that these machines have, since no other job can use it.
 
 It must not know shares.
 """

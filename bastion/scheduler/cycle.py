@@ -7,23 +7,25 @@ a virtual clock, `whatif` to tell what would happen. A memory that is handed in 
 
 from __future__ import annotations
 
-from bastion.scheduler.explain.verdicts import explain
-from bastion.scheduler.phases.again import outset_after, outset_without
+from bastion.scheduler.explain.verdicts import explain, outline
 from bastion.scheduler.phases.borrow import borrow
 from bastion.scheduler.phases.guarantee import guarantee
+from bastion.scheduler.phases.maintenance import vacate
 from bastion.scheduler.phases.planned_starts import plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
+from bastion.scheduler.phases.proposals import shrink_proposals
+from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.consistency import difference
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
-from bastion.scheduler.state.outset import Outset
 from bastion.scheduler.state.policy_choice import Parts, chosen
 
 
 def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
     """
-    What should be done now: who starts, who is stopped for whom, who waits and why.
+    Decide what to do now: which jobs start, which are preempted for which, which wait and why.
 
     Deterministic, and stable: with its own promises and plans handed back, the same state gives
     the same plan. Every job of the snapshot that is queued or admitted has exactly one verdict;
@@ -32,43 +34,61 @@ def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan
     Args:
         snapshot: Everything it may know.
         now: Seconds of the store's clock.
-        memory: Of the caller, who hands the same one in each time: records that have not changed
-            are not looked into again. The plan is the same without it, or with any other.
+        memory: Kept by the caller from one cycle to the next: records that have not changed are
+            not read again. The plan is the same without it, or with any other.
     """
     return decide_with(chosen(snapshot.quota.scheduler), snapshot, now, memory)
 
 
-def decide_with(parts: Parts, snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
-    """`decide` with other parts than the quota file names."""
-    memory = memory or Memory()
-    outset: Outset | None = Outset(given=snapshot, snapshot=snapshot)
-    while outset is not None:
-        draft = Draft(outset, now, parts, memory)
-        outset = outset_after(draft) if _goes_through(draft) else outset_without(draft)
+def decide_with(
+    parts: Parts,
+    snapshot: Snapshot,
+    now: float,
+    memory: Memory | None = None,
+    *,
+    tells: bool = True,
+) -> Plan:
+    """
+    `decide` with other parts than the quota file names.
+
+    Without `tells` jobs for which nothing is done have no verdict: to find out what each waits for
+    takes more time than everything else.
+    """
+    draft = _surveyed(parts, snapshot, now, memory or Memory())
+    for phase in PHASES:
+        phase(draft)
     # 6. Explain: every job leaves with a verdict.
-    return explain(draft)
+    plan = explain(draft) if tells else outline(draft)
+    draft.close()
+    return plan
+
+
+def _surveyed(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> Draft:
+    """1. Ledger and 2. order: holders, what is free, which gangs wait, in which order."""
+    draft = Draft(snapshot, now, parts, memory)
+    survey(draft)
+    if memory.is_check_due:
+        fresh = Draft(snapshot, now, parts, Memory())
+        survey(fresh)
+        problem = difference(draft, fresh)
+        if problem:
+            memory.problems.append(problem)
+            return fresh
+    return draft
 
 
 PHASES = (
-    # 1. Ledger and 2. order: who holds what, what is free, who waits, in which order.
-    Draft.survey,
     # 3. Guarantee: standing promises first, then gangs within their project's share.
     stand_by,
+    shrink_proposals,
     fulfil,
     take_over_plans,
     guarantee,
     start_others,
     # 4. Plan: a start in the future for the oldest blocked gang of each pool.
     plan_starts,
-    # 5. Borrow: everybody else, on what is left idle.
+    # 5. Borrow: all other gangs, on what is left idle.
     borrow,
+    # What runs into maintenance is told to stop in time.
+    vacate,
 )
-
-
-def _goes_through(draft: Draft) -> bool:
-    """Whether nothing came out late that must be known from the beginning."""
-    for phase in PHASES:
-        phase(draft)
-        if draft.void or draft.instead or draft.is_overtaken:
-            return False
-    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
@@ -65,7 +66,7 @@ class Estimate:
 
 
 def wait_for(reason: Reason, start: Estimate | None) -> Wait:
-    """What one is told who waits for `reason`, and is thought to start then."""
+    """The verdict on a job that waits for `reason`, and is expected to start then."""
     if start is None:
         return Wait(reason=reason)
     return Wait(
@@ -88,26 +89,37 @@ class Refuse:
 Verdict = Admit | Preempt | Keep | Wait | Refuse
 
 
+class Holding(Protocol):
+    """Gives the verdicts on jobs that hold devices."""
+
+    def verdicts(self) -> Iterator[tuple[str, Verdict]]:
+        """Of every job that holds devices, and keeps what it has."""
+        ...
+
+
 class Verdicts(Mapping[str, Verdict]):
     """
     One verdict a job, in the order of their names; frozen.
 
     Args:
-        decided: Of everybody but those `in_line`, in any order.
-        in_line: Those for whom nothing is done: they wait, and whoever asks is told what for.
+        decided: On every job for which something is to be done, and on others, in any order.
+        in_line: Jobs for which nothing is done: they wait.
         starts: When gangs among those will probably start, by their first job.
+        holding: Gives the verdicts on jobs that hold devices, but for those `decided`.
     """
 
-    __slots__ = ("_all", "_in_line", "_starts", "decided")
+    __slots__ = ("_all", "_holding", "_in_line", "_starts", "decided")
 
     def __init__(
         self,
         decided: Mapping[str, Verdict],
         in_line: Sequence[Crowd | Row] = (),
         starts: Mapping[str, Estimate] | None = None,
+        holding: Holding | None = None,
     ) -> None:
         self.decided = decided
-        """Everything that anybody has to act on: whoever is not in it waits."""
+        """All that has to be acted on; a job that is not in it waits, or goes on as it is."""
+        self._holding = holding
         self._in_line = in_line
         self._starts = starts or {}
         self._all: Mapping[str, Verdict] | None = None
@@ -127,7 +139,8 @@ class Verdicts(Mapping[str, Verdict]):
 
     def _everybody(self) -> Mapping[str, Verdict]:
         if self._all is None:
-            found = dict(self.decided)
+            found = dict(self._holding.verdicts()) if self._holding is not None else {}
+            found.update(self.decided)
             for line in self._in_line:
                 for gang, reason in line.reasons():
                     wait = wait_for(reason, self._starts.get(gang[0].id))
@@ -145,5 +158,11 @@ class Plan:
     planned: tuple[PlannedStart, ...]
     new_machines: tuple[Machine, ...]
     """To be made, named, with pool, zone and slice; placements may already name them."""
+    considered: frozenset[tuple[str, bool]] = frozenset()
+    """
+    Searches that this round of cycles has made; empty once all that wait were considered.
+
+    The next snapshot takes it over, so that the next cycle goes on where this one ended.
+    """
     wake_at: float | None = None
     """When the same snapshot could next give another plan; None when only a change of it could."""

@@ -5,10 +5,10 @@ Jobs of one kind are those of one project and one user whose names are the same 
 `sweep-7-lr0.1` and `sweep-12-lr0.03` are. Of each kind the latest lengths are kept, in whole
 seconds, so that equal histories give equal bytes.
 
-Rules: nobody's place in the order, share or promise follows from this. It tells when a job will
+Rules: no place in the order, share or promise follows from this. It tells when a job will
 likely end, and only estimates ask.
 
-Source: what a user ran last under a name tells more than what he asks for (Tsafrir, Etsion and
+Source: what a user ran last under a name tells more than what they ask for (Tsafrir, Etsion and
 Feitelson 2007, on backfilling with predictions); whole distributions of it, cut at what a job has
 run already: 3Sigma (Park et al., EuroSys 2018).
 """

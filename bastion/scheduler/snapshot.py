@@ -7,6 +7,7 @@ from dataclasses import field
 
 from bastion.job import JobRecord
 from bastion.machine import Machine, Pool
+from bastion.scheduler.effort import STEPS
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.runs import Runs
@@ -29,15 +30,19 @@ class Snapshot:
     """Why the newest quota file is not in force, or empty."""
     jobs: Mapping[str, JobRecord]
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Array -> in which states all its tasks are, for those who wait for it."""
+    """Array -> in which states all its tasks are, for the jobs that wait for it."""
     machines: Mapping[str, Machine]
     pools: Mapping[str, Pool]
     promises: tuple[Promise, ...] = ()
     planned: tuple[PlannedStart, ...] = ()
+    considered: frozenset[tuple[str, bool]] = frozenset()
+    """Searches that earlier cycles of this round made: `Plan.considered` of the last plan."""
+    steps: int = STEPS
+    """How many steps of search the cycle may take."""
     seq: int = 0
     """Of the commit this plan will go into: part of the names of new machines."""
     decayed: Mapping[str, float] = field(default_factory=dict)
-    """Project -> decayed borrowed unit-seconds (dominant share x seconds)."""
+    """Project, or group -> decayed borrowed unit-seconds (dominant share x seconds)."""
     decayed_by_user: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(project, user) -> decayed unit-seconds (dominant share x seconds)."""
     stockouts: Mapping[str, ProviderStockout] = field(default_factory=dict)

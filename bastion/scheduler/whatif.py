@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.cycle import decide
+from bastion.scheduler.effort import STEPS
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
 from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
@@ -28,7 +29,7 @@ class Outlook:
     """Jobs that would wait, of those asked about."""
     refused: tuple[str, ...] = ()
     stops: tuple[tuple[str, str], ...] = ()
-    """(job, for whom) that would be preempted, now or at a time that would then be set."""
+    """(victim, preemptor), now or at a time that would then be set."""
     demoted: tuple[str, ...] = ()
     """Running jobs that would stand on their project's share no longer."""
     promoted: tuple[str, ...] = ()
@@ -36,6 +37,10 @@ class Outlook:
     """Of the jobs asked about, with their reasons."""
     problems: tuple[str, ...] = ()
     """Why the jobs asked about would not be taken at all; then nothing else is told."""
+
+
+PATIENT = 100 * STEPS
+"""Steps of a cycle that an answer waits for: a user has more time than a bastion's turn."""
 
 
 @value
@@ -53,6 +58,7 @@ def if_launched(snapshot: Snapshot, jobs: Iterable[JobRecord], now: float) -> Ou
     Only what differs from going on without them is told of other jobs.
     """
     new = {job.id: job for job in jobs}
+    snapshot = replace(snapshot, steps=PATIENT)
     before = decide(snapshot, now)
     after = decide(replace(snapshot, jobs={**snapshot.jobs, **new}), now)
     verdicts = {name: after.verdicts[name] for name in sorted(new)}
@@ -60,7 +66,8 @@ def if_launched(snapshot: Snapshot, jobs: Iterable[JobRecord], now: float) -> Ou
 
 
 def if_quota_were(snapshot: Snapshot, quota: Quota, now: float) -> QuotaOutlook:
-    """What would happen if `quota` were in force: whose share changes, who would be stopped."""
+    """What would happen if `quota` were in force: which shares change, which jobs are preempted."""
+    snapshot = replace(snapshot, steps=PATIENT)
     before = decide(snapshot, now)
     after = decide(replace(snapshot, quota=quota, quota_problem=""), now)
     changed = {

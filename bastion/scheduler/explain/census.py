@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bastion.job import JobRecord
 from bastion.machine import MachinePhase
-from bastion.scheduler.placement.capacity import can_make, passes
 from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.placement.room import GUESTS, Room, Shelf
+from bastion.scheduler.placement.scope import can_make, passes
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Part
 from bastion.scheduler.reasons.machine_report import MachineReport
@@ -40,7 +40,7 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
 
     Where there are more than `at_most`, a last line counts the others.
     """
-    part = Part(job.request, draft.snapshot.quota)
+    part = Part(job.request, draft.snapshot.quota, resumes=job.resume)
     kept = _kept(draft)
     reports = [_of_room(job, part, room, kept.get(room.name, "")) for room in draft.capacity.rooms]
     for shelf in draft.capacity.shelves.values():
@@ -56,7 +56,7 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
 
 
 def _kept(draft: Draft) -> dict[str, str]:
-    """For whom something is closed, by machine."""
+    """The gang that something is reserved for, by machine."""
     found: dict[str, str] = {}
     closed: list[Reserved] = [*draft.reserved.values(), *draft.plans.values()]
     for reserved in closed:
@@ -114,12 +114,12 @@ def _wrong_size(part: Part, shelf: Shelf, full: Amounts) -> str:
 
 def _unopened(room: Room) -> str:
     machine = room.machine
+    if machine.draining:
+        return f"draining: {machine.cordoned}" if machine.cordoned else "draining"
     if machine.cordoned:
         return f"cordoned: {machine.cordoned}"
     if machine.unwell:
         return f"unwell: {machine.unwell}"
-    if machine.draining:
-        return "draining"
     if machine.phase not in (MachinePhase.CREATING, MachinePhase.READY):
         return f"is {machine.phase.value}"
     return ""

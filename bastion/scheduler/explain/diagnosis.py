@@ -1,23 +1,23 @@
 """
 Why the gangs of a line wait: the one reason that, taken away, would let them go on.
 
-Asked in the order from what nobody can change by waiting (it never fits, no machine matches) over
-what the quota says (ceiling, share) to what time will solve (closed, scattered, lost, in use).
+Asked in the order from what no waiting changes (it never fits, no machine matches) over what the
+quota says (ceiling, share) to what time will solve (closed, scattered, lost, in use).
 
 It must not change anything: what it tries, it undoes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from bastion.scheduler.explain.outage import outage_of
+from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.forecast.estimate import Estimates, estimates
 from bastion.scheduler.phases.planned_starts import Claims
-from bastion.scheduler.placement.capacity import can_make
 from bastion.scheduler.placement.place import cheapest
-from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.placement.room import GUESTS
 from bastion.scheduler.plan import Wait, wait_for
 from bastion.scheduler.preemption.victims import find, least_lost
 from bastion.scheduler.queue.order import Entry, Gang, Line
@@ -28,37 +28,50 @@ from bastion.scheduler.reasons.reason import (
     BeyondShare,
     CapacityLost,
     Fragmented,
+    Maintenance,
     NeverFits,
+    NextWall,
+    NotYetConsidered,
     OverCeiling,
     Planned,
     PlannedForOther,
+    ShareInUse,
     WaitingForCapacity,
     WaitingReason,
+    can_never_run,
 )
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.footprint import Footprint, Pairs, pairs_of
+from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
-from bastion.spec.where import Where
-from quota.amounts import Amounts, missing
+from quota.amounts import NOTHING, Amounts, missing
+from quota.ledger import reach
+from quota.reach import beyond_reach
 
 SEARCHES = 2
-"""Scattered gangs for whom those in their way are looked for in one cycle; each costs time."""
+"""Scattered gangs whose obstacles are looked for in one cycle; each search costs time."""
+
+MOST_NAMED = 8
+"""Other gangs that a reason names of those that something is reserved for."""
+
+TRIALS = 16
+"""Second walls that are tried out in one cycle."""
 
 FEW = 200
-"""Gangs that run: with more, those who ask beyond their share are too many to be estimated."""
+"""Running gangs: with more, gangs beyond their share are too many to be estimated."""
 HOPE = (WaitingForCapacity, Fragmented)
 HOPE_OF_FEW = (*HOPE, BeyondShare)
-"""Those who wait for these are let go on by time alone."""
+"""Reasons that time alone ends."""
 
 Told = tuple[Gang, Wait]
 """A waiting gang; why it waits, and when it will probably start."""
 
 
 def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
-    """The first of those for whom something is kept."""
-    first = min(closed, key=lambda each: (each.until, each.name))
-    return PlannedForOther(other=first.name, at=first.until, units=first.shape.units)
+    """Those that something is reserved for, the first to start before the others."""
+    first, *others = sorted(closed, key=lambda each: (each.until, each.name))
+    more = tuple(each.name for each in others[:MOST_NAMED])
+    return PlannedForOther(other=first.name, at=first.until, units=first.shape.units, more=more)
 
 
 def _always(_units: Amounts, _gone: Sequence[Running]) -> bool:
@@ -68,13 +81,14 @@ def _always(_units: Amounts, _gone: Sequence[Running]) -> bool:
 class _Used:
     """What is used and claimed of the types of `asked`, as a project sees it."""
 
-    __slots__ = ("all", "held", "others", "share", "total")
+    __slots__ = ("all", "held", "lenders", "others", "share", "total")
 
     def __init__(self, diagnosis: Diagnosis, project: str, asked: Amounts) -> None:
         shares = diagnosis.draft.shares
         self.share = shares.project(project).nominal.only(asked)
         self.held = shares.held(project).only(asked)
         self.others = diagnosis.claims.of_others(project).only(asked)
+        self.lenders = diagnosis.claims.lenders(project, asked)
         self.all = self.others + self.held
         self.total = shares.totals.only(asked)
 
@@ -84,21 +98,18 @@ class Diagnosis:
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self.searches = 0
+        self.supply = Supply(draft)
+        self.searches = self.trials = 0
         self.estimates = Estimates(starts={})
-        """Of those whom time alone lets go on; complete once `tell` is over."""
+        """Of gangs that time alone lets start; complete once `tell` is over."""
         self.in_line: list[Crowd | Row] = []
-        """Those for whom nothing is done."""
+        """Gangs that nothing is done for."""
         self._known: dict[tuple[str, int], WaitingReason] = {}
         self._used: dict[tuple[str, tuple[str, ...]], _Used] = {}
         self._closure: dict[int, WaitingReason | None] = {}
+        self._maintained: dict[int, WaitingReason | None] = {}
         self._capacity: dict[int, WaitingReason] = {}
         self._free_of: dict[int, Amounts] = {}
-        self._rooms_of: dict[tuple[Where, ...], list[Room]] = {}
-        self._lost_of: dict[
-            tuple[tuple[Where, ...], frozenset[str]], tuple[Amounts, tuple[str, ...]]
-        ] = {}
-        self._holders_of: dict[frozenset[str], tuple[tuple[str, Amounts], ...]] = {}
 
     @cached_property
     def claims(self) -> Claims:
@@ -122,13 +133,16 @@ class Diagnosis:
                 line.at += 1
                 if line.is_over:
                     continue
+            if self._is_unseen(line):
+                yield from ((entry[3], Wait(reason=NotYetConsidered())) for entry in line.waiting)
+                continue
             key = line.project, line.shape.form
             reason = self._known.get(key) or self._reason(line)
             if isinstance(reason, hope):
                 hopeful.append(line)
             if isinstance(reason, WaitingForCapacity):
                 rows.setdefault((line.project, line.shape.types), []).append((line, reason))
-            elif line.fail_when_busy or isinstance(reason, NeverFits):
+            elif line.fail_when_busy or can_never_run(reason):
                 yield from ((entry[3], Wait(reason=reason)) for entry in line.waiting)
             else:
                 crowds.setdefault(key, []).extend(line.waiting)
@@ -138,6 +152,13 @@ class Diagnosis:
             self.in_line.append(Crowd(entries=entries, reason=self._known[key]))
         for lines in rows.values():
             yield from self._in_a_row(lines)
+
+    def _is_unseen(self, line: Line) -> bool:
+        """Whether the cycle did not come to it; what can never run is told so all the same."""
+        draft = self.draft
+        if not draft.search.unseen or draft.beyond(line.shape) is not None:
+            return False
+        return draft.search.is_cut_short or draft.search.is_unseen(line.head)
 
     def _planned(self, plan: Reserved) -> Planned:
         ending = plan.waits
@@ -167,6 +188,7 @@ class Diagnosis:
         found = self._known[line.project, line.shape.form] = (
             self.draft.beyond(line.shape)
             or self._by_quota(line)
+            or self._once(self._maintained, self._by_maintenance, line.shape)
             or self._once(self._closure, self._by_closure, line.shape)
             or self._by_capacity(line)
         )
@@ -185,18 +207,28 @@ class Diagnosis:
 
     def _by_quota(self, line: Line) -> WaitingReason | None:
         shares, asked = self.draft.shares, self.draft.asks(line.shape)
-        if not shares.is_under_ceiling(line.project, asked):
-            over = self._over_ceiling(line.project, asked)
+        if name := shares.over_ceiling(line.project, asked):
+            over = self._beyond_reach(line, asked) or self._over_ceiling(name, line, asked)
             if over is not None:
                 return over
-        if not asked or shares.is_within(line.project, asked):
+        if not asked or shares.is_within(line.project, asked, own=not line.shape.borrows):
             return None
+        never = self._beyond_reach(line, asked)
+        if never is not None:
+            return never
         key = line.project, asked.types()
         used = self._used.get(key)
         if used is None:
             used = self._used[key] = _Used(self, line.project, asked)
+        if not self.draft.shares.ever_borrows(line.project, line.shape):
+            return ShareInUse(project=line.project, asked=asked, held=used.held, share=used.share)
         if not used.others or used.total.holds(used.all, asked):
             return None
+        own = missing(used.held + asked, self._reach(line.project)).only(asked)
+        fits = asked <= used.share
+        ending = set() if fits else self._projects_of(used.lenders)
+        if fits or own:
+            ending.add(line.project)
         return BeyondShare(
             project=line.project,
             asked=asked,
@@ -204,16 +236,135 @@ class Diagnosis:
             held=used.held,
             others=used.others,
             total=used.total,
+            lenders=used.lenders,
+            own=NOTHING if fits else own,
+            then=self._wall_after(line.shape, ending),
         )
 
-    def _over_ceiling(self, name: str, asked: Amounts) -> OverCeiling | None:
+    def _projects_of(self, names: Iterable[str]) -> set[str]:
+        """The projects of `names`, and those in the groups among them."""
+        groups = self.draft.snapshot.quota.groups
+        found: set[str] = set()
+        for name in names:
+            found |= self._projects_of(groups[name].members) if name in groups else {name}
+        return found
+
+    def _reach(self, project: str) -> Amounts:
+        """The most that `project` could hold if all others held nothing."""
+        quota = self.draft.snapshot.quota
+        if quota.groups:
+            return reach(quota, project)
+        own = quota.project(project)
+        most = (quota.totals - self._all_kept + own.kept) & own.ceiling
+        return most if own.borrow else most & own.nominal
+
+    @cached_property
+    def _all_kept(self) -> Amounts:
+        return Amounts.sum(each.kept for each in self.draft.snapshot.quota.projects.values())
+
+    def _beyond_reach(self, line: Line, asked: Amounts) -> NeverFits | None:
+        """Whether the quota file lets the project never have it, whoever leaves."""
+        quota, project = self.draft.snapshot.quota, line.project
+        most = self._reach(project)
+        if line.shape.borrows and asked <= most:
+            return None
+        walls = [
+            (wall.why, wall.place)
+            for each in beyond_reach(quota, project, asked)
+            for wall in each.walls
+        ]
+        share = quota.project(project).nominal
+        if not line.shape.borrows:
+            most = most & share
+            walls += [
+                (f"it does not borrow, and the share of {project} is {share[t]} {t}", place)
+                for t, units in asked.items()
+                if units > share[t]
+                for place in [quota.place("project_resources", project, t)]
+            ]
+        if not walls:
+            return None
+        return NeverFits(
+            asked=asked,
+            most=most.only(asked).positive(),
+            of="quota",
+            project=project,
+            walls=tuple(walls),
+        )
+
+    def _wall_after(self, shape: Shape, ending: Collection[str]) -> NextWall | None:
+        """
+        What is in the way of `shape` once all jobs of the projects `ending` have ended.
+
+        Tried out where few run; with many it is only seen whether enough machines are in order.
+        """
+        draft = self.draft
+        if len(draft.running) > FEW or self.trials >= TRIALS:
+            lost, machines = self.supply.lost(shape.wheres, shape.types)
+            if machines and not self.supply.is_enough(shape):
+                return NextWall(kind="CapacityLost", units=lost, names=machines)
+            return None
+        self.trials += 1
+        draft.capacity.begin()
+        for running in draft.running.values():
+            if running.project in ending:
+                Release(draft.capacity, running)
+        wall = None
+        if draft.try_place(shape, guaranteed=False) is None:
+            wall = self._wall_here(shape, ending)
+        draft.capacity.undo()
+        return wall
+
+    def _wall_here(self, shape: Shape, ending: Collection[str]) -> NextWall:
+        short = missing(shape.units, self.supply.free(shape))
+        lost, machines = self.supply.lost_now(shape.wheres, shape.types)
+        if machines and (short <= lost if short else not self.supply.is_enough(shape)):
+            return NextWall(kind="CapacityLost", units=lost, names=machines)
+        if not short:
+            return NextWall(kind="Fragmented", units=shape.units)
+        names = tuple(name for name, _ in self.supply.holders(shape.types) if name not in ending)
+        return NextWall(kind="WaitingForCapacity", units=short, names=names)
+
+    def _over_ceiling(self, name: str, line: Line, asked: Amounts) -> OverCeiling | None:
         """Unless the ceiling is the total, and the total would do."""
         shares = self.draft.shares
-        ceiling, totals = shares.project(name).ceiling, shares.totals
+        ceiling, totals = self.draft.snapshot.quota.node(name).ceiling, shares.totals
         if all(ceiling[t] == totals[t] and units <= totals[t] for t, units in asked.items()):
             return None
-        held = shares.held(name).only(asked)
-        return OverCeiling(project=name, asked=asked, held=held, ceiling=ceiling.only(asked))
+        held = shares.closes(name).only(asked)
+        return OverCeiling(
+            project=name,
+            asked=asked,
+            held=held,
+            ceiling=ceiling.only(asked),
+            then=self._wall_after_ceiling(line, asked),
+        )
+
+    def _wall_after_ceiling(self, line: Line, asked: Amounts) -> NextWall | None:
+        """What is in the way of it below every ceiling."""
+        if not self.draft.shares.is_within(line.project, asked):
+            used = _Used(self, line.project, asked)
+            if used.others and not used.total.holds(used.all, asked):
+                short = missing(used.all + asked, used.total)
+                return NextWall(kind="BeyondShare", units=short, names=used.lenders)
+        return self._wall_after(line.shape, ())
+
+    def _by_maintenance(self, shape: Shape) -> WaitingReason | None:
+        """Whether it would fit if nothing were closed for maintenance."""
+        capacity = self.draft.capacity
+        if not capacity.closures:
+            return None
+        with capacity.without_maintenance():
+            capacity.begin()
+            placed = self.draft.try_place(shape, guaranteed=False)
+            places = [] if placed is None else [r for each in placed.placements for r in each]
+            hosts = [host.machine for place in places for host in place.hosts]
+            machines = [capacity.by_name[name].machine for name in hosts]
+            capacity.undo()
+        window = capacity.closures.first(machines)
+        if window is None:
+            return None
+        return Maintenance(window=str(window), at=window.starts_at, until=window.ends_at)
 
     def _by_closure(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for others."""
@@ -235,7 +386,7 @@ class Diagnosis:
     def _by_capacity(self, line: Line) -> WaitingReason:
         shape = line.shape
         if shape.form not in self._free_of:
-            self._free_of[shape.form] = self._free(shape)
+            self._free_of[shape.form] = self.supply.free(shape)
         free = self._free_of[shape.form]
         if not missing(shape.units, free):
             scattered = self._scattered(line, free)
@@ -261,85 +412,48 @@ class Diagnosis:
         return None if placed is None else placed.total
 
     def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
-        for shelf in self._shelves(shape):
+        for shelf in self.supply.shelves(shape):
             if shelf.stockout is not None and shelf.could_make:
                 return shelf.stockout
-        lost, machines = self._lost(shape.wheres, shape.types)
-        if short and (short <= lost or (machines and not self._is_enough(shape))):
+        lost, machines = self.supply.lost(shape.wheres, shape.types)
+        if short and (short <= lost or (machines and not self.supply.is_enough(shape))):
             return self._capacity_lost(shape, lost, machines)
-        holders = self._holders(shape.types.union(self.draft.asks(shape).types()))
+        holders = self.supply.holders(shape.types.union(self.draft.asks(shape).types()))
         closed = [*self.draft.reserved.values(), *self.draft.plans.values()]
         if closed and not holders:
             return _kept(closed)
-        return WaitingForCapacity(asked=shape.units, short=short, holders=holders)
-
-    def _is_enough(self, shape: Shape) -> bool:
-        """Whether machines in order could hold it if nothing else were there."""
-        rooms = [room for room in self._rooms(shape.wheres) if room.opened]
-        made = self._makeable(shape)
-        return all(
-            part.hosts > 1
-            or sum(part.most_on(room.sound) for room in rooms)
-            + sum(left * part.most_on(size) for size, left in made)
-            >= part.replicas
-            for part in shape.parts
-        )
+        then = self._wall_after(shape, {name for name, _ in holders}) if short else None
+        return WaitingForCapacity(asked=shape.units, short=short, holders=holders, then=then)
 
     def _capacity_lost(
         self, shape: Shape, lost: Amounts, machines: tuple[str, ...]
     ) -> CapacityLost:
-        of = Amounts.sum(room.full for room in self._rooms(shape.wheres)).only(shape.types)
+        of = Amounts.sum(room.full for room in self.supply.rooms(shape.wheres)).only(shape.types)
         rooms = self.draft.capacity.by_name
         outages = tuple(outage_of(rooms[name], shape.types) for name in machines[:NAMED])
-        return CapacityLost(asked=shape.units, lost=lost, of=of, machines=machines, outages=outages)
-
-    def _rooms(self, wheres: tuple[Where, ...]) -> list[Room]:
-        """Machines that any of them leaves."""
-        found = self._rooms_of.get(wheres)
-        if found is None:
-            scopes = [self.draft.capacity.scope(where) for where in wheres]
-            rooms = self.draft.capacity.rooms
-            found = [room for room in rooms if any(scope.has(room) for scope in scopes)]
-            self._rooms_of[wheres] = found
-        return found
-
-    def _shelves(self, shape: Shape) -> list[Shelf]:
-        scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
-        found = {s.name: s for scope in scopes for tier in scope.tiers for s in tier}
-        return [found[name] for name in sorted(found)]
-
-    def _makeable(self, shape: Shape) -> list[tuple[Amounts, int]]:
-        """(size, number) of machines that pools it may use could still make."""
-        wheres = [part.where for part in shape.parts]
-        return [
-            (shelf.pool.resources, shelf.left)
-            for shelf in self._shelves(shape)
-            if shelf.left and shelf.pool and any(can_make(where, shelf) for where in wheres)
-        ]
-
-    def _free(self, shape: Shape) -> Amounts:
-        """Free on machines it may use, or that can be made, and within the tiers' totals."""
-        rooms = self._rooms(shape.wheres)
-        tiers = self.draft.capacity.tier_free
-        free = {}
-        for resource in shape.types:
-            free[resource] = sum(room.free(resource) for room in rooms)
-            free[resource] += sum(left * size[resource] for size, left in self._makeable(shape))
-            if resource in self.draft.capacity.types:
-                allowed = sum(max(0, tier[resource]) for tier in tiers)
-                free[resource] = min(free[resource], allowed)
-        return Amounts(free)
+        left = missing(shape.units, self.supply.within_tiers(self.supply.free(shape) + lost))
+        then = None
+        if left:
+            names = tuple(name for name, _ in self.supply.holders(shape.types))
+            then = NextWall(kind="WaitingForCapacity", units=left, names=names)
+        return CapacityLost(
+            asked=shape.units, lost=lost, of=of, machines=machines, outages=outages, then=then
+        )
 
     def _scattered(self, line: Line, free: Amounts) -> Fragmented | CapacityLost | None:
         draft, shape = self.draft, line.shape
         cost = self._costs_now(shape) or draft.asks(shape)
-        if not draft.shares.may_borrow(line.project, cost):
+        if draft.shares.ever_borrows(line.project, shape):
+            is_allowed = draft.shares.lets_borrow(line.project, shape, cost)
+        else:
+            is_allowed = draft.shares.is_within(line.project, cost)
+        if not is_allowed:
             return None
         fitting = sum(
             min(
                 part.replicas,
-                sum(room.slots(part) for room in self._rooms(shape.wheres))
-                + sum(left * part.most_on(size) for size, left in self._makeable(shape)),
+                sum(room.slots(part) for room in self.supply.rooms(shape.wheres))
+                + sum(left * part.most_on(size) for size, left in self.supply.makeable(shape)),
             )
             for part in shape.parts
         )
@@ -349,7 +463,7 @@ class Diagnosis:
         if self.searches < SEARCHES:
             self.searches += 1
             found = find(draft, shape, staying, _always, guaranteed=False)
-            lost, machines = self._lost(shape.wheres, shape.types)
+            lost, machines = self.supply.lost(shape.wheres, shape.types)
             if found is None and machines:
                 return self._capacity_lost(shape, lost, machines)
         to_end = tuple(job for r in found.victims for job in r.ids) if found else ()
@@ -359,66 +473,5 @@ class Diagnosis:
             fitting=min(fitting, shape.replicas),
             replicas=shape.replicas,
             to_end=to_end,
+            guests=0 if shape.units else GUESTS,
         )
-
-    def _lost(
-        self, wheres: tuple[Where, ...], types: frozenset[str]
-    ) -> tuple[Amounts, tuple[str, ...]]:
-        """What would be free if the machines that are out of use were back; and which they are."""
-        key = wheres, types
-        if key not in self._lost_of:
-            self._lost_of[key] = self._look_for_lost(wheres, types)
-        return self._lost_of[key]
-
-    def _look_for_lost(
-        self, wheres: tuple[Where, ...], types: frozenset[str]
-    ) -> tuple[Amounts, tuple[str, ...]]:
-        """What would be free if the machines that are out of use were back."""
-        lost: dict[str, int] = {}
-        machines = []
-        for room in self._rooms(wheres):
-            gone = {t: room.lost(t) for t in types} if room.opened else self._unheld(room, types)
-            if any(gone.values()) or not (types or room.opened):
-                machines.append(room.name)
-                for resource, units in gone.items():
-                    lost[resource] = lost.get(resource, 0) + units
-        return Amounts(lost), tuple(sorted(machines))
-
-    def _unheld(self, room: Room, types: frozenset[str]) -> dict[str, int]:
-        """What nobody holds of a machine to which nobody new may come."""
-        left = {t: room.full[t] for t in types}
-        for running in self.draft.on(room.name):
-            if room.name in running.footprint.whole:
-                return {}
-            masks = running.footprint.masks[room.name]
-            counts = running.footprint.counts.get(room.name, {})
-            for resource in types:
-                left[resource] -= masks.get(resource, 0).bit_count() + counts.get(resource, 0)
-        return left
-
-    def _holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
-        """Projects and what they hold of `types`, most first."""
-        if types not in self._holders_of:
-            self._holders_of[types] = self._look_for_holders(types)
-        return self._holders_of[types]
-
-    def _look_for_holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
-        held: dict[str, list[Amounts]] = {}
-        for running in self.draft.running.values():
-            held.setdefault(running.project, []).append(self._has(running.shape, running.places))
-        for each in self.draft.admitted:
-            pairs = pairs_of(each.shape.parts, each.placed.placements)
-            held.setdefault(each.gang[0].project, []).append(self._has(each.shape, pairs))
-        sums = {name: Amounts.sum(parts).only(types) for name, parts in held.items()}
-        sums = {name: units for name, units in sums.items() if units}
-        weight = self.draft.shares.weight
-        most = sorted(sums, key=lambda name: (-weight(sums[name]), name))
-        return tuple((name, sums[name]) for name in most[:NAMED])
-
-    def _has(self, shape: Shape, pairs: Pairs) -> Amounts:
-        """Everything a gang keeps from others: what it asks for, or the whole machines it takes."""
-        if not shape.takes_whole:
-            return shape.units
-        rooms = self.draft.capacity.by_name
-        whole = Footprint(pairs).whole
-        return shape.units | Amounts.sum(rooms[name].full for name in whole if name in rooms)

@@ -13,12 +13,12 @@ from quota.amounts import Amounts
 def outage_of(room: Room, types: Iterable[str]) -> Outage:
     """What is wrong with `room`, which is not opened or has lost devices of `types`."""
     machine = room.machine
+    if machine.draining:
+        return Outage(machine=machine.name, cause="draining", why=machine.cordoned)
     if machine.cordoned:
         return Outage(machine=machine.name, cause="cordoned", why=machine.cordoned)
     if machine.unwell:
         return Outage(machine=machine.name, cause="unwell", why=machine.unwell)
-    if machine.draining:
-        return Outage(machine=machine.name, cause="draining")
     if machine.phase is MachinePhase.SILENT:
         return Outage(machine=machine.name, cause="silent", heard_at=machine.heard_at or None)
     if machine.phase is MachinePhase.DELETING:

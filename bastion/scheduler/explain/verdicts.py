@@ -6,15 +6,21 @@ It must not change anything.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.explain.census import censuses
 from bastion.scheduler.explain.diagnosis import Diagnosis
 from bastion.scheduler.forecast.next_change import wake_at
-from bastion.scheduler.phases.carried import classes_after, machines_made, planned_of, promises_of
+from bastion.scheduler.phases.outcome import (
+    classes_after,
+    is_told,
+    machines_made,
+    planned_of,
+    promises_of,
+)
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts, Wait
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.reasons.reason import (
@@ -28,6 +34,7 @@ from bastion.scheduler.reasons.reason import (
     WaitingReason,
     WaitsFor,
     WithinShare,
+    can_never_run,
 )
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
@@ -36,65 +43,123 @@ from bastion.scheduler.state.running import Running
 
 def explain(draft: Draft) -> Plan:
     """The plan that `draft` has become."""
-    classes = classes_after(draft)
-    verdicts: dict[str, Verdict] = {}
-    verdicts.update(_admitted(draft, classes))
-    verdicts.update(_running(draft, classes))
-    verdicts.update(_done(draft, classes))
     diagnosis = Diagnosis(draft)
-    verdicts.update(_waiting(diagnosis))
+    waiting = dict(_waiting(diagnosis))
+    verdicts = Verdicts(
+        {**_decided(draft), **waiting},
+        diagnosis.in_line,
+        diagnosis.estimates.starts,
+        holding=Holding(draft),
+    )
+    return _plan(draft, verdicts, passes_at=diagnosis.estimates.passes_at)
+
+
+def outline(draft: Draft) -> Plan:
+    """The same plan without verdicts on waiting jobs, for callers that need no reasons."""
+    return _plan(draft, Verdicts(_decided(draft), holding=Holding(draft)), passes_at=math.inf)
+
+
+def _plan(draft: Draft, verdicts: Verdicts, *, passes_at: float) -> Plan:
     return Plan(
-        verdicts=Verdicts(verdicts, diagnosis.in_line, diagnosis.estimates.starts),
+        verdicts=verdicts,
         promises=promises_of(draft),
         planned=planned_of(draft),
-        new_machines=(*draft.outset.done.machines, *machines_made(draft)),
-        wake_at=wake_at(draft, diagnosis.estimates.passes_at),
+        new_machines=machines_made(draft),
+        considered=draft.search.considered_so_far(),
+        wake_at=wake_at(draft, passes_at),
     )
 
 
+def _decided(draft: Draft) -> dict[str, Verdict]:
+    """What is to be done for jobs that start, that are stopped, or whose class changes."""
+    classes = classes_after(draft)
+    found = dict(_admitted(draft, classes))
+    found.update(_running(draft, classes))
+    return found
+
+
 def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
-    holding = cache(partial(_holding, draft))
+    holding = Holding(draft)
     for each in draft.admitted:
         job_class = classes[each.gang[0].id]
         doomed = _doomed_with(draft, each.gang)
-        reason = doomed or holding(each.gang[0].project, job_class, draft.now)
+        types = each.placed.total.types()
+        reason = doomed or holding.reason(each.gang[0].project, job_class, draft.now, types)
         for job, placement in zip(each.gang, each.placed.placements):
             yield job.id, Admit(job_class=job_class, placement=placement, reason=reason)
 
 
 def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
-    holding = cache(partial(_holding, draft))
-
-    @cache
-    def keep(project: str, job_class: JobClass, started_at: float) -> Keep:
-        return Keep(job_class=job_class, reason=holding(project, job_class, started_at))
-
-    for running in draft.running.values():
-        doom = draft.doomed.get(running.name)
-        verdict: Verdict
+    """The verdicts on what runs, but for those that keep what they have, as their record says."""
+    holding, held = Holding(draft), draft.occupancy
+    names = {name for name in classes if name in draft.running}
+    names.update(draft.doomed, held.reclassed)
+    for running in (draft.running[name] for name in sorted(names)):
         if running.is_leaving:
-            verdict = Keep(job_class=running.job_class, reason=_ending(running))
-        elif doom is None:
-            verdict = keep(running.project, classes[running.name], running.started_at)
-        elif doom.stop_at <= draft.now:
+            continue
+        doom = draft.doomed.get(running.name)
+        job_class = classes.get(running.name, running.job_class)
+        verdict: Verdict
+        if doom is None:
+            if job_class is running.recorded_class:
+                continue
+            verdict = holding.keep(running, job_class)
+        elif is_told(draft, running):
             deadline = draft.now + running.grace_s
             verdict = Preempt(by=doom.by, deadline=deadline, reason=doom.reason)
         else:
-            verdict = Keep(job_class=classes[running.name], reason=_doomed(doom))
+            verdict = Keep(job_class=job_class, reason=_doomed(doom))
         for job in running.jobs:
             yield job.id, verdict
 
 
-def _done(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
-    """Of those whom earlier passes started or stopped: here they run, or end."""
-    holding = cache(partial(_holding, draft))
-    for each in draft.outset.done.started:
-        project, name = each.gang[0].project, draft.of_job[each.gang[0].id].name
-        reason = _doomed_with(draft, each.gang) or holding(project, classes[name], draft.now)
-        for job, placement in zip(each.gang, each.placed.placements):
-            yield job.id, Admit(job_class=classes[name], placement=placement, reason=reason)
-    for name, doom in draft.outset.done.stopped.items():
-        yield name, Preempt(by=doom.by, deadline=draft.of_job[name].frees_at, reason=doom.reason)
+class Holding:
+    """The verdicts on gangs that keep what they hold, worked out when they are asked for."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._running = draft.running
+        self._shares = draft.shares
+        self._now, self._min_runtime_s = draft.now, draft.options.min_runtime_s
+        self._reasons: dict[tuple[str, JobClass, float, tuple[str, ...]], HoldingReason] = {}
+
+    def verdicts(self) -> Iterator[tuple[str, Verdict]]:
+        """Of every job that holds devices, as if nothing happened to any of them."""
+        for running in self._running.values():
+            if running.recorded_class is None:
+                continue  # it is decided: all its jobs are to have one class
+            if running.is_leaving:
+                verdict = Keep(job_class=running.recorded_class, reason=_ending(running))
+            else:
+                verdict = self.keep(running, running.recorded_class)
+            for job in running.jobs:
+                yield job.id, verdict
+
+    def keep(self, running: Running, job_class: JobClass) -> Keep:
+        """`running` goes on."""
+        types = running.held.types()
+        reason = self.reason(running.project, job_class, running.started_at, types)
+        return Keep(job_class=job_class, reason=reason)
+
+    def reason(
+        self, project: str, job_class: JobClass, started_at: float, types: tuple[str, ...]
+    ) -> HoldingReason:
+        """On what a gang of `project` stands that holds these types."""
+        is_own = job_class is JobClass.GUARANTEED
+        key = project, job_class, 0.0 if is_own else started_at, types
+        known = self._reasons.get(key)
+        if known is None:
+            known = self._reasons[key] = self._reason(*key)
+        return known
+
+    def _reason(
+        self, project: str, job_class: JobClass, started_at: float, types: tuple[str, ...]
+    ) -> HoldingReason:
+        held = self._shares.held(project).only(types)
+        nominal = self._shares.project(project).nominal.only(types)
+        if job_class is JobClass.GUARANTEED:
+            return WithinShare(project=project, held=held & nominal, nominal=nominal)
+        safe_until = started_at + self._min_runtime_s
+        return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
 
 
 def _doomed(doom: Doom) -> Doomed:
@@ -102,7 +167,7 @@ def _doomed(doom: Doom) -> Doomed:
 
 
 def _doomed_with(draft: Draft, gang: Gang) -> Doomed | None:
-    """What jobs have to expect that were lost and start again, where the rest of it will end."""
+    """What lost jobs that start again face, if the rest of their gang will be preempted."""
     rest = (draft.of_job[job] for job in gang[0].gang if job in draft.of_job)
     dooms = (draft.doomed[each.name] for each in rest if each.name in draft.doomed)
     return next(map(_doomed, dooms), None)
@@ -114,15 +179,6 @@ def _ending(running: Running) -> Ending:
     return Ending(cause=cause, deadline=running.frees_at)
 
 
-def _holding(draft: Draft, project: str, job_class: JobClass, started_at: float) -> HoldingReason:
-    held = draft.shares.held(project)
-    nominal = draft.shares.project(project).nominal
-    if job_class is JobClass.GUARANTEED:
-        return WithinShare(project=project, held=held & nominal, nominal=nominal)
-    safe_until = started_at + draft.options.min_runtime_s
-    return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
-
-
 def _waiting(diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
     draft = diagnosis.draft
     for job_id, reason in draft.aside.items():
@@ -131,7 +187,8 @@ def _waiting(diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
     for reserved in draft.reserved.values():
         ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
-        promised = Promised(deadline=reserved.until, stopping=stopping)
+        victims = tuple(job for each in reserved.victims for job in each.ids)
+        promised = Promised(deadline=reserved.until, stopping=stopping, victims=victims)
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=reserved.until)
     for gang, wait in diagnosis.tell():
@@ -147,7 +204,7 @@ SUBMITTED_S = 60.0
 """
 How long after its submission a job that can never run is refused.
 
-Later it waits and says so: a pool that somebody removed by mistake must not cost the queue.
+Later it waits and says so: a pool that was removed by mistake must not cost the queue.
 """
 
 
@@ -155,7 +212,7 @@ def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
     if job.fail_when_busy:
         return Refuse(reason=wait.reason)
     never = wait.reason.then if isinstance(wait.reason, Held | WaitsFor) else wait.reason
-    if isinstance(never, NeverFits) and _is_new(draft, job):
+    if never is not None and can_never_run(never) and _is_new(draft, job):
         return Refuse(reason=never)
     return wait
 

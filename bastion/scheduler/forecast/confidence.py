@@ -10,25 +10,25 @@ from bastion.value import value
 
 _WORDS = {
     "promised": "promised, at the latest then",
-    "planned": "planned, unless one within its share needs the room first",
-    "limits": "by the limits of what runs, if nobody comes before it",
+    "planned": "planned, unless a job within its share needs the devices first",
+    "limits": "if running jobs use all of their max_runtime and no job is queued ahead of it",
 }
 
 
 @value
 class Start:
-    """When one who waits will probably start, as it is published."""
+    """When a waiting job will probably start, as it is published."""
 
     estimated_at: float | None = None
-    """In store's seconds; None where nobody knows."""
+    """In store's seconds; None where it is unknown."""
     sure: str = ""
     """
     What it rests on; empty where there is none.
 
-    `promised`: at the latest then, while machines are healthy. `planned`: then, unless one within
-    its share needs the room first. `limits`: then, if who runs uses all of its `max_runtime` and
-    nobody comes before it. `history`: then, if what runs takes as long as earlier runs of its kind
-    did, and nobody comes before it.
+    `promised`: at the latest then, while machines are healthy. `planned`: then, unless a job within
+    its share needs the devices first. `limits`: then, if running jobs use all of their
+    `max_runtime` and no job is queued ahead of it. `history`: then, if running jobs take as long as
+    earlier runs of their kind did, and no job is queued ahead of it.
     """
     rests_on: int = 0
     """Of `history`: how many earlier runs."""
@@ -42,7 +42,7 @@ NO_START = Start()
 
 
 def start_of(wait: Wait) -> Start:
-    """What is known of the start of one who gets `wait`."""
+    """What is known of the start of a job whose verdict is `wait`."""
     at = wait.estimated_at
     if at is None:
         return NO_START

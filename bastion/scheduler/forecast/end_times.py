@@ -1,11 +1,11 @@
 """
-When those who run will likely have ended, by how long earlier runs of their kind took.
+When running gangs will likely have ended, by how long earlier runs of their kind took.
 
-Nobody's end is one number: `WORLDS` futures are drawn, in each of which everybody has an end, and
-whoever waits looks at all of them. Nothing is left to chance: what is drawn follows from names, so
-the same snapshot gives the same futures.
+An end is not one number: `WORLDS` futures are drawn. In each of them every running gang has an end,
+and a waiting gang is looked at in all of them. Nothing is left to chance: what is drawn follows
+from names, so the same snapshot gives the same futures.
 
-It must not know who waits, or what is planned and promised.
+It must not know which gangs wait, or what is planned and promised.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ENOUGH = 3
 
 @value
 class LikelyEnd:
-    """When one who runs will have ended, in each of the futures."""
+    """When a running gang will have ended, in each of the futures."""
 
     at: tuple[float, ...]
     """Future by future, in store's seconds; all are later than now."""
@@ -35,7 +35,7 @@ class LikelyEnd:
 
 
 class Likely:
-    """What earlier runs tell of those who run."""
+    """What earlier runs tell of running gangs."""
 
     def __init__(self, runs: Mapping[str, Runs], now: float) -> None:
         self._now = now

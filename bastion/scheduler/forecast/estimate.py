@@ -1,8 +1,8 @@
 """
 When waiting gangs will probably start: by limits, and by how long earlier runs took.
 
-Nothing but `Wait` comes of it: who starts, who is stopped, what is promised and planned rests on
-limits alone, so a wrong guess costs nobody his place.
+Only `Wait` uses it. Starts, preemptions, promises and plans rest on limits alone, so a wrong guess
+costs no job its place.
 
 It must not change anything: what it tries, it undoes.
 """
@@ -30,7 +30,7 @@ MAX_STARTS = 16
 """Starts that are found in one future: what comes later is too far away to be told."""
 STRETCH = 1.5
 """
-Of the distance between futures: they know nothing of those who will come, or be stopped.
+Of the distance between futures: they know nothing of jobs that will be submitted, or preempted.
 
 With it half to two thirds of first estimates are as near as they say. Source:
 benchmarks/estimates.py.
@@ -51,7 +51,7 @@ class Estimates:
 
 def estimates(draft: Draft, lines: Sequence[Line]) -> Estimates:
     """
-    Of those who wait in `lines`, as far as anybody knows and it costs little to find out.
+    Estimate the starts of gangs in `lines`, as far as they are known and cost little to find.
 
     Args:
         draft: As it is afterwards, too.
@@ -89,7 +89,7 @@ def _first(draft: Draft, lines: Sequence[Line]) -> Sequence[Line]:
 
 
 class _Known:
-    """What is known of the ends of those who run, seen by `lines`."""
+    """What is known of the ends of running gangs, seen by `lines`."""
 
     def __init__(self, draft: Draft, lines: Sequence[Line]) -> None:
         first = min((line.shape for line in lines), key=lambda shape: shape.priority)
@@ -97,7 +97,7 @@ class _Known:
         asked = _asked(draft, without=own)
         likely = Likely(draft.snapshot.runs, draft.now)
         self._ends = [
-            (ends_at(draft, running, first), likely.end_of(running), running)
+            (ends_at(draft, running, first, ""), likely.end_of(running), running)
             for running in draft.running.values()
             if running.project in own or not _is_taken_again(draft, running, asked)
         ]
@@ -127,7 +127,7 @@ def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]
 
 
 def _is_taken_again(draft: Draft, running: Running, asked: Mapping[str, Sequence[Amounts]]) -> bool:
-    """Whether its own project has somebody waiting for what `running` leaves of its share."""
+    """Whether a gang of its own project waits for what `running` frees of the share."""
     wanted = asked.get(running.project)
     if not wanted:
         return False

@@ -1,10 +1,12 @@
-"""When the same snapshot could next give another plan, though nobody did anything."""
+"""When the same snapshot could next give another plan, by time alone."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 
+from bastion.scheduler.phases.maintenance import vacates_at, window_of
+from bastion.scheduler.phases.outcome import is_told
 from bastion.scheduler.state.draft import Draft
 
 
@@ -14,14 +16,27 @@ def wake_at(draft: Draft, passes_at: float) -> float | None:
 
     At `passes_at` an estimate has not come true, and another is to be told.
     """
+    if draft.search.unseen or any(is_due(draft, name) for name in draft.doomed):
+        return draft.now
     soonest = min((at for at in _times(draft) if at > draft.now), default=math.inf)
     soonest = min(soonest, passes_at)
     return None if math.isinf(soonest) else soonest
 
 
+def is_due(draft: Draft, name: str) -> bool:
+    """Whether the next cycle tells a victim to stop that this one names."""
+    return draft.doomed[name].stop_at <= draft.now and not is_told(draft, draft.running[name])
+
+
 def _times(draft: Draft) -> Iterator[float]:
     now = draft.now
-    for name in draft.aside:  # who waits for a time stands there
+    if draft.capacity.closures:
+        yield from draft.capacity.closures.times()
+        for running in draft.running.values():
+            window = window_of(draft, running)
+            if window is not None:
+                yield vacates_at(running, window)
+    for name in draft.aside:  # jobs that wait for a time stand there
         yield draft.snapshot.jobs[name].not_before
     for doom in draft.doomed.values():
         yield doom.stop_at
@@ -31,13 +46,6 @@ def _times(draft: Draft) -> Iterator[float]:
         yield plan.until
         yield from (plan.until - r.grace_s for r in plan.waits)
     after_s = draft.options.plan_after_s
-    young = [
-        entry[4]
-        for line in draft.blocked
-        for entry in (line.waiting if line.at else line.gangs)
-        if entry[4] + after_s > now
-    ]
-    if young:
-        yield min(young) + after_s
+    yield from (line.first_after(now, after_s) for line in draft.blocked)
     if draft.blocked:
         yield from (stockout.until for stockout in draft.snapshot.stockouts.values())

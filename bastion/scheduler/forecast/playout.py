@@ -1,9 +1,9 @@
 """
-One future, played through: who ends when, and who of those that wait starts on what comes free.
+One future, played through: which gang ends when, and which waiting gang starts on what is freed.
 
-It goes by the rules of a cycle as far as they matter for a guess: who would be within its share
-first, then in the order in which the cycle looked; a gang that does not fit blocks no other. Nobody
-is stopped in it and nobody comes.
+It goes by the rules of a cycle as far as they matter for a guess: gangs within their share
+first, then in the order of the cycle; a gang that does not fit blocks no other. In it no gang is
+preempted, and none is submitted.
 
 It must not change anything: what it tries, it undoes.
 """
@@ -30,10 +30,10 @@ MAX_ENDS = 64
 
 @value
 class Ending:
-    """When one who runs has ended in this future."""
+    """When a running gang has ended in this future."""
 
     at: float
-    """Infinite where nobody knows."""
+    """Infinite where it is not known."""
     runs: int = 0
     """Earlier ones that this rests on; 0: it is its limit."""
 
@@ -61,9 +61,9 @@ class _Waiting:
 
 class Future:
     """
-    What follows if everybody ends as told.
+    What follows if every running gang ends as told.
 
-    Who starts in it does not end in it: that far ahead nothing is told.
+    A gang that starts in it does not end in it: that far ahead nothing is told.
     """
 
     def __init__(self, draft: Draft, lines: Iterable[Line], at_most: int) -> None:
@@ -77,7 +77,7 @@ class Future:
         it rests."""
 
     def play(self, ends: Iterable[tuple[Ending, Running]]) -> None:
-        """Let everybody end, and find the first starts."""
+        """Let every running gang end, and find the first starts."""
         draft = self._draft
         due = [(end.at, r.name, end.runs, r) for end, r in ends if not math.isinf(end.at)]
         heapify(due)
@@ -106,14 +106,14 @@ class Future:
         self._draft.shares.leave(running)
 
     def _start(self, now: float) -> Iterator[tuple[str, Amounts]]:
-        """Start whoever fits now: (project, what it is charged) of each."""
+        """Start what fits now: (project, charge) of each."""
         shares = self._draft.shares
         able = [each for each in self._waiting if each.need.may_fit()]
         while able and len(self.starts) < self._at_most:
             able.sort(key=lambda each: not shares.is_within(each.line.project, each.asked))
             each = able[0]
             placed = self._placed(each)
-            if placed is None:  # it only gets fuller until somebody ends
+            if placed is None:  # it only gets fuller until a gang ends
                 able = [other for other in able if other.line.key != each.line.key]
                 continue
             shares.add(each.line.project, placed.total)
@@ -131,5 +131,7 @@ class Future:
         return self._draft.try_place(each.shape, partial(self._allows, each), guaranteed=False)
 
     def _allows(self, each: _Waiting, asked: Amounts) -> bool:
-        shares, project = self._draft.shares, each.line.project
-        return shares.is_within(project, asked) or shares.may_borrow(project, asked)
+        draft, project = self._draft, each.line.project
+        return draft.shares.is_within(project, asked) or draft.shares.lets_borrow(
+            project, each.shape, asked
+        )

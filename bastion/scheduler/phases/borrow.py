@@ -1,40 +1,47 @@
 """
-Phase 5: everybody else, on what others leave idle.
+Phase 5: all other gangs, on what other projects leave idle.
 
-Rules: the project that borrowed least lately comes first. Nobody is stopped for a borrower, but
-lower priority inside one project. A gang that does not fit blocks no other: what must not be taken
-is closed already, for promises and planned starts.
+Rules: the project that borrowed least lately for its weight comes first. Nothing is stopped for a
+borrower, but lower priority inside one project. A gang that does not fit blocks no other: what must
+not be taken is closed already, for promises and planned starts.
 
 It must not know why anything is closed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 
-from bastion.scheduler.phases.carried import stopped_now
 from bastion.scheduler.phases.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
+from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
-from bastion.scheduler.phases.starting import may_yield, newest
+from bastion.scheduler.phases.promises import start_reserved
+from bastion.scheduler.phases.revocation import may_yield, newest
 from bastion.scheduler.preemption.victims import find, least_lost, yields_to
-from bastion.scheduler.queue.order import Gang, Line, Projects, Queue
+from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
+ONE_SECOND = 1.0
+"""Of the whole pool: what every project counts as having borrowed, so that weights order equals."""
+
 
 def borrow(draft: Draft) -> None:
     """Admit every other waiting gang that fits, and note those that do not."""
-
-    def score(project: str) -> float:
-        ahead = draft.shares.borrowed(project) * draft.options.borrow_slice_s
-        return draft.snapshot.decayed.get(project, 0.0) + ahead
-
+    draft.is_borrowing = True
+    if draft.search.unseen:
+        draft.search.is_cut_short = True
+        rest = (line for lines in draft.rest.values() for line in lines)
+        draft.blocked.extend(line for line in rest if not line.is_over)
+        _discount_plans(draft)
+        return
     queues: dict[str, Queue] = {}
-    projects = Projects((name for name, lines in draft.rest.items() if lines), score)
+    projects = Projects((name for name, lines in draft.rest.items() if lines), _score_of(draft))
     made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
@@ -57,18 +64,45 @@ def borrow(draft: Draft) -> None:
                 blocked.append(line)
                 if not line.fail_when_busy:
                     hopeless.add(line.key)  # equal gangs of its project fare no better
-    if draft.is_deferred:
+    _look_again(draft, made)
+    _start_elsewhere(draft)
+    plan_again(draft)
+    _discount_plans(draft)
+
+
+def _score_of(draft: Draft) -> Callable[[str], Score]:
+    """By which projects take turns: that of the outermost group decides, then those inside it."""
+    quota, decayed = draft.snapshot.quota, draft.snapshot.decayed
+
+    def of(name: str) -> float:
+        ahead = draft.shares.borrowed(name) * draft.options.borrow_slice_s
+        return (decayed.get(name, 0.0) + ahead + ONE_SECOND) / quota.weight(name)
+
+    if not quota.groups:
+        return of
+    return lambda name: (*(of(group.name) for group in reversed(quota.groups_of(name))), of(name))
+
+
+def _look_again(draft: Draft, made: int) -> None:
+    """Look once more who can preempt, while what is `made` more than before helps any of them."""
+    if draft.search.is_deferred:
         _reclaim_again(draft)
     while True:
         before = len(draft.promises)
         _outrank_again(draft, is_better=before > made)
-        if len(draft.promises) > made and draft.hopeless:
+        if (len(draft.promises) > made and draft.search.hopeless) or draft.search.loosened:
             _reclaim_again(draft)
         if len(draft.promises) == before:
             break
         made = before
-    plan_again(draft)
-    draft.discount_plans()
+
+
+def _start_elsewhere(draft: Draft) -> None:
+    """Start what did not start where higher priority was in need of its devices."""
+    for line in draft.taken_back:
+        if not line.is_over and _start(draft, line.head, line.shape):
+            line.at += 1
+    draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
 def _hopeful(draft: Draft, project: str) -> list[Line]:
@@ -80,9 +114,13 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
         if shape.form not in roomy:
             roomy[shape.form] = not draft.is_too_full(
                 shape, guaranteed=False
-            ) and draft.shares.may_borrow(project, shape.asked)
+            ) and draft.shares.lets_borrow(project, shape, shape.asked)
         # Whoever is gone again in time may use what is closed for others.
-        is_short = shape.max_runtime_s is not None and (draft.reserved or draft.plans)
+        is_short = (
+            shape.borrows
+            and shape.max_runtime_s is not None
+            and bool(draft.reserved or draft.plans)
+        )
         if roomy[shape.form] or is_short or _has_lower(draft, project, shape):
             hopeful.add(id(shape))
     found: list[Line] = []
@@ -93,19 +131,20 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
 
 def _outrank_again(draft: Draft, *, is_better: bool) -> None:
     """
-    Look once more who can outrank.
+    Look for victims of lower priority once more.
 
-    Whoever is stopped may leave more than he is stopped for; and who needed nobody's stop, because
-    enough comes free anyway, may need it now that others took of that.
+    A victim may free more than it was preempted for. A gang that needed no victim, because enough
+    was to be freed anyway, may need one now that others have taken of that.
     """
-    lines = draft.blocked
+    lines, search = draft.blocked, draft.search
     if not is_better:
         begun = {project for project, started in draft.admitted_by.items() if started}
         lines = [
             line
             for line in lines
-            # Nobody lower was there when it was looked at, and somebody has started since.
-            if line.key in draft.patient or (line.project in begun and line.key not in draft.asked)
+            # None lower was there when it was looked at, and one has started since.
+            if line.key in search.patient
+            or (line.project in begun and line.key not in search.asked)
         ]
     while lines:
         before = len(draft.promises)
@@ -138,17 +177,18 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     end = draft.now + shape.max_runtime_s + shape.grace_s
     reserved = [*draft.reserved.values(), *draft.plans.values()]
     closed = [each for each in reserved if each.until >= end and each.gang is not gang]
-    if not closed:
+    if not closed or draft.search.effort.is_spent:
         return False
+    draft.search.effort.spend(len(reserved))
     others = [each for each in reserved if each not in closed]
     draft.set_apart(closed, others)
     done = start_borrowing(draft, gang, shape)
     if done:
-        draft.borrows(draft.admitted[-1])
+        _borrows(draft, draft.admitted[-1])
         new = newest(draft)
-        for each in closed:  # who is gone by then is one of those for whom it waits
+        for each in closed:  # a gang that has ended by then is one that it waits for
             if each.footprint.meets(new.footprint):
-                each.waits = (new, *each.waits)
+                draft.reservations.wait_for(each, (new, *each.waits))
     draft.put_back(closed, others)
     return done
 
@@ -161,14 +201,16 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if line.fail_when_busy or not _has_lower(draft, line.project, line.shape):
         return False
     own = draft.plans.get(line.head[0].id)
-    if line.head[0].id in draft.outset.vain or (own is not None and _is_due(draft, own)):
+    if (own is not None and _is_due(draft, own)) or not draft.search.may_search(
+        line.head, outranks=True
+    ):
         return False
     spared = draft.spare_for(own) if own else {}
     if own is not None:
-        draft.lend(own)  # what is kept for it already needs nobody's stop
+        draft.lend(own)  # what is reserved for it needs no victim
     others = [plan for plan in draft.plans.values() if plan is not own]
     for plan in others:
-        draft.discount(plan)  # nobody is stopped for the room of a planned start of others
+        draft.discount(plan)  # no gang is preempted for the room of another's planned start
         plan.holds_quota = False
     done = _promise_lower(draft, line)
     for plan in others:
@@ -184,12 +226,12 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
 
 
 def _is_due(draft: Draft, plan: Reserved) -> bool:
-    """Whether somebody may have been rotated for it: to stop others too would gain no more."""
+    """Whether a borrower may have been rotated for it: to preempt others too would gain nothing."""
     return any(plan.until <= draft.now + running.grace_s for running in plan.waits)
 
 
 def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
-    """Whether anybody runs who might yield to it."""
+    """Whether any gang runs that might be preempted for it."""
     policy = draft.parts.preemption
     if policy.follows_order:
         return True
@@ -199,19 +241,20 @@ def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
 def _promise_lower(draft: Draft, line: Line) -> bool:
     gang, shape = line.head, line.shape
     follows = draft.parts.preemption.follows_order
+    draft.search.effort.spend(1 + len(draft.departing()) // 4)
     near = draft.staying(None if follows else line.project)
-    new = may_yield(draft, gang, shape.priority, follows_order=follows)
+    new = may_yield(draft, line.project, shape.priority, follows_order=follows)
     lower = [running for running in chain(near, new) if yields_to(draft, running, gang, shape)]
     if not lower:
         return False
-    draft.asked.add(line.key)
+    draft.search.asked.add(line.key)
     lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         with draft.shares.without(gone):
             # What others keep of their shares is kept from borrowers, not from a share.
-            return draft.shares.may_borrow(line.project, units) or draft.shares.is_within(
-                line.project, units
+            return draft.shares.lets_borrow(line.project, shape, units) or draft.shares.may_start(
+                line.project, units, own=not shape.borrows
             )
 
     with draft.shares.without(draft.departing()):
@@ -219,17 +262,33 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
         if found is None:
             return False
         with draft.shares.without(found.victims):
-            may_borrow = draft.shares.may_borrow(line.project, found.placed.total)
+            may_borrow = draft.shares.lets_borrow(line.project, shape, found.placed.total)
     stopped = stopped_now(draft)
     leaving = [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
     with draft.shares.without([*found.victims, *leaving]):
-        within_share = draft.shares.is_within(line.project, found.placed.total)
+        own = not shape.borrows
+        within_share = draft.shares.may_start(line.project, found.placed.total, own=own)
     if not found.victims and not within_share:
-        draft.patient.add(line.key)
+        draft.search.patient.add(line.key)
         return False
     if not (may_borrow or within_share):
         return False
     if not within_share and is_in_vain(draft, gang, found.victims):
         return False
-    keep_promise(draft, gang, shape, found, within_share=within_share)
+    reserved = keep_promise(draft, gang, shape, found, within_share=within_share)
+    if not reserved.waits and start_reserved(draft, reserved, guaranteed=within_share):
+        del draft.promises[reserved.name]  # all that was in its way had not begun
     return True
+
+
+def _discount_plans(draft: Draft) -> None:
+    """Planned starts keep others from their room in the quota only while gangs are admitted."""
+    for plan in draft.plans.values():
+        draft.discount(plan)
+        plan.holds_quota = False
+
+
+def _borrows(draft: Draft, admitted: Admitted) -> None:
+    """Give the newest that starts its place on a share after what was promised before."""
+    for found in (draft.admitted, draft.admitted_by[admitted.gang[0].project]):
+        found[-1] = admitted._replace(within_share=False)

@@ -3,7 +3,7 @@ Phase 3: gangs within their project's share start, or get a promise with a deadl
 
 Rules: whether a gang is within the share is asked of the project's total usage, both classes. All
 such gangs of all projects are looked at, so a big one that is not never hides a small one behind
-it. What is promised is closed to everybody else from the same cycle on.
+it. What is promised is closed to all other gangs from the same cycle on.
 
 It must not know how borrowers are ordered.
 """
@@ -15,18 +15,18 @@ from dataclasses import replace
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import awaited, by_end
-from bastion.scheduler.phases.starting import could_borrow, may_yield, take_back
+from bastion.scheduler.phases.revocation import could_borrow, may_yield, take_back
 from bastion.scheduler.preemption.victims import (
     Allows,
     Found,
+    borrowers_for,
     find,
-    furthest_above_first,
     is_legal,
     least_lost,
     stop_at,
 )
 from bastion.scheduler.promise import Promise
-from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
+from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, usage_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Yielded
 from bastion.scheduler.state.decisions import Doom
@@ -38,53 +38,69 @@ from quota.amounts import Amounts
 
 
 def guarantee(draft: Draft) -> None:
-    """Admit, or promise to, every waiting gang within its project's share, as far as it fits."""
-    made = len(draft.promises)
-    late = {name: _late(draft, lines) for name, lines in draft.lines.items()}
+    """Admit, or promise to, every waiting gang within a share, as far as it fits."""
+    before = draft.revised
+    _renew_lapsed(draft)
     _go_through(draft, draft.lines)
-    if any(late.values()):
-        _go_through(draft, late)
-    if len(draft.promises) > made:  # whoever is stopped may leave more than he is stopped for
+    if draft.revised > before:  # victims may leave more than what they are stopped for
         look_again(draft)
 
 
-def _late(draft: Draft, lines: list[Line]) -> list[Line]:
-    """Gangs that are to be looked at last, taken out of `lines`."""
-    found = []
-    for line in lines if draft.outset.late else ():
-        late = [entry for entry in line.waiting if ids_of(entry[3]) in draft.outset.late]
-        if late:
-            found.append(line.of(late))
-            for entry in late:
-                line.remove(entry[3])
-    return found
+def _renew_lapsed(draft: Draft) -> None:
+    """
+    Look first at gangs whose promise has lapsed, before anything starts on what it kept.
+
+    Else a job that was stopped for one of them could start there, and be stopped once more.
+    """
+    for gang in draft.lapsed:
+        line = draft.line_of(gang)
+        waiting = next((each for each in draft.lines[line.project] if each.has(gang)), None)
+        if waiting is None or not _may_be_within(draft, line.project, line.shape):
+            continue
+        if start_or_promise(draft, line):
+            waiting.remove(gang)
 
 
 def look_again(draft: Draft) -> None:
-    """Go once more through the gangs for whom no victims were found, while that helps anybody."""
+    """Look again for victims for gangs that found none, for as long as one more gang is helped."""
     is_better = True
-    while is_better and draft.hopeless:
+    while is_better and (draft.search.hopeless or draft.search.loosened):
         made = len(draft.promises)
         lines = {name: _without_victims(draft, name) for name in draft.rest}
-        before = draft.hopeless.copy()
-        draft.hopeless.clear()
+        before = draft.search.hopeless.copy()
+        draft.search.loosened.clear()
+        draft.search.hopeless.clear()
         _go_through(draft, lines)
-        draft.hopeless |= before  # some are beyond the share only while a promise stands
+        draft.search.hopeless |= before  # some are beyond the share only while a promise stands
         is_better = len(draft.promises) > made
 
 
 def _without_victims(draft: Draft, project: str) -> list[Line]:
-    """Lines of `project` for whom no victims were found, taken out of what is passed on."""
+    """Lines of `project` that may fare better now, taken out of what is passed on."""
     rest = draft.rest[project]
-    found = [line for line in rest if not line.is_over and line.key in draft.hopeless]
+    is_loose = project in draft.search.loosened
+    found = [
+        each
+        for each in rest
+        if not each.is_over and (is_loose or each.key in draft.search.hopeless)
+    ]
     draft.rest[project] = [line for line in rest if line not in found]
     return found
 
 
 def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
+    """First what is within its project's own share, then what is within that of a group."""
+    _go_through_shares(draft, waiting, own=True)
+    if draft.shares.is_nested:
+        in_groups = [name for name in draft.rest if draft.snapshot.quota.groups_of(name)]
+        beyond = {name: draft.rest.pop(name) for name in in_groups}
+        _go_through_shares(draft, beyond, own=False)
+
+
+def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: bool) -> None:
     queues, shapes = {}, {}
     for project, lines in waiting.items():
-        within, beyond = _divide(draft, project, lines)
+        within, beyond = _divide(draft, project, lines, own=own)
         draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
         shapes[project] = _foremost(within)
@@ -93,9 +109,9 @@ def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
     while (name := projects.pop()) is not None:
         queue, rest = queues[name], draft.rest[name]
         while (line := queue.pop()) is not None:
-            if not _may_be_within(draft, name, line.shape):
+            if not _may_be_within(draft, name, line.shape, own=own):
                 rest.append(line)
-                shapes[name] = [s for s in shapes[name] if _may_be_within(draft, name, s)]
+                shapes[name] = [s for s in shapes[name] if _may_be_within(draft, name, s, own=own)]
                 if not shapes[name] and len(draft.promises) == made:
                     rest.extend(queue.drain())  # what is beyond the share stays so
             elif start_or_promise(draft, line):
@@ -118,14 +134,16 @@ def _foremost(lines: list[Line]) -> list[Shape]:
     return list(found.values())
 
 
-def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], list[Line]]:
-    """Lines that are within the share, and those that are beyond it for the whole cycle."""
+def _divide(
+    draft: Draft, project: str, lines: list[Line], *, own: bool
+) -> tuple[list[Line], list[Line]]:
+    """Lines that are within a share, and those that are beyond it for the whole cycle."""
     known: dict[tuple[int, int], bool] = {}
     fitting = set()
     for shape in {id(line.shape): line.shape for line in lines}.values():
         key = shape.form, shape.priority if draft.reserved else 0  # some give way to priority
         if key not in known:
-            known[key] = _may_be_within(draft, project, shape)
+            known[key] = _may_be_within(draft, project, shape, own=own)
         if known[key]:
             fitting.add(id(shape))
     within: list[Line] = []
@@ -135,20 +153,28 @@ def _divide(draft: Draft, project: str, lines: list[Line]) -> tuple[list[Line], 
     return within, beyond
 
 
-def _may_be_within(draft: Draft, project: str, shape: Shape, *, later: bool = False) -> bool:
+def _may_be_within(
+    draft: Draft, project: str, shape: Shape, *, own: bool = False, later: bool = False
+) -> bool:
     """
-    Whether it may be within the share; what whole machines cost is known when they are found.
+    Whether it may be within a share; what whole machines cost is known when they are found.
 
-    `later` as in `Draft.outranked`.
+    Args:
+        draft: Unchanged when this returns.
+        project: That of the gang.
+        shape: What the gang asks for.
+        own: Whether only the share of the project counts.
+        later: As in `Draft.outranked`.
     """
     if shape.takes_whole and not shape.asked:
         return True
-    if draft.shares.is_within(project, shape.asked):
+    own = own or not shape.borrows
+    if draft.shares.is_within(project, shape.asked, own=own):
         return True
     lower = draft.outranked(project, shape.priority, later=later)
     for each in lower:
         draft.discount(each)
-    is_within = bool(lower) and draft.shares.is_within(project, shape.asked)
+    is_within = bool(lower) and draft.shares.is_within(project, shape.asked, own=own)
     for each in lower:
         draft.count(each)
     return is_within
@@ -178,35 +204,44 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
     gang, shape = line.head, line.shape
     project = gang[0].project
 
-    def allows(charge: Amounts) -> bool:
-        return draft.shares.is_within(project, charge)
+    def start() -> bool:
+        is_free = draft.shares.is_under_group_ceilings(project, shape.asked)
+        return is_free and draft.try_admit(gang, shape, allows, guaranteed=True)
 
-    if draft.try_admit(gang, shape, allows, guaranteed=True):
+    def allows(charge: Amounts) -> bool:
+        return draft.shares.may_start(project, charge, own=not shape.borrows)
+
+    if start():
         return True
     lower = draft.outranked(project, shape.priority)
     within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
-    weak = [*draft.weak(project), *lower]
+    weak = [*draft.weak(project, shape.asked), *lower]
     for each in weak:
         draft.lend(each)
-    done = bool(weak) and draft.try_admit(gang, shape, allows, guaranteed=True)
+    done = bool(weak) and start()
     if not done and not gang[0].fail_when_busy:
         done = _promise(draft, line)
     for each in weak:
         draft.call_in(each)
     if done:
-        broken = [each for each in within if not draft.is_within(each)]
-        draft.void.update(draft.promises[each.name].gang for each in broken)
+        if draft.shares.is_nested:
+            within += [r for r in weak if r.is_promise and r not in within and r not in lower]
+        for each in sorted(within, key=lambda r: (-r.shape.priority, -r.number)):
+            if not draft.is_within(each):
+                draft.give_up(each)
     return done
 
 
 def _promise(draft: Draft, line: Line) -> bool:
     gang, shape = line.head, line.shape
-    if line.key in draft.hopeless:
+    if line.key in draft.search.hopeless:
         return False
-    allows = _is_within(draft, gang[0].project)
+    if not draft.search.may_search(gang):
+        return False
+    allows = _is_within(draft, gang[0].project, shape)
     found = find(draft, shape, _legal(draft, gang, shape), allows, guaranteed=True)
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
-        draft.hopeless.add(line.key)
+        draft.search.hopeless.add(line.key)
         return False
     keep_promise(draft, gang, shape, found, within_share=True)
     return True
@@ -222,15 +257,27 @@ def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> b
         return False
     if not could_borrow(draft, project, shape):
         return False
-    draft.is_deferred = True
+    draft.search.is_deferred = True
     return True
 
 
-def _is_within(draft: Draft, project: str) -> Allows:
-    """Whether a charge is within the share of `project`: no victim makes room in that."""
+def _is_within(draft: Draft, project: str, shape: Shape, going: Sequence[Running] = ()) -> Allows:
+    """
+    Whether a charge is within a share of `project`: no victim makes room in that.
 
-    def allows(units: Amounts, _: Sequence[Running]) -> bool:
-        return draft.shares.is_within(project, units)
+    Victims, and those that are `going`, make room in the groups that it is in.
+    """
+    shares, own = draft.shares, not shape.borrows
+    ending = {r.name: r for r in (*draft.departing(firm=True), *going)} if shares.is_nested else {}
+
+    def allows(units: Amounts, victims: Sequence[Running]) -> bool:
+        if not shares.is_within(project, units, own=own):
+            return False
+        if not shares.is_nested:
+            return True
+        gone = {**ending, **{running.name: running for running in victims}}
+        with shares.without(gone.values()):
+            return shares.may_reclaim(project, units, victims)
 
     return allows
 
@@ -240,10 +287,10 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     project = gang[0].project
     policy = draft.parts.preemption
     lower = [r for r in draft.staying(project, firm=True) if r.priority > shape.priority]
-    lower += may_yield(draft, gang, shape.priority, follows_order=False)
+    lower += may_yield(draft, gang[0].project, shape.priority, follows_order=False)
     lower.sort(key=lambda r: (-r.priority, least_lost(draft, r)))
     return chain(
-        furthest_above_first(draft, but=project) if policy.reclaims else (),
+        borrowers_for(draft, project, shape.asked) if policy.reclaims else (),
         lower if policy.outranks else (),
     )
 
@@ -254,17 +301,22 @@ def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
 
     What is closed for `gang` itself is open already.
 
-    It waits within its share, and nobody may be stopped for it but borrowers: where `going` stand
-    on their share, their own project would have stopped them for somebody else.
+    It waits within its share, and only borrowers may be preempted for it: where `going` stand on
+    their share, their own project would have preempted them for the gang of another.
     """
     safe = [running for running in going if not (running.is_borrowed or running.is_leaving)]
-    if not safe or not draft.hopeless:
+    return bool(safe) and would_be_taken(draft, gang, going)
+
+
+def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
+    """Whether a gang of another project, within its share, would start once `going` have gone."""
+    if not draft.search.hopeless:
         return False
     others = (lines for name, lines in draft.rest.items() if name != gang[0].project)
     return any(
         _would_take(draft, line, gang, going)
         for line in chain.from_iterable(others)
-        if line.key in draft.hopeless and not line.is_over
+        if line.key in draft.search.hopeless and not line.is_over
     )
 
 
@@ -272,12 +324,12 @@ def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) 
     """Whether the head of `line`, within its share, could start once `going` have gone."""
     if not _may_be_within(draft, line.project, line.shape, later=True):
         return False
-    weak = [each for each in draft.weak(line.project) if each.gang is not gang]
+    weak = [each for each in draft.weak(line.project, line.shape.asked) if each.gang is not gang]
     weak += draft.outranked(line.project, line.shape.priority, later=True)
     for each in weak:
         draft.lend(each)
     legal = _legal(draft, line.head, line.shape)
-    allows = _is_within(draft, line.project)
+    allows = _is_within(draft, line.project, line.shape, going)
     found = find(draft, line.shape, legal, allows, guaranteed=True, going=going)
     for each in weak:
         draft.call_in(each)
@@ -286,14 +338,14 @@ def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) 
 
 def keep_promise(
     draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
-) -> None:
+) -> Reserved:
     """
     Make the promise that `found` allows, and say to its victims what will happen.
 
-    Those among them who start in this cycle do not, and it begins again with the promise.
+    Those among them that start in this cycle do not start after all.
     """
     name = gang[0].id
-    found = replace(found, victims=take_back(draft, gang, found.victims))
+    found = replace(found, victims=take_back(draft, found.victims))
     for victim in found.victims:
         stop = stop_at(draft, victim)
         doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
@@ -320,12 +372,13 @@ def keep_promise(
         within_share=within_share,
     )
     draft.reserve(reserved)
+    return reserved
 
 
 def _waits(
     draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
 ) -> list[Running]:
-    """Whom the promise that `found` allows waits for: nobody else has to end for it."""
+    """The gangs that the promise of `found` waits for: no other has to end for it."""
     sure = [*found.ending, *found.victims]
     others = by_end(draft, found.departing)
     wanted = Footprint(pairs_of(shape.parts, found.placed.placements))

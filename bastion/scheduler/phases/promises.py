@@ -2,8 +2,8 @@
 Standing promises: what earlier cycles promised, kept, fulfilled or void.
 
 Rules: a promise keeps its devices and its deadline from cycle to cycle. It is fulfilled as soon as
-its gang fits, there or anywhere. It is void when a device is lost, when somebody holds one who
-will not be gone by the deadline, when a victim not yet stopped is no longer a legal one, when the
+its gang fits, there or anywhere. It is void when a device is lost, when a gang holds one that
+will not have ended by the deadline, when a victim not yet stopped is not legal any more, when the
 gang has left the queue or its project's share, or when its deadline has passed and, resting on
 priority alone, the quota has no room for it; a gang that still waits is then looked at anew in
 the same cycle, which begins once more without the promise.
@@ -13,21 +13,20 @@ It must not know how a promise is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from bastion.job import JobClass, Placement
+from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, by_end
 from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.victims import is_legal
 from bastion.scheduler.promise import Promise
-from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
-from bastion.scheduler.state.decisions import Admitted
+from bastion.scheduler.queue.order import Entry, Gang, Line
+from bastion.scheduler.queue.shape import Part
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
-from bastion.scheduler.state.outset import PASSES
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running, charge_of
 
@@ -36,20 +35,18 @@ def stand_by(draft: Draft) -> None:
     """Take over every promise that still holds."""
     for promise in sorted(draft.snapshot.promises, key=lambda p: p.made_at):
         found = waiting_gang(draft, promise.gang)
-        if found is None or _take_over(draft, promise, *found):
-            continue
-        if promise.within_share or promise.gang in draft.outset.before:
-            draft.void.add(promise.gang)  # it had its place among the classes, or before others
+        if found is not None and not _take_over(draft, promise, *found):
+            draft.lapsed.append(found[1][3])
 
 
 def fulfil(draft: Draft) -> None:
     """
-    Start the gangs with a promise that are within their share now, wherever they fit.
+    Start the gangs with a promise that are within their project's share now, wherever they fit.
 
-    Not yet those that somebody of higher priority could stop at once: he is looked at before them.
+    Skip gangs that a waiting gang of higher priority would preempt at once: that one comes first.
     """
     for reserved in _standing(draft):
-        if draft.is_within(reserved) and not _is_outranked(draft, reserved):
+        if draft.is_within(reserved, own=True) and not _is_outranked(draft, reserved):
             _start_promised(draft, reserved, guaranteed=True)
 
 
@@ -57,37 +54,25 @@ def start_others(draft: Draft) -> None:
     """
     Start the other gangs with a promise that can, beside what is planned; after phase 3.
 
-    A gang within its share may have taken of their devices in this cycle, or somebody for whom
-    they wait is no longer stopped: then the promise is void.
+    A gang within its share may have taken of their devices in this cycle, or a victim that they
+    wait for is no longer stopped: then the promise is void.
     """
-    before = len(draft.admitted)
+    before = len(draft.reserved)
     for reserved in _standing(draft):
-        if _is_kept_or_void(draft, reserved):
+        if _is_kept_or_given_up(draft, reserved):
             _start_promised(draft, reserved, guaranteed=draft.is_within(reserved))
-    if draft.void or len(draft.admitted) == before:
+    if len(draft.reserved) == before:
         return
-    if _is_overtaken(draft, draft.admitted[before:]):
-        draft.is_overtaken = True
-    else:
-        look_again(draft)  # they may have started elsewhere than on what was closed for them
-        for reserved in _standing(draft):
-            _is_kept_or_void(draft, reserved)  # what that left may have been promised since
+    look_again(draft)  # some started elsewhere than on what was closed for them, or were given up
+    for reserved in _standing(draft):
+        _is_kept_or_given_up(draft, reserved)  # what that left may have been promised since
 
 
-def _is_overtaken(draft: Draft, started: Sequence[Admitted]) -> bool:
-    """Whether somebody was to be stopped in this pass, and `started` leave devices that may do."""
-    if draft.outset.passes >= PASSES:
-        return False
-    if not any(each.victims for name, each in draft.promises.items() if name not in draft.known):
-        return False
-    kept = {promise.gang: promise.placements for promise in draft.snapshot.promises}
-    return any(kept[ids_of(each.gang)] != each.placed.placements for each in started)
-
-
-def _standing(draft: Draft) -> list[Reserved]:
-    """What is closed for promises of earlier cycles."""
-    known = {promise.gang[0] for promise in draft.snapshot.promises}
-    return [reserved for name, reserved in draft.reserved.items() if name in known]
+def _standing(draft: Draft) -> Iterator[Reserved]:
+    """What is closed for promises of earlier cycles; those given up meanwhile are left out."""
+    for reserved in [draft.reserved[name] for name in draft.known if name in draft.reserved]:
+        if draft.reserved.get(reserved.name) is reserved:
+            yield reserved
 
 
 def _is_outranked(draft: Draft, reserved: Reserved) -> bool:
@@ -102,10 +87,10 @@ def _is_outranked(draft: Draft, reserved: Reserved) -> bool:
     )
 
 
-def _is_kept_or_void(draft: Draft, reserved: Reserved) -> bool:
+def _is_kept_or_given_up(draft: Draft, reserved: Reserved) -> bool:
     is_kept = _is_kept(draft, reserved)
     if not is_kept:
-        draft.void.add(draft.promises[reserved.name].gang)
+        draft.give_up(reserved)
     return is_kept
 
 
@@ -118,7 +103,7 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
     ):
         return False
     if draft.promises[reserved.name].within_share:
-        return True
+        return not draft.shares.is_nested or _is_still_within(draft, reserved)
     if _lacks_room(draft, reserved):
         return False
     draft.lend(reserved)
@@ -127,8 +112,19 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
     return is_kept
 
 
+def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
+    """Whether others of its group, within their own share, have left it its place on the share."""
+    is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
+    if is_own or draft.is_within(reserved):
+        return True
+    draft.discount(reserved)
+    is_within = _is_within_then(draft, draft.promises[reserved.name], reserved.placed)
+    draft.count(reserved)
+    return is_within
+
+
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
-    """Whether it has no room even once all have gone who will have by then."""
+    """Whether it has no room even after all that end by then have ended."""
     others = sharing(draft, reserved)
     draft.set_apart([reserved], others)
     project = reserved.gang[0].project
@@ -155,12 +151,13 @@ def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> No
         if guaranteed and _break_in(draft, reserved):
             del draft.promises[reserved.name]
         else:
-            draft.void.add(draft.promises[reserved.name].gang)
+            draft.give_up(reserved)
 
 
 def _break_in(draft: Draft, reserved: Reserved) -> bool:
-    """Start it within its share on what is closed for others who are not within theirs."""
-    weak = [each for each in draft.weak(reserved.gang[0].project) if each is not reserved]
+    """Start it within its share on what is reserved for gangs that are beyond theirs."""
+    project, asked = reserved.gang[0].project, reserved.placed.total
+    weak = [each for each in draft.weak(project, asked) if each is not reserved]
     for each in weak:
         draft.lend(each)
     done = bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
@@ -190,8 +187,7 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
     placed = placed_again(draft, line, promise.placements)
     if placed is None:
         return False
-    is_of_before = promise.gang not in draft.outset.new
-    if is_of_before and draft.shares.is_within(line.project, placed.total):
+    if draft.shares.is_within(line.project, placed.total, own=not shape.borrows):
         promise = replace(promise, within_share=True)  # others of its project have ended since
     victims = list(_victims(draft, promise, gang, line))
     waits = _waits(draft, promise, line, placed, victims)
@@ -232,9 +228,9 @@ def _waits(
     draft: Draft, promise: Promise, line: Line, placed: Placed, victims: list[Running]
 ) -> list[Running] | None:
     """Whom it still waits for, all gone by the deadline; None when that is no longer enough."""
-    is_within = draft.shares.is_within(line.project, placed.total)
-    was = draft.class_of_promise.get(promise.gang[0])
-    is_own = was is JobClass.GUARANTEED or promise.gang in draft.outset.new
+    own = not line.shape.borrows
+    is_within = draft.shares.is_within(line.project, placed.total, own=own)
+    is_own = draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
     if promise.within_share and not (
         is_within or is_own or _is_within_then(draft, promise, placed)
     ):
@@ -263,7 +259,7 @@ def _waits(
 
 
 def _is_within_then(draft: Draft, promise: Promise, placed: Placed) -> bool:
-    """Whether it is within the share once those have ended who are stopped for it."""
+    """Whether it is within the share once its victims have ended."""
     victims = {job: draft.of_job[job] for job, _ in promise.victims if job in draft.of_job}
     gone = {running.name: running for running in victims.values()}
     with draft.shares.without(gone.values()):
@@ -287,10 +283,19 @@ def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator
 def placed_again(draft: Draft, line: Line, placements: tuple[Placement, ...]) -> Placed | None:
     """The same devices again, if all of them are still in order."""
     parts = line.shape.parts
-    if not _is_sound(draft.capacity, Footprint(pairs_of(parts, placements))):
-        return None
     pairs = pairs_of(parts, placements)
+    if not _is_sound(draft.capacity, Footprint(pairs)) or _closes(draft.capacity, pairs):
+        return None
     return Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
+
+
+def _closes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
+    """Whether maintenance closes any of the places too early."""
+    return bool(capacity.closures) and any(
+        not capacity.closures.lets_start(part, capacity.by_name[host.machine].machine, spare=False)
+        for part, place in pairs
+        for host in place.hosts
+    )
 
 
 def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
@@ -309,6 +314,8 @@ def start_reserved(
     draft: Draft, reserved: Reserved, *, guaranteed: bool, lent: Sequence[Reserved] = ()
 ) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
+    if not _may_fit(draft, reserved):
+        return False
     others = [each for each in sharing(draft, reserved) if each not in lent]
     draft.set_apart([reserved], others)
     placed = _taken(draft, reserved, guaranteed=guaranteed) if _has_room(draft, reserved) else None
@@ -320,24 +327,59 @@ def start_reserved(
     return True
 
 
+def _may_fit(draft: Draft, reserved: Reserved) -> bool:
+    """Whether what is free, with what is kept for it, could be enough; quickly, so not for sure."""
+    hold = reserved.hold
+    assert hold is not None
+    if reserved.shape.takes_whole:
+        return True
+    free: dict[tuple[str, str], int] = {}
+    for room, resource, _, now_free, _ in hold.masks:
+        key = room.name, resource
+        free[key] = free.get(key, 0) + now_free.bit_count()
+    for room, resource, now_free, _ in hold.counts:
+        key = room.name, resource
+        free[key] = free.get(key, 0) + now_free
+    return all(_slots_may_do(draft.capacity, part, free) for part in reserved.shape.parts)
+
+
+def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[tuple[str, str], int]) -> bool:
+    """Whether machines may have as many slots as `part` needs, some units being `kept` for it."""
+    resource, units = part.leading
+    if not units:
+        return True
+    slots = sum(
+        (capacity.by_name[name].free(resource) + more) // units
+        for (name, kind), more in kept.items()
+        if kind == resource
+    )
+    scope = capacity.scope_of(part)
+    for shelf in (shelf for tier in scope.tiers for shelf in tier):
+        if slots >= part.replicas or shelf.left:
+            return True
+        for free, _ in shelf.ascending(resource, units):
+            slots += free // units
+            if slots >= part.replicas:
+                return True
+    return slots >= part.replicas
+
+
 def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
     """Others that wait for the same gangs: what these give back counts for one of them only."""
     payers = {running.name for running, _, _ in reserved.paid}
     payers |= {running.name for running, _ in reserved.gifts}
     if not payers:
         return []
-    closed: list[Reserved] = [*draft.reserved.values(), *draft.plans.values()]
-    return [
-        each
-        for each in closed
-        if each is not reserved and any(running.name in payers for running in each.waits)
-    ]
+    return [each for each in draft.reservations.waiting_for(payers) if each is not reserved]
 
 
 def _has_room(draft: Draft, reserved: Reserved) -> bool:
     """Whether the quota has room already; victims may still hold what it needs of that."""
     project, asked = reserved.gang[0].project, reserved.placed.total
-    return draft.shares.is_within(project, asked) or draft.shares.may_borrow(project, asked)
+    own = not reserved.shape.borrows
+    return draft.shares.may_start(project, asked, own=own) or draft.shares.lets_borrow(
+        project, reserved.shape, asked
+    )
 
 
 def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:
@@ -353,7 +395,7 @@ def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | No
 
 
 def is_covered(draft: Draft, reserved: Reserved) -> bool:
-    """Whether nothing of it was promised to, or taken by, somebody else in this cycle."""
+    """Whether nothing of it was promised to, or taken by, another gang in this cycle."""
     assert reserved.hold is not None
     holders = [running.footprint for running in draft.holders(reserved.footprint)]
     for room, resource, wanted, free, later in reserved.hold.masks:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 
-from bastion.scheduler.placement.capacity import Capacity, Scope
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.placement.scope import Scope
 from bastion.scheduler.queue.shape import Part
 from bastion.value import value
 

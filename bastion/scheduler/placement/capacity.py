@@ -12,14 +12,17 @@ It must not know projects, orders or policies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import lru_cache
 
 from bastion.job import HostPlace, Placement, ReplicaPlace
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.machine_name import MachineName, parse_machine
-from bastion.scheduler.placement.room import GUESTS, Keep, Room, Shelf, has_labels
+from bastion.scheduler.placement.closures import Closures
+from bastion.scheduler.placement.device_mask import all_of, lowest, mask_of
+from bastion.scheduler.placement.room import GUESTS, Keep, Room, Shelf
+from bastion.scheduler.placement.scope import NEW, Scope, can_make, passes
 from bastion.scheduler.queue.shape import COUNTED, Part
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import ANYWHERE, Where
@@ -28,27 +31,8 @@ from quota.amounts import NOTHING, Amounts
 Charge = tuple[Amounts, ...]
 """What is charged for a placement, tier by tier, of the types under quota."""
 
-
-class Scope:
-    """The rooms that a filter leaves, by tier."""
-
-    __slots__ = ("allowed", "singles", "tiers", "where")
-
-    def __init__(self, where: Where, tiers: list[list[Shelf]], allowed: frozenset[int] | None):
-        self.where = where
-        self.tiers = tiers
-        self.singles = [[shelf for shelf in tier if shelf.hosts == 1] for tier in tiers]
-        """Those without slices."""
-        self.allowed = allowed
-        """Ordinals of rooms, or None for all of the shelves."""
-
-    def has(self, room: Room) -> bool:
-        """Whether the filter leaves `room`."""
-        if self.allowed is None:
-            return True
-        if room.machine.created_at == NEW:
-            return passes(self.where, room.machine, room.shelf.pool)
-        return room.ordinal in self.allowed
+Held = tuple[Part, HostPlace, bool]
+"""What one replica holds of one machine, and whether it is guaranteed."""
 
 
 class Hold:
@@ -78,6 +62,7 @@ class Capacity:
         self.by_name: dict[str, Room] = {}
         self.shelves: dict[str, Shelf] = {}
         self.created: list[Room] = []
+        self.closures = Closures(snapshot.quota, now)
         self._scopes: dict[Where, Scope] = {}
         self._scope_of: dict[Part, Scope] = {}
         self._journal: list[tuple[Room, Keep] | tuple[None, Room]] = []
@@ -114,7 +99,7 @@ class Capacity:
         self.rooms.append(room)
         self.by_name[machine.name] = room
         shelf.add(room)
-        if machine.phase is MachinePhase.CREATING:  # an earlier pass of this cycle may have made it
+        if room.is_being_made:  # an earlier pass of this cycle may have made it
             shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
 
     # What machines there are
@@ -130,8 +115,29 @@ class Capacity:
         """The same, for the filter of `part`."""
         found = self._scope_of.get(part)
         if found is None:
-            found = self._scope_of[part] = self.scope(part.where)
+            found = self.scope(part.where)
+            if self.closures:
+                found = self._open_scope(found, part)
+            self._scope_of[part] = found
         return found
+
+    def _open_scope(self, scope: Scope, part: Part) -> Scope:
+        """What maintenance leaves of `scope` for `part`."""
+        lets_start, lets_make = self.closures.lets_start, self.closures.lets_make
+        allowed = {
+            room.ordinal
+            for room in self.rooms
+            if scope.has(room) and lets_start(part, room.machine)
+        }
+        tiers = [
+            [
+                shelf
+                for shelf in shelves
+                if lets_make(part, shelf.name) or any(r.ordinal in allowed for r in shelf.rooms)
+            ]
+            for shelves in scope.tiers
+        ]
+        return Scope(scope.where, tiers, frozenset(allowed))
 
     def _scope(self, where: Where) -> Scope:
         tiers: list[list[Shelf]] = [[] for _ in range(self.tier_count)]
@@ -147,6 +153,16 @@ class Capacity:
                 tiers[shelf.tier].append(shelf)
         return Scope(where, tiers, frozenset(allowed))
 
+    @contextmanager
+    def without_maintenance(self) -> Iterator[None]:
+        """Look for room as if nothing were closed for maintenance, for a moment."""
+        closures, scopes = self.closures, self._scope_of
+        self.closures, self._scope_of = Closures(replace(self.quota, maintenance=()), 0.0), {}
+        try:
+            yield
+        finally:
+            self.closures, self._scope_of = closures, scopes
+
     def make_room(self, shelf: Shelf) -> Room:
         """A room for a machine (the first of its slice) that `shelf` can make."""
         made = [self._make_room(shelf, host) for host in range(shelf.hosts)]
@@ -161,6 +177,20 @@ class Capacity:
             last = max((self._number(shelf, name) for name in missing), default=-1)
             while shelf.made <= last:
                 self.make_room(shelf)
+
+    def begin_cycle(self, seq: int) -> None:
+        """Begin a trial that lasts for a cycle; machines that it makes are named by `seq`."""
+        if seq != self.seq:
+            self.seq = seq
+            for shelf in self.shelves.values():
+                names = (room.name for room in shelf.rooms if room.is_being_made)
+                shelf.made = max((self._number(shelf, name) + 1 for name in names), default=0)
+        self.begin()
+
+    def end_cycle(self) -> None:
+        """Go back to where the cycle began, whatever is on trial."""
+        del self._trials[1:]
+        self.undo()
 
     def _number(self, shelf: Shelf, machine: str) -> int:
         """Which of those that this cycle makes for `shelf` it is; -1 for another's."""
@@ -243,7 +273,7 @@ class Capacity:
         devices = {}
         for resource, units in part.devices:
             mask = room.masks[resource]
-            indices, mask = _lowest(mask, units)
+            indices, mask = lowest(mask, units)
             room.masks[resource] = mask
             devices[resource] = indices
         for resource, units in part.counts:
@@ -262,13 +292,13 @@ class Capacity:
     def take_all(self, room: Room, part: Part) -> HostPlace:
         """Give one host of a slice to a replica of `part`, with all devices of its types."""
         self.note(room)
-        devices = {t: _indices(room.masks.get(t, 0)) for t, _ in part.devices}
+        devices = {t: all_of(room.masks.get(t, 0)) for t, _ in part.devices}
         room.tenants += 1
         self.seal(room)
         return HostPlace(machine=room.name, devices=devices)
 
     def seal(self, room: Room) -> None:
-        """Let nobody else come here: one gang has taken the whole machine."""
+        """Close it to all other gangs: one has taken the whole machine."""
         self.note(room)
         room.sealed = True
         room.masks = {}
@@ -279,25 +309,33 @@ class Capacity:
         """Take exactly `place`: what an admitted replica holds, or an exact promise."""
         for host in place.hosts:
             room = self.by_name.get(host.machine)
-            if room is None:
-                continue
-            if self._trials:
-                self.note(room)
-            for resource, indices in host.devices.items():
-                if resource in room.masks:
-                    room.masks[resource] &= ~mask_of(indices)
-            for resource, units in counts_of(part):
-                if resource in room.counts:
-                    room.counts[resource] -= units
-            if part.asks_nothing:
-                room.guests += 1
-            else:
-                room.tenants += 1
-                room.guaranteed += guaranteed
-                room.borrowed += not guaranteed
-            if part.takes_whole:
-                self.seal(room)
-            room.shelf.settle(room)
+            if room is not None:
+                self._occupy(room, part, host, guaranteed=guaranteed)
+                room.shelf.settle(room)
+
+    def _occupy(self, room: Room, part: Part, host: HostPlace, *, guaranteed: bool) -> None:
+        self.note(room)
+        for resource, indices in host.devices.items():
+            if resource in room.masks:
+                room.masks[resource] &= ~mask_of(indices)
+        for resource, units in counts_of(part):
+            if resource in room.counts:
+                room.counts[resource] -= units
+        if part.asks_nothing:
+            room.guests += 1
+        else:
+            room.tenants += 1
+            room.guaranteed += guaranteed
+            room.borrowed += not guaranteed
+        if part.takes_whole:
+            self.seal(room)
+
+    def refill(self, room: Room, held: Iterable[Held]) -> None:
+        """Let exactly what is `held` be in `room`."""
+        room.empty()
+        for part, host, guaranteed in held:
+            self._occupy(room, part, host, guaranteed=guaranteed)
+        room.shelf.settle(room)
 
     def charge(self, charge: Charge, *, sign: int = 1) -> None:
         """Count `charge` against the tiers (`sign=-1`: give it back)."""
@@ -313,9 +351,9 @@ class Capacity:
 
     def close(self, parts: Sequence[Part], places: Sequence[Placement], charge: Charge) -> Hold:
         """
-        Close `places` to everybody: what is free now, and what becomes free of them.
+        Close `places` to all gangs: what is free now, and what becomes free of them.
 
-        `charge` is what they cost beyond what those who will leave for them are charged already.
+        `charge` is what they cost beyond the charges of the gangs that will end for them.
         """
         hold = Hold()
         for part, placement in zip(parts, places):
@@ -430,33 +468,6 @@ class Capacity:
         return True
 
 
-NEW = -1.0
-"""`created_at` of a machine that this cycle makes, until the plan says when."""
-
-
-def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
-    """Whether the filters of `where` leave this machine (None: any that the pool could make)."""
-    if where.pool and where.pool != (pool.name if pool else machine.pool if machine else ""):
-        return False
-    if where.hostnames and (
-        machine is None
-        or (machine.hostname not in where.hostnames and machine.name not in where.hostnames)
-    ):
-        return False
-    return has_labels(machine, pool, wanted_labels(where))
-
-
-def wanted_labels(where: Where) -> dict[str, str]:
-    """The labels that `where` asks for: cluster and shard are labels like others."""
-    named = {"cluster": where.cluster, "shard": where.shard}
-    return {**where.labels, **{label: text for label, text in named.items() if text}}
-
-
-def can_make(where: Where, shelf: Shelf) -> bool:
-    """Whether a machine that this shelf's pool makes would pass `where`."""
-    return shelf.pool is not None and passes(where, None, shelf.pool)
-
-
 def counts_of(part: Part) -> tuple[tuple[str, int], ...]:
     """Counted amounts of one host of `part`."""
     if part.hosts == 1:
@@ -464,30 +475,8 @@ def counts_of(part: Part) -> tuple[tuple[str, int], ...]:
     return tuple((t, -(-n // part.hosts)) for t, n in part.counts)
 
 
-def mask_of(indices: Iterable[int]) -> int:
-    """Bits at `indices`."""
-    mask = 0
-    for index in indices:
-        mask |= 1 << index
-    return mask
-
-
 def _lower(amounts: dict[str, int], resource: str, left: int) -> None:
     if left > 0:
         amounts[resource] = left
     else:
         amounts.pop(resource, None)
-
-
-@lru_cache(maxsize=4096)  # machines have few devices, and are full in few ways
-def _lowest(mask: int, units: int) -> tuple[tuple[int, ...], int]:
-    indices = []
-    for _ in range(units):
-        bit = mask & -mask
-        indices.append(bit.bit_length() - 1)
-        mask ^= bit
-    return tuple(indices), mask
-
-
-def _indices(mask: int) -> tuple[int, ...]:
-    return _lowest(mask, mask.bit_count())[0]

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.placement.candidates import PlacementPolicy
-from bastion.scheduler.placement.capacity import Capacity, can_make, passes, wanted_labels
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.placement.scope import can_make, passes, wanted_labels
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.reasons.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.snapshot import Snapshot
@@ -110,7 +111,9 @@ class Extent:
             for name, machine in snapshot.machines.items()
             if machine.phase is not MachinePhase.DELETING
         }
-        self._capacity = Capacity(replace(snapshot, machines=machines, stockouts={}), now)
+        quota = replace(snapshot.quota, maintenance=())
+        alone = replace(snapshot, quota=quota, machines=machines, stockouts={})
+        self._capacity = Capacity(alone, now)
         self._policy = policy
         self._alone: dict[int, Placed | None] = {}
 

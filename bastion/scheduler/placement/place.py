@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from bastion.job import Placement, ReplicaPlace
 from bastion.scheduler.placement.candidates import Choose, PlacementPolicy, View
-from bastion.scheduler.placement.capacity import Capacity, Charge, Scope, can_make
+from bastion.scheduler.placement.capacity import Capacity, Charge
 from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.placement.whole_machines import Order, Wholes
 from bastion.scheduler.queue.shape import Part, Shape
 from quota.amounts import Amounts

@@ -5,7 +5,7 @@ The working copies of one cycle: they change while it decides and are thrown awa
 are bits of a mask per type, because a device is taken, promised or given back by index.
 
 Rules: only `Capacity` changes a room. A device promised to a gang is never among the free ones;
-while somebody still holds it, it is `spoken` for, and does not become free when he ends.
+while another gang still holds it, it is `spoken` for, and is not free when that gang ends.
 """
 
 from __future__ import annotations
@@ -62,7 +62,13 @@ class Room:
         bad = machine.bad_devices.items()
         self.bad = {t: _mask(indices) & ((1 << self.full[t]) - 1) for t, indices in bad}
         """Devices that it has, and that are out of order."""
-        items = self.full.items() if opened else ()
+        self.keys: dict[str, int] = {}
+        """What the shelf's indices say is free."""
+        self.empty()
+
+    def empty(self) -> None:
+        """Be as if nothing were here."""
+        items = self.full.items() if self.opened else ()
         self.masks = {t: ((1 << n) - 1) & ~self.bad.get(t, 0) for t, n in items if t not in COUNTED}
         self.counts = {t: n for t, n in items if t in COUNTED}
         self.spoken: dict[str, int] = {}
@@ -70,16 +76,14 @@ class Room:
         self.owed: dict[str, int] = {}
         """Counted amounts promised to a gang, and held by another."""
         self.closed = 0
-        """For how many gangs all of it is closed: not even one who asks for nothing may come."""
+        """For how many gangs all of it is closed, even to replicas that ask for nothing."""
         self.guests = 0
-        """Replicas that ask for nothing, those who are promised this machine among them."""
+        """Replicas that ask for nothing, those that are promised this machine among them."""
         self.tenants = 0
         self.sealed = False
         """Whether one gang has all of it."""
         self.guaranteed = 0
         self.borrowed = 0
-        self.keys: dict[str, int] = {}
-        """What the shelf's indices say is free."""
 
     def free(self, resource: str) -> int:
         """Units of `resource` that are free and open."""
@@ -113,6 +117,11 @@ class Room:
     def is_leaving(self) -> bool:
         """Whether its machine is being deleted, and never comes back."""
         return self.machine.phase is MachinePhase.DELETING
+
+    @property
+    def is_being_made(self) -> bool:
+        """Whether its machine does not run yet."""
+        return self.machine.phase is MachinePhase.CREATING
 
     @property
     def is_whole(self) -> bool:

@@ -1,10 +1,10 @@
 """
-Whole machines and slices: which of them a part takes that shares with nobody.
+Whole machines and slices: which of them a part takes that shares with no other.
 
 They are charged with all they have, so those come first that cost least a replica; and none is
 taken without which the others are enough.
 
-It must not know who asks, nor whether he may.
+It must not know which gang asks, nor whether it may.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from enum import Enum
 from operator import itemgetter
 
 from bastion.job import ReplicaPlace
-from bastion.scheduler.placement.capacity import Capacity, Scope, can_make
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room, Shelf, resources_of
+from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.queue.shape import Part
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts

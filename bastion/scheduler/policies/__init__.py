@@ -13,7 +13,9 @@ from bastion.scheduler.policies.admission import Admission, admit_all, load_limi
 from bastion.scheduler.policies.best_fit import best_fit
 from bastion.scheduler.policies.first_fit import first_fit
 from bastion.scheduler.policies.las import attained
-from bastion.scheduler.policies.order import OrderPolicy, priority_of
+from bastion.scheduler.policies.max_min import max_min
+from bastion.scheduler.policies.optimus import optimus
+from bastion.scheduler.policies.order import OrderPolicy
 from bastion.scheduler.policies.preemption import PreemptionPolicy
 from bastion.scheduler.policies.spread import spread
 from bastion.scheduler.policies.srtf import remaining
@@ -27,12 +29,14 @@ PLACEMENTS: Mapping[str, PlacementPolicy] = {
 }
 
 ORDERS: Mapping[str, OrderPolicy] = {
-    "fair": OrderPolicy(rank_of=priority_of, is_lasting=True, between_users=True),
-    "fifo": OrderPolicy(rank_of=priority_of, is_lasting=True),
-    "priority": OrderPolicy(rank_of=priority_of, is_lasting=True),
+    "fair": OrderPolicy(is_lasting=True, between_users=True),
+    "fifo": OrderPolicy(is_lasting=True),
+    "priority": OrderPolicy(is_lasting=True),
     "srtf": OrderPolicy(rank_of=remaining),
     "las": OrderPolicy(rank_of=attained),
     "tiresias": OrderPolicy(rank_of=level),
+    "max-min": OrderPolicy(ranks_of=max_min),
+    "optimus": OrderPolicy(ranks_of=optimus),
 }
 
 ADMISSIONS: Mapping[str, Admission] = {"all": admit_all, "load-limit": load_limit}

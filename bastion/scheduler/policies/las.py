@@ -1,4 +1,4 @@
-"""`las`: the least attained service first: who got little so far goes before who got much."""
+"""`las`, least attained service first: what has used little goes before what has used much."""
 
 from __future__ import annotations
 

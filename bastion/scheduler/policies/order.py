@@ -1,4 +1,9 @@
-"""What an order policy is: a rank for every gang of a project, the lowest first."""
+"""
+What an order policy is: a rank for every gang of a project, the lowest first.
+
+Priority comes first under every policy. A gang that yields to another by the order would else
+outrank it by priority, and the two would stop each other for ever.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +14,40 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
 
 RankOf = Callable[[Sequence[JobRecord], Snapshot, float], float]
+RanksOf = Callable[[Snapshot, float], Callable[[Sequence[JobRecord]], float]]
+Rank = tuple[float, float]
+"""(priority, what the policy says of it): the lowest goes first."""
 
 
 @value
 class OrderPolicy:
     """
-    Who goes first inside a project, before age and name decide.
+    Which gang goes first among equals of priority, before age and name decide.
 
     `between_users`: among equals of rank, users with less usage first; the project's own
     `order = "fifo"` turns it off.
     """
 
-    rank_of: RankOf
+    rank_of: RankOf | None = None
+    """Of one gang; without it and `ranks_of`, priority alone decides."""
+    ranks_of: RanksOf | None = None
+    """In place of `rank_of`, where the rank of a gang follows from all of them together."""
     between_users: bool = False
     is_lasting: bool = False
     """Whether the rank of a waiting gang follows from its records alone."""
 
-    def rank(self, snapshot: Snapshot, now: float) -> Callable[[Sequence[JobRecord]], float]:
+    def rank(self, snapshot: Snapshot, now: float) -> Callable[[Sequence[JobRecord]], Rank]:
         """The rank of a gang in this cycle."""
-        return lambda gang: self.rank_of(gang, snapshot, now)
+        if self.ranks_of is not None:
+            among_equals = self.ranks_of(snapshot, now)
+            return lambda gang: (_priority_of(gang), among_equals(gang))
+        rank_of = self.rank_of
+        if rank_of is None:
+            return lambda gang: (_priority_of(gang), 0.0)
+        return lambda gang: (_priority_of(gang), rank_of(gang, snapshot, now))
 
 
-def priority_of(gang: Sequence[JobRecord], _: Snapshot, __: float) -> float:
+def _priority_of(gang: Sequence[JobRecord]) -> float:
     """The priority of its most important job."""
     if len(gang) == 1:
         return gang[0].request.priority

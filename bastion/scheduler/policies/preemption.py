@@ -1,4 +1,4 @@
-"""What a preemption policy is: for whom others may be stopped."""
+"""What a preemption policy is: for which gangs others may be preempted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bastion.value import value
 
 @value
 class PreemptionPolicy:
-    """Which of the cycle's reasons to stop somebody are in force."""
+    """Which of the cycle's reasons to preempt a gang are in force."""
 
     reclaims: bool
     """A borrower for a gang within its share of another project; a borrower past its slice."""

@@ -1,12 +1,12 @@
 """
-Victims: whom to stop so that one gang can start as a whole, placement included.
+Victims: the gangs to preempt so that one gang can start as a whole, placement included.
 
 Devices of gangs that are being stopped already cost nothing, so they are counted in first. Then
-legal victims are let go one by one until the gang fits; then, in reverse, every one without whom
-it still fits is spared: the set is inclusion-minimal. All of it is a trial on the cycle's own
-capacity, undone before anything is decided.
+victims are added one by one until the gang fits. At the end each victim that the gang does not
+need is spared, in reverse order: the set is inclusion-minimal. All of it is a trial on the cycle's
+own capacity, undone before anything is decided.
 
-It must not know whose turn it is, nor who is legal: that is an argument.
+It must not know which gang is next, nor which victims are legal: both are arguments.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
-from bastion.scheduler.placement.capacity import Capacity, can_make
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.placement.room import Room
+from bastion.scheduler.placement.scope import can_make
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
@@ -25,6 +26,7 @@ from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
+from quota.ledger import apart
 
 RECENT_S = 4 * 3600.0
 """
@@ -33,6 +35,9 @@ Whoever was preempted within that time is chosen last.
 Long enough that a job comes through a working morning with one interruption; our own choice.
 """
 
+
+SEARCH_STEPS = 5
+"""A search costs so many steps, beside those for each gang that it lets go."""
 
 Allows = Callable[[Amounts, Sequence[Running]], bool]
 """Whether a gang may be charged so much once they have gone."""
@@ -72,47 +77,59 @@ def find(
         going: Who will have gone too, beside those already being stopped.
         staying: Who of these will not have, unless he is among the victims.
     """
+    draft.search.effort.spend(SEARCH_STEPS)
     capacity = draft.capacity
     capacity.begin()
-    departing = tuple(r for r in draft.departing(firm=guaranteed) if r not in staying)
-    departing += tuple(running for running in going if running not in departing)
+    departing: Sequence[Running] = draft.departing(firm=guaranteed)
+    if staying:
+        departing = [running for running in departing if running not in staying]
+    if going:
+        departing = [*departing, *(running for running in going if running not in departing)]
+    is_leaving = _membership(draft, departing, firm=guaranteed, is_all=not (staying or going))
     try:
-        left, gone = _leave(draft, shape, departing)
-        search = _Search(draft, Need(draft, shape, guaranteed=guaranteed), allows, left)
+        gone = _leave(draft, shape, departing)
+        need = Need(draft, shape, guaranteed=guaranteed)
+        search = _Search(draft, need, allows, is_leaving, gone)
         if not search.let_go(legal):
             return None
         victims = search.spare()
-        search.do_without(gone[running] for running in departing if _may_stay(draft, running, gone))
+        search.do_without(r for running, r in gone.items() if _may_stay(draft, running))
         placed = draft.try_place(shape, search.may_cost, guaranteed=guaranteed)
         assert placed is not None, "it fitted when the last victim was spared"
     finally:
         capacity.undo()
     wanted = Footprint(pairs_of(shape.parts, placed.placements))
-    known = set(departing)
-    ending = tuple(running for running in draft.holders(wanted) if running in known)
-    return Found(placed=placed, victims=victims, ending=ending, departing=departing)
+    ending = tuple(running for running in draft.holders(wanted) if is_leaving(running))
+    return Found(placed=placed, victims=victims, ending=ending, departing=tuple(departing))
 
 
-def _may_stay(draft: Draft, running: Running, gone: Collection[Running]) -> bool:
-    """Whether one of `gone` is not told to stop yet, and may still be spared."""
+def _membership(
+    draft: Draft, departing: Sequence[Running], *, firm: bool, is_all: bool
+) -> Callable[[Running], bool]:
+    """Whether a gang is one of `departing`; without a copy where they are all that depart."""
+    if not is_all:
+        return set(departing).__contains__
+    return lambda running: draft.is_departing(running, firm=firm)
+
+
+def _may_stay(draft: Draft, running: Running) -> bool:
+    """Whether it is not told to stop yet, and may still be spared."""
     doom = draft.doomed.get(running.name)
-    return running in gone and doom is not None and not doom.is_firm
+    return doom is not None and not doom.is_firm
 
 
-def _leave(
-    draft: Draft, shape: Shape, departing: Sequence[Running]
-) -> tuple[set[Running], dict[Running, Release]]:
+def _leave(draft: Draft, shape: Shape, departing: Sequence[Running]) -> dict[Running, Release]:
     """
-    Let `departing` go, but for those who leave nothing; these are returned first.
+    Let `departing` go, but for those that leave nothing.
 
     Most of them leave what is promised already, on machines where nothing is free: whether they
-    are there makes a difference only once somebody else goes from there.
+    are there makes a difference only once another goes from there.
     """
     if shape.takes_whole or not all(part.devices for part in shape.parts):
-        return set(), {running: Release(draft.capacity, running) for running in departing}
+        return {running: Release(draft.capacity, running) for running in departing}
     going, near = set(), set()
     for running in departing:
-        if running.name in draft.leaves_nothing:
+        if running.name in draft.search.leaves_nothing:
             continue
         wanted = running.footprint
         machines = wanted.opens(draft.capacity)
@@ -120,11 +137,10 @@ def _leave(
             going.add(running)
             near.update(machines)
         else:
-            draft.leaves_nothing.add(running.name)
+            draft.search.leaves_nothing.add(running.name)
     for machine in near:
         going.update(draft.on(machine))
-    gone = {r: Release(draft.capacity, r) for r in departing if r in going}
-    return {running for running in departing if running not in going}, gone
+    return {r: Release(draft.capacity, r) for r in departing if r in going} if going else {}
 
 
 class _Search:
@@ -135,13 +151,15 @@ class _Search:
         draft: Draft,
         need: Need,
         allows: Allows,
-        left: set[Running],
+        is_leaving: Callable[[Running], bool],
+        gone: Iterable[Running],
     ) -> None:
         self.draft = draft
         self.need = need
         self.allows = allows
-        self.left = left
-        """Who will be gone, and was not let go yet."""
+        self.is_leaving = is_leaving
+        self.gone = set(gone)
+        """Those of the departing that were let go already."""
         self.released: list[Release] = []
 
     def may_cost(self, units: Amounts) -> bool:
@@ -169,17 +187,15 @@ class _Search:
         return False
 
     def _leave_with(self, running: Running) -> None:
-        """Before `running` goes, those go who leave his machines anyway."""
-        if not self.left:
-            return
+        """Release first what leaves the machines of `running` anyway."""
         for machine in running.footprint.masks:
             for other in self.draft.on(machine):
-                if other in self.left:
-                    self.left.remove(other)
+                if self.is_leaving(other) and other not in self.gone:
+                    self.gone.add(other)
                     self.need.release(other)
 
     def spare(self) -> tuple[Running, ...]:
-        """Who is left when everybody is spared without whom it fits; the last let go, first."""
+        """Spare each victim that is not needed, and return the rest, the last one added first."""
         for at in reversed(range(len(self.released) - 1)):
             release = self.released[at]
             if release.pays:
@@ -196,7 +212,7 @@ class _Search:
         return tuple(release.running for release in self.released)
 
     def do_without(self, gone: Iterable[Release]) -> None:
-        """Count without those of `gone` whom it need not wait for."""
+        """Leave out of the count those of `gone` that it need not wait for."""
         for release in gone:
             self.need.withdraw(release)
             if not self._is_enough():
@@ -247,6 +263,7 @@ class Need:
         self._refresh(release)
 
     def _refresh(self, release: Release) -> None:
+        self.draft.search.effort.spend()
         for part in self.parts:
             for room in release.rooms:
                 part.refresh(room)
@@ -303,35 +320,67 @@ class _PartNeed:
         return met >= self.part.replicas
 
 
-def furthest_above_first(draft: Draft, *, but: str) -> Iterator[Running]:
+def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Running]:
     """
-    Borrowers of all projects `but` one in the order in which they are let go.
+    Borrowers that may be stopped for a gang of `project`, in the order in which to let them go.
 
-    First from the project that is furthest above its share, counted again after each; then the
-    least work lost, those preempted lately last; then the newest.
+    First those of its own group, then those of the group around that, as far as `asked` is within
+    the share there. Among equals first from the project that is furthest above its share, counted
+    again after each; then the least work lost, those preempted lately last; then the newest.
     """
-    lines = {name: _least_lost_first(draft, name) for name in draft.borrowers if name != but}
+    others = [name for name in draft.borrowers if name != project]
+    quota, shares = draft.snapshot.quota, draft.shares
+    if not quota.groups:
+        yield from _furthest_above_first(draft, project, others)
+        return
+    gone = list(draft.departing(firm=True))
+    for node in quota.chain(project):
+        near = [name for name in others if apart(quota, project, name)[-1] is node]
+        if not near:
+            continue
+        with shares.without(gone):
+            is_within = not asked or node.name in shares.holding(project, asked)
+        for running in _furthest_above_first(draft, project, near) if is_within else ():
+            gone.append(running)
+            yield running
+
+
+def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> Iterator[Running]:
+    quota, shares = draft.snapshot.quota, draft.shares
+    lines = {name: _least_lost_first(draft, name, project) for name in others}
+    nodes = {name: [name] for name in lines}
+    if quota.groups:
+        nodes = {name: [n.name for n in reversed(apart(quota, name, project))] for name in lines}
     gone: dict[str, Amounts] = {}
-    heap = [(-draft.shares.excess(name), name) for name in lines]
+
+    def above(name: str) -> tuple[list[float], str]:
+        each = [-shares.excess(node, without=gone.get(node, NOTHING)) for node in nodes[name]]
+        return each, name
+
+    heap = [above(name) for name in lines]
     heapify(heap)
     while heap:
-        _, name = heappop(heap)
+        known, name = heappop(heap)
+        if quota.groups and above(name)[0] != known:  # its group is less far above than it was
+            heappush(heap, above(name))
+            continue
         running = next(lines[name], None)
         if running is None:
             continue
         yield running
-        gone[name] = gone.get(name, NOTHING) + running.held
-        heappush(heap, (-draft.shares.excess(name, without=gone[name]), name))
+        for node in nodes[name]:
+            gone[node] = gone.get(node, NOTHING) + running.held
+        heappush(heap, above(name))
 
 
-def _least_lost_first(draft: Draft, project: str) -> Iterator[Running]:
-    """Borrowers of `project` that are not to be stopped anyway; ordered once a cycle."""
-    if project not in draft.in_order:
-        draft.in_order.add(project)
+def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Running]:
+    """Borrowers of `project` that `asking` may stop, and no other stops; ordered once a cycle."""
+    if project not in draft.search.in_order:
+        draft.search.in_order.add(project)
         draft.borrowers[project].sort(key=lambda running: least_lost(draft, running))
     for running in draft.borrowers[project]:
         doom = draft.doomed.get(running.name)
-        if doom is None or not doom.is_firm:
+        if (doom is None or not doom.is_firm) and draft.is_open_to(running, asking):
             yield running
 
 
@@ -345,10 +394,10 @@ def least_lost(draft: Draft, running: Running) -> tuple[bool, float, float, str]
 
 def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     """
-    Whether `running` may be stopped for `gang` though that is not within its share.
+    Whether `running` may be preempted for `gang`, which is not within its project's share.
 
-    Lower priority for higher inside one project; under the preemption policy `order`, whoever
-    comes later in it: of the same project, or a borrower of another.
+    Inside one project, a lower priority for a higher one. Under the preemption policy `order`, a
+    gang that is later in the order: of the same project, or a borrower of another.
     """
     policy = draft.parts.preemption
     is_own = running.project == gang[0].project
@@ -364,7 +413,7 @@ def is_legal(
 ) -> bool:
     """Whether `running` may be stopped for `gang` at all."""
     if within_share and running.project != gang[0].project:
-        return running.is_borrowed
+        return draft.is_open_to(running, gang[0].project)
     return yields_to(draft, running, gang, shape)
 
 

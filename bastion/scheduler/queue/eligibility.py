@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from bastion.job import JobRecord, Phase, state_of
-from bastion.scheduler.queue.order import Gang, Standing
+from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.reasons.reason import (
     Backoff,
     Cancelled,
@@ -30,33 +30,31 @@ from bastion.value import value
 class Waiting:
     """All jobs that wait: in the queue, or set aside."""
 
-    known: list[Standing]
-    """Of those in the queue, jobs on their own of which all is known from an earlier cycle."""
     gangs: list[Gang]
-    """The others in the queue."""
+    """Those in the queue."""
     aside: Mapping[str, WaitingReason]
 
 
 def wait_or_queue(
-    snapshot: Snapshot, now: float, known: list[Standing], others: Mapping[str, JobRecord]
+    snapshot: Snapshot, now: float, jobs: Mapping[str, JobRecord], *, is_failing: bool
 ) -> Waiting:
     """
-    Divide the queued jobs of `snapshot`; a gang is queued as a whole or not at all.
+    Divide those of `jobs` that wait; a gang is queued as a whole or not at all.
+
+    A job that was in the queue on its own stays there under the same quota while its record is the
+    same: only a failure in its launch can set it aside.
 
     Args:
         snapshot: Of this cycle.
         now: Seconds of the store's clock.
-        known: Jobs that were in the queue on their own before now, under the same quota: while
-            such a record is the same, only a failure in its launch can set it aside.
-        others: All other jobs of `snapshot`, by name.
+        jobs: All of the snapshot that are to be judged, by name.
+        is_failing: Whether any job of the snapshot fails with its whole launch.
     """
-    judge = _Judge(snapshot, now)
-    if judge.failing:
-        known, others = [], snapshot.jobs
+    judge = _Judge(snapshot, now, is_failing=is_failing)
     aside: dict[str, WaitingReason] = {}
     gangs: dict[tuple[str, ...], list[JobRecord]] = {}
     alone: list[Gang] = []
-    for job in others.values():
+    for job in jobs.values():
         if job.phase is not Phase.QUEUED:
             continue
         reason = judge.reason(job)
@@ -70,14 +68,14 @@ def wait_or_queue(
         members.sort(key=lambda job: (job.index, job.id))
         if _is_ready(ids, members, aside, snapshot.jobs):
             alone.append(tuple(members))
-    return Waiting(known=known, gangs=alone, aside=aside)
+    return Waiting(gangs=alone, aside=aside)
 
 
 class _Judge:
-    """Who may not stand in the queue, whatever the rest of his gang may."""
+    """Finds jobs that may not stand in the queue, whatever the rest of their gang may."""
 
-    def __init__(self, snapshot: Snapshot, now: float) -> None:
-        self.failing = _failing(snapshot.jobs.values())
+    def __init__(self, snapshot: Snapshot, now: float, *, is_failing: bool) -> None:
+        self.failing = _failing(snapshot.jobs.values()) if is_failing else {}
         self._snapshot = snapshot
         self._now = now
         self._states = _States(snapshot.jobs, snapshot.arrays)

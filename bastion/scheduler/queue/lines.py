@@ -1,46 +1,32 @@
 """
-`Lines`: who waits in which line, kept in order from one cycle to the next.
+`Lines`: which gang waits in which line, kept in order from one cycle to the next.
 
 How gangs are sorted follows from their records alone, and few come or go between two cycles. What
 a cycle did with its lines is not kept: each begins with all that wait.
 
-It must not know what became of anybody.
+It must not know what became of any gang.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, of_head, place_of
-
-FEW = 8
-"""One in so many gangs may come or go before lines are made from nothing: that is quicker then."""
 
 
 class Lines:
     """Not for two cycles at once: both would change the same lines."""
 
     def __init__(self) -> None:
-        self._standing: dict[int, Standing] = {}
-        """By identity: the same gang in the same place is the same value."""
         self._lines: dict[LineKey, Line] = {}
         self._by_project: dict[str, list[Line]] = {}
 
-    def of(self, standing: Sequence[Standing]) -> Mapping[str, list[Line]]:
+    def by_project(self) -> Mapping[str, list[Line]]:
         """The lines of every project with waiting gangs; each in order, and so are the lines."""
-        before, now = self._standing, {id(each): each for each in standing}
-        gone = [before[key] for key in before.keys() - now.keys()]
-        come = [now[key] for key in now.keys() - before.keys()] if before else standing
-        self._standing = now
-        if (len(gone) + len(come)) * FEW > len(standing):
-            self._make(standing)
-        else:
-            self._change(gone, come)
-            for line in self._lines.values():
-                line.begin()
         return dict(sorted(self._by_project.items()))
 
-    def _make(self, standing: Iterable[Standing]) -> None:
+    def make(self, standing: Iterable[Standing]) -> None:
+        """Let exactly `standing` wait."""
         lines: dict[LineKey, Line] = {}
         by_project: dict[str, list[Line]] = {}
         for _, key, shape, entry in standing:
@@ -56,12 +42,15 @@ class Lines:
             found.sort(key=of_head)
         self._lines, self._by_project = lines, by_project
 
-    def _change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
+    def change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
+        """Let `gone` wait no longer, and `come` from now on."""
         lines = self._lines
+        left: dict[LineKey, set[int]] = {}
         changed: dict[LineKey, list[Entry]] = {}
         for _, key, _, entry in gone:
-            left = changed.get(key, lines[key].everybody)
-            changed[key] = [each for each in left if each is not entry]
+            left.setdefault(key, set()).add(id(entry))
+        for key, ids in left.items():
+            changed[key] = [each for each in lines[key].everybody if id(each) not in ids]
         for _, key, shape, entry in come:
             entries = changed.get(key)
             if entries is None:
@@ -71,10 +60,12 @@ class Lines:
                     self._by_project.setdefault(key[0], []).append(line)
                 entries = changed[key] = line.everybody.copy()
             entries.append(entry)
+        for line in lines.values():
+            line.begin()
         for key, entries in changed.items():
             if len(entries) > 1:
                 entries.sort(key=place_of)
-            lines[key].everybody = entries
+            lines[key].renew(entries)
             if not entries:
                 del lines[key]
         for project in {key[0] for key in changed}:

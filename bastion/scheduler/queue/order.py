@@ -11,8 +11,10 @@ It must not know capacity.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
+from math import inf
 from operator import itemgetter
 
 from bastion.job import JobRecord
@@ -20,11 +22,11 @@ from bastion.scheduler.queue.shape import Shape, Shapes
 
 Gang = tuple[JobRecord, ...]
 """The waiting jobs that start together."""
-Rank = Callable[[Gang], float]
-"""What an order policy says of a gang: the lowest goes first."""
-Entry = tuple[float, float, str, Gang, float]
+Rank = tuple[float, float]
+"""(priority, what the order policy says of it): the lowest goes first."""
+Entry = tuple[Rank, float, str, Gang, float]
 """(rank, submitted, name, gang, queued)"""
-Key = tuple[float, float, float, str]
+Key = tuple[Rank, float, float, str]
 """(rank, usage of its user, submitted, name)"""
 
 LineKey = tuple[str, str, int, bool]
@@ -36,7 +38,7 @@ Ids = tuple[str, ...]
 """Of the jobs of a gang."""
 
 place_of = itemgetter(0, 1, 2)
-"""Of an entry: all that says who goes first in a line."""
+"""Of an entry: all that decides which goes first in a line."""
 
 
 def ids_of(gang: Gang) -> Ids:
@@ -47,7 +49,17 @@ def ids_of(gang: Gang) -> Ids:
 class Line:
     """Gangs of one user that ask for the same, in order."""
 
-    __slots__ = ("at", "everybody", "fail_when_busy", "gangs", "key", "project", "shape", "user")
+    __slots__ = (
+        "_since",
+        "at",
+        "everybody",
+        "fail_when_busy",
+        "gangs",
+        "key",
+        "project",
+        "shape",
+        "user",
+    )
 
     def __init__(self, project: str, user: str, shape: Shape, *, fail_when_busy: bool) -> None:
         self.project = project
@@ -55,17 +67,32 @@ class Line:
         self.shape = shape
         self.fail_when_busy = fail_when_busy
         self.key = project, id(shape)
-        """Equal for lines for whom the same victims would do."""
+        """Equal for lines that the same victims would serve."""
         self.everybody: list[Entry] = []
-        """All who wait when a cycle begins."""
+        """All that wait when a cycle begins."""
         self.gangs = self.everybody
-        """All but those for whom something was done out of order; replaced, never changed."""
+        """All but those that were served out of order; replaced, never changed."""
         self.at = 0
+        self._since: list[float] | None = None
 
     def begin(self) -> None:
         """Be as at the beginning of a cycle."""
         self.gangs = self.everybody
         self.at = 0
+
+    def renew(self, everybody: list[Entry]) -> None:
+        """Let other gangs wait here."""
+        self.everybody = self.gangs = everybody
+        self._since = None
+
+    def first_after(self, now: float, wait_s: float) -> float:
+        """When the first of those here that have not yet waited so long will have."""
+        if self.at or self.gangs is not self.everybody:
+            return min((e[4] + wait_s for e in self.waiting if e[4] + wait_s > now), default=inf)
+        if self._since is None:
+            self._since = sorted(entry[4] for entry in self.everybody)
+        at = bisect_right(self._since, now, key=lambda since: since + wait_s)
+        return self._since[at] + wait_s if at < len(self._since) else inf
 
     @property
     def head(self) -> Gang:
@@ -79,7 +106,7 @@ class Line:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody in it waits any more."""
+        """Whether no gang in it waits any more."""
         return self.at >= len(self.gangs)
 
     def of(self, gangs: list[Entry]) -> Line:
@@ -107,7 +134,7 @@ class _Row:
 
     __slots__ = ("heap", "known", "number", "rank", "user")
 
-    def __init__(self, rank: float, user: str, number: int) -> None:
+    def __init__(self, rank: Rank, user: str, number: int) -> None:
         self.rank = rank
         self.user = user
         self.number = number
@@ -122,7 +149,7 @@ class Queue:
     def __init__(self, lines: list[Line], usage: dict[str, float], *, between_users: bool) -> None:
         self._usage = usage if between_users else {}
         self._between_users = between_users
-        self._rows: dict[tuple[float, str], _Row] = {}
+        self._rows: dict[tuple[Rank, str], _Row] = {}
         for line in lines:
             if line.at < len(line.gangs):
                 self._file(line)
@@ -190,24 +217,34 @@ class Queue:
             self._usage[user] = self._usage.get(user, 0.0) + amount
 
 
-class Projects:
-    """Projects with a queue, the one with the lowest score first."""
+Score = float | tuple[float, ...]
+"""Of a project: the lowest goes first. Of those in groups first that of the outermost group."""
 
-    def __init__(self, names: Iterable[str], score: Callable[[str], float]) -> None:
+
+class Projects:
+    """Projects with a queue, the one with the lowest score first; scores only grow."""
+
+    def __init__(self, names: Iterable[str], score: Callable[[str], Score]) -> None:
         self._score = score
         self._heap = [(score(name), name) for name in names]
         heapify(self._heap)
 
     def pop(self) -> str | None:
         """The next project, taken out; None when there is none."""
-        return heappop(self._heap)[1] if self._heap else None
+        while self._heap:
+            known, name = heappop(self._heap)
+            score = self._score(name) if isinstance(known, tuple) else known
+            if score == known:
+                return name
+            heappush(self._heap, (score, name))  # another of its group got something since
+        return None
 
     def put(self, name: str) -> None:
         """Let it take part again, by its score of now."""
         heappush(self._heap, (self._score(name), name))
 
 
-def stand(gang: Gang, shapes: Shapes, rank: Rank) -> Standing:
+def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:
     """In which line `gang` stands, and where."""
     first, shape = gang[0], shapes.of(gang)
     key = first.project, first.user, id(shape), first.fail_when_busy
@@ -215,9 +252,9 @@ def stand(gang: Gang, shapes: Shapes, rank: Rank) -> Standing:
     return first, key, shape, (rank(gang), first.submitted_at, name, gang, first.queued_at)
 
 
-def of_head(line: Line) -> tuple[float, float, str]:
+def of_head(line: Line) -> tuple[Rank, float, str]:
     """By which a line that is not empty stands among the lines of its project."""
-    place: tuple[float, float, str] = place_of(line.everybody[0])
+    place: tuple[Rank, float, str] = place_of(line.everybody[0])
     return place
 
 

@@ -1,7 +1,7 @@
 """
-Those who wait in lines: all for the same reason, or in a row, one behind the other.
+Gangs that wait in lines: all for the same reason, or in a row, one behind the other.
 
-Nothing is done for them, so what each is told is worked out when somebody asks. What is kept here
+Nothing is done for them, so the reason of each is worked out on request. What is kept here
 is all that this needs, and nothing that a later cycle changes.
 
 It must not know why a line waits.
@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from bastion.scheduler.queue.order import Entry, Gang
+from bastion.scheduler.queue.order import Entry, Gang, Rank
 from bastion.scheduler.reasons.reason import NAMED, Behind, WaitingReason
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
-_Place = tuple[float, float, float, str, int, Gang]
+_Place = tuple[Rank, float, float, str, int, Gang]
 """(rank, usage of its user, submitted, name, number of its stretch, gang)"""
 
 _order = itemgetter(0, 1, 2, 3, 4)

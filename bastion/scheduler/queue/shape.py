@@ -30,7 +30,11 @@ COUNTED = frozenset({"cpu", "memory"})
 class Part:
     """What one job of a gang asks for: `replicas` times the same."""
 
-    def __init__(self, request: Request, quota: Quota) -> None:
+    def __init__(self, request: Request, quota: Quota, *, resumes: bool) -> None:
+        self.max_runtime_s = request.max_runtime_s
+        self.grace_s = grace_of(request, quota.scheduler)
+        self.resumes = resumes
+        """Whether it continues after it was stopped."""
         self.replicas = request.replicas
         self.hosts = request.hosts
         self.where: Where = request.where
@@ -61,10 +65,14 @@ class Part:
 class Shape:
     """What a whole gang asks for."""
 
-    def __init__(self, requests: Sequence[Request], quota: Quota, form: int) -> None:
+    def __init__(
+        self, requests: Sequence[Request], quota: Quota, form: int, *, resumes: bool
+    ) -> None:
         self.form = form
         """Equal for shapes that need the same room: they differ in priority and times at most."""
-        self.parts = parts = tuple(Part(request, quota) for request in requests)
+        self.parts = parts = tuple(Part(request, quota, resumes=resumes) for request in requests)
+        self.resumes = resumes
+        """Whether all of it continues after it was stopped."""
         self.orders = _orders(parts)
         """The numbers of its parts, the hardest to place first; then in other orders to try."""
         self.units = Amounts.sum(request.units for request in requests)
@@ -77,6 +85,8 @@ class Shape:
         """How long all of it may run, or None when some of it is endless."""
         self.grace_s = max(grace_of(request, quota.scheduler) for request in requests)
 
+        self.borrows = all(request.borrow for request in requests)
+        """Whether it may start beyond its project's share; its project may forbid it too."""
         self.takes_whole = any(part.takes_whole for part in self.parts)
         """Whether any of it takes, and is charged for, whole machines."""
         self.wheres = tuple(part.where for part in self.parts)
@@ -120,7 +130,7 @@ class Shapes:
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
-        self._by_id: dict[int, Shape] = {}
+        self._by_id: dict[tuple[int, bool], Shape] = {}
         self._by_value: dict[tuple[object, ...], Shape] = {}
         self._forms: dict[tuple[object, ...], int] = {}
 
@@ -135,19 +145,28 @@ class Shapes:
         """The shape of `gang`; by identity first, as tasks of an array share their request."""
         if len(gang) > 1:
             requests = tuple(job.request for job in gang)
-            return self._of((*map(_key, requests),), requests)
-        request = gang[0].request
-        found = self._by_id.get(id(request))
+            resumes = all(job.resume for job in gang)
+            return self._of((*map(_key, requests),), requests, resumes=resumes)
+        request, resumes = gang[0].request, gang[0].resume
+        found = self._by_id.get((id(request), resumes))
         if found is None:
-            found = self._by_id[id(request)] = self._of(_key(request), (request,))
+            found = self._of(_key(request), (request,), resumes=resumes)
+            self._by_id[id(request), resumes] = found
         return found
 
-    def _of(self, key: tuple[object, ...], requests: tuple[Request, ...]) -> Shape:
+    def _of(
+        self, key: tuple[object, ...], requests: tuple[Request, ...], *, resumes: bool
+    ) -> Shape:
+        key = (*key, resumes)
         found = self._by_value.get(key)
         if found is None:
-            room = tuple((r.where, r.hosts, r.replicas, r.per_replica) for r in requests)
+            room: tuple[object, ...] = tuple(
+                (r.where, r.hosts, r.replicas, r.per_replica, r.borrow) for r in requests
+            )
+            if self._quota.maintenance:  # then it matters how long it would stay
+                room = (*room, *((r.max_runtime_s, r.grace_s) for r in requests), resumes)
             form = self._forms.setdefault(room, len(self._forms))
-            found = self._by_value[key] = Shape(requests, self._quota, form)
+            found = self._by_value[key] = Shape(requests, self._quota, form, resumes=resumes)
         return found
 
 
@@ -170,4 +189,5 @@ def _key(request: Request) -> tuple[object, ...]:
         request.priority,
         request.max_runtime_s,
         request.grace_s,
+        request.borrow,
     )

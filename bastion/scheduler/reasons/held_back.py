@@ -25,7 +25,7 @@ class Backoff:
     def words(self, now: float) -> str:
         """The sentence."""
         after = _AFTER.get(self.after, f"after {self.after}")
-        return f"waits {after}; queued again {when(self.until, now)}"
+        return f"waits {after}; requeued {when(self.until, now)}"
 
 
 @value
@@ -38,7 +38,7 @@ class Dependency:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        return f"starts together with {listed(self.on)}, {_is(self.on)} {self.state}"
+        return f"waits for {listed(self.on)}, {_is(self.on)} {self.state}; they start together"
 
 
 @value
@@ -61,7 +61,7 @@ class WaitsFor:
 
 @value
 class Held:
-    """Somebody holds it back."""
+    """A user holds it back."""
 
     kind: Literal["Held"] = "Held"
     by: str
@@ -82,10 +82,9 @@ class AtOnce:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        verb = "holds" if self.limit == 1 else "hold"
         return (
-            f"{counted(self.limit, 'task')} of its array {verb} devices, and no more may at once;"
-            " the next starts when one has ended"
+            f"waits for another task to end: its array runs at most {counted(self.limit, 'task')}"
+            " at once"
         )
 
 
@@ -107,11 +106,22 @@ def _later(when: str, never: NeverFits | None, now: float) -> str:
 
 _ENDS = {"ok": "to succeed", "any": "to end", "failed": "to end without success"}
 _AFTER = {
-    "failed": "after it failed",
-    "lost": "after its machine was lost",
-    "preempted": "after it was preempted",
+    "failed": "after a failure",
+    "lost": "after the loss of a machine",
+    "preempted": "after a preemption",
 }
 
 
 def _is(names: tuple[str, ...]) -> str:
     return "which is" if len(names) == 1 else "which are"
+
+
+@value
+class NotYetConsidered:
+    """The cycle had more to decide than it may in its steps."""
+
+    kind: Literal["NotYetConsidered"] = "NotYetConsidered"
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        return "not considered yet: there is more to decide than one cycle does; the next goes on"

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bastion.scheduler.reasons.words import when
+from bastion.job import StopReason
+from bastion.lifecycle.phrases import stop_text
+from bastion.scheduler.reasons.words import positive, units, when
 from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 from quota.amounts import Amounts
@@ -18,41 +20,47 @@ from quota.amounts import Amounts
 
 @value
 class WithinShare:
-    """It stands on its project's own share: no other project can stop it."""
+    """It runs within its project's own share: no other project can preempt it."""
 
     kind: Literal["WithinShare"] = "WithinShare"
     project: str
     held: Amounts
-    """Of the types under quota, as far as it is within the share."""
+    """Of the types under quota that it asks for, as far as it is within the share."""
     nominal: Amounts
+    """The share, of the types that it asks for."""
 
     def words(self, _: float) -> str:
         """The sentence."""
-        return (
-            f"guaranteed: {self.project} holds {self.held} of its share of {self.nominal}, and no"
-            " other project can stop it"
+        held = (
+            f"{self.project} holds {units(self.held)} of its share of {units(self.nominal)}, and "
         )
+        return f"guaranteed: {held if self.held else ''}no other project can preempt it"
 
 
 @value
 class Borrowing:
-    """It runs on what others leave idle, and may be stopped when they ask for it."""
+    """It runs on what others leave idle, and may be preempted when they need it."""
 
     kind: Literal["Borrowing"] = "Borrowing"
     project: str
     held: Amounts
+    """Of the types under quota that it asks for; empty if it asks for none."""
     nominal: Amounts
     safe_until: float = 0.0
-    """Nobody may stop it before."""
+    """It is not preempted before."""
 
     def words(self, now: float) -> str:
         """The sentence."""
         left_s = self.safe_until - now
-        safe = f", but not within the next {text_of_seconds(left_s)}" if left_s > 0 else ""
-        return (
-            f"borrowed: {self.project} holds {self.held} with a share of {self.nominal}; others may"
-            f" take back their share{safe}"
-        )
+        safe = f", but not in the next {text_of_seconds(left_s)}" if left_s > 0 else ""
+        return f"{self._what()}; may be preempted for a gang within its share{safe}"
+
+    def _what(self) -> str:
+        if not self.held:
+            return "asks for nothing under quota"
+        over = positive(self.held - self.nominal)
+        beyond = f"{units(over)} beyond its share" if over else "all within its share"
+        return f"borrowed: {self.project} holds {units(self.held)}, {beyond}"
 
 
 @value
@@ -65,12 +73,14 @@ class Ending:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"stopping ({self.cause}); killed {when(self.deadline, now)} at the latest"
+        known = self.cause in set(StopReason)
+        cause = stop_text(StopReason(self.cause)) if known else self.cause
+        return f"stopping: {cause}; killed {when(self.deadline, now)} at the latest"
 
 
 @value
 class Doomed:
-    """It runs on, and will be stopped for another gang at a time that is already set."""
+    """It runs, and will be preempted for another gang at a time that is already set."""
 
     kind: Literal["Doomed"] = "Doomed"
     by: str
@@ -78,27 +88,27 @@ class Doomed:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"will be stopped {when(self.at, now)}: {self.by} gets its devices"
+        return f"will be preempted {when(self.at, now)}: {self.by} gets its devices"
 
 
 @value
 class Reclaimed:
-    """Preempted: the owner of the share it borrowed asks for it."""
+    """Preempted: a project reclaims the share that it borrowed."""
 
     kind: Literal["Reclaimed"] = "Reclaimed"
     by: str
     project: str
-    """Whose share it is."""
+    """The owner of the share."""
     units: Amounts
 
     def words(self, _: float) -> str:
         """The sentence."""
-        return f"preempted: {self.project} takes back {self.units} of its own share for {self.by}"
+        return f"preempted: {self.project} reclaims {units(self.units)} of its share for {self.by}"
 
 
 @value
 class Outranked:
-    """Preempted: its own project has something of higher priority."""
+    """Preempted: its own project has a job of higher priority."""
 
     kind: Literal["Outranked"] = "Outranked"
     by: str
@@ -108,7 +118,7 @@ class Outranked:
     def words(self, _: float) -> str:
         """The sentence."""
         return (
-            f"preempted: {self.by} of the same project has priority {self.theirs}, this has"
+            f"preempted: {self.by} of the same project has priority {self.theirs}, this job has"
             f" {self.priority} (1 is highest)"
         )
 
@@ -125,14 +135,28 @@ class Rotated:
     def words(self, _: float) -> str:
         """The sentence."""
         return (
-            f"preempted: it borrowed for {text_of_seconds(self.borrowed_s)}, more than a slice of"
-            f" {text_of_seconds(self.slice_s)}, and {self.by} is planned here"
+            f"preempted: it borrowed for {text_of_seconds(self.borrowed_s)}, longer than a slice of"
+            f" {text_of_seconds(self.slice_s)}, and {self.by} is planned on its devices"
         )
 
 
 @value
+class Vacated:
+    """Preempted: its machine is about to be closed for maintenance."""
+
+    kind: Literal["Vacated"] = "Vacated"
+    window: str
+    """What is closed and when, and why, for people."""
+    at: float
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"preempted: maintenance begins {when(self.at, now)}: {self.window}"
+
+
+@value
 class Yielded:
-    """Preempted: the order in force puts another before it."""
+    """Preempted: another job is ahead of it in the order in force."""
 
     kind: Literal["Yielded"] = "Yielded"
     by: str
@@ -140,4 +164,4 @@ class Yielded:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        return f"preempted: {self.by} comes first in the order {self.order}"
+        return f"preempted: {self.by} is ahead of it in the order {self.order}"

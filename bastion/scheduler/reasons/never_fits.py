@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bastion.scheduler.reasons.words import NAMED, counted
+from bastion.scheduler.reasons.words import NAMED, counted, units
 from bastion.value import value
 from quota.amounts import Amounts
 
@@ -27,35 +27,48 @@ class NeverFits:
     """By one replica where one replica is too much, else by the whole gang."""
     most: Amounts
     """That could ever be had; nothing where that is not what is in the way."""
-    of: Literal["replica", "gang", "total", "layout"]
+    of: Literal["replica", "gang", "total", "layout", "quota"]
     """What is too much: for the largest machine, for all of them, for the quota file's totals; or
-    there is enough, but no way to lay it out."""
+    there is enough, but no way to lay it out, or the quota file lets its project never have it."""
     replicas: int = 0
-    """Of those that are alike, where all machines are too few for them."""
+    """Of the same shape, where all machines together are too few for them."""
     fitting: int = 0
     """How many of these all machines would hold."""
     pools: tuple[tuple[str, int], ...] = ()
     """Pool -> machines that it has or may make and this may use, most first."""
+    project: str = ""
+    """That can never have it."""
+    walls: tuple[tuple[str, str], ...] = ()
+    """(what the quota file says, and where): all that would have to change."""
 
     def words(self, _: float) -> str:
         """The sentence."""
         if self.of == "total":
             return (
-                f"{NEVER}: it asks for {self.asked}, and the totals of the quota file are"
-                f" {self.most}; ask for less, or an admin raises the total"
+                f"{NEVER}: it asks for {units(self.asked)}, and the total in the quota file is"
+                f" {units(self.most)}; ask for less, or an admin raises the total"
+            )
+        if self.of == "quota":
+            why = "; ".join(why for why, _ in self.walls[:NAMED])
+            places = " and ".join(place for _, place in self.walls[:NAMED])
+            rest = len(self.walls) - NAMED
+            more = f" and {rest} more" if rest > 0 else ""
+            return (
+                f"{NEVER}: it asks for {units(self.asked)}, and {self.project} can never hold more"
+                f" than {units(self.most)}: {why}; ask for less, or an admin changes {places}{more}"
             )
         if self.of == "replica":
-            return f"{NEVER}: one replica asks for {self.asked}, {self._too_small()}"
+            return f"{NEVER}: one replica asks for {units(self.asked)}, {self._too_small()}"
         if self.of == "layout":
             return (
-                f"{NEVER}: it asks for {self.asked}, and even alone there is no way to lay"
-                f" that out on the machines it may use{self._where()} and within the totals of"
-                " every tier; ask for less or for smaller replicas"
+                f"{NEVER}: it asks for {units(self.asked)}, and has no placement on the machines"
+                f" it may use{self._where()} within the totals of the tiers, even with all of them"
+                " free; ask for less or for smaller replicas"
             )
         return (
-            f"{NEVER}: it asks for {self.asked} in {counted(self.replicas, 'replica')}, and all"
-            f" machines it may use{self._where()} hold {self.fitting} of them; ask for less, or an"
-            f" admin lets {self._whom()} have more machines in {CONFIG}"
+            f"{NEVER}: it asks for {units(self.asked)} in {counted(self.replicas, 'replica')}, and"
+            f" all machines it may use{self._where()} have room for {self.fitting} of them; ask for"
+            f" less, or an admin lets {self._pool()} have more machines in {CONFIG}"
         )
 
     def _too_small(self) -> str:
@@ -63,8 +76,9 @@ class NeverFits:
         if not self.most:
             return f"and no machine it may use{where} has any; bastion pool shows what there is"
         return (
-            f"the largest machine it may use{where} has {self.most}; ask for less, spread it over"
-            f" more replicas, or an admin gives {self._whom()} larger machines in {CONFIG}"
+            f"and the largest machine it may use{where} has {units(self.most)}; ask for less,"
+            f" spread it over more replicas, or an admin gives {self._pool()} larger machines in"
+            f" {CONFIG}"
         )
 
     def _where(self) -> str:
@@ -73,5 +87,5 @@ class NeverFits:
         more = f" and {counted(rest, 'pool')} more" if rest > 0 else ""
         return f" ({', '.join(named)}{more})" if named else ""
 
-    def _whom(self) -> str:
+    def _pool(self) -> str:
         return self.pools[0][0] if len(self.pools) == 1 else "a pool"

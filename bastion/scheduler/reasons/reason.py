@@ -1,7 +1,7 @@
 """
 Why a job is where it is: one small value for every reason a cycle can give.
 
-A reason holds numbers and names, never sentences; `words` makes the sentence when somebody asks,
+A reason holds numbers and names, never sentences; `words` makes the sentence when a user asks,
 relative to the time of asking. Reasons are stored in the bucket's views, so each carries its
 `kind`, which is the name of its class.
 
@@ -29,6 +29,9 @@ from bastion.scheduler.reasons.held_back import (
     Held as Held,
 )
 from bastion.scheduler.reasons.held_back import (
+    NotYetConsidered as NotYetConsidered,
+)
+from bastion.scheduler.reasons.held_back import (
     WaitsFor as WaitsFor,
 )
 from bastion.scheduler.reasons.holding import (
@@ -50,6 +53,9 @@ from bastion.scheduler.reasons.holding import (
     Rotated as Rotated,
 )
 from bastion.scheduler.reasons.holding import (
+    Vacated as Vacated,
+)
+from bastion.scheduler.reasons.holding import (
     WithinShare as WithinShare,
 )
 from bastion.scheduler.reasons.holding import (
@@ -61,9 +67,23 @@ from bastion.scheduler.reasons.never_fits import (
 from bastion.scheduler.reasons.never_fits import (
     NeverFits as NeverFits,
 )
+from bastion.scheduler.reasons.next_wall import NextWall as NextWall
+from bastion.scheduler.reasons.next_wall import words_of
 from bastion.scheduler.reasons.outage import Outage
+from bastion.scheduler.reasons.share import (
+    BeyondShare as BeyondShare,
+)
+from bastion.scheduler.reasons.share import (
+    OverCeiling as OverCeiling,
+)
+from bastion.scheduler.reasons.share import (
+    OverUserLimit as OverUserLimit,
+)
+from bastion.scheduler.reasons.share import (
+    ShareInUse as ShareInUse,
+)
 from bastion.scheduler.reasons.words import NAMED as NAMED
-from bastion.scheduler.reasons.words import counted, listed, when
+from bastion.scheduler.reasons.words import counted, listed, part_of, units, when
 from bastion.spec.where import CONTAINERS
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
@@ -99,7 +119,7 @@ class UnknownProject:
 
 @value
 class QuotaFileInvalid:
-    """The newest quota file is not in force, and by the last good one it may not run."""
+    """The newest quota file is not in force, and by the last valid one it may not run."""
 
     kind: Literal["QuotaFileInvalid"] = "QuotaFileInvalid"
     problem: str
@@ -108,54 +128,14 @@ class QuotaFileInvalid:
     def words(self, now: float) -> str:
         """The sentence."""
         return (
-            f"by the last good quota file, {self.otherwise.words(now)}; the newest is not in force:"
-            f" {self.problem}"
-        )
-
-
-@value
-class OverCeiling:
-    """Its project may not hold that much."""
-
-    kind: Literal["OverCeiling"] = "OverCeiling"
-    project: str
-    asked: Amounts
-    held: Amounts
-    ceiling: Amounts
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return (
-            f"{self.project} may hold {self.ceiling} at most and holds {self.held}; this asks for"
-            f" {self.asked} more, so something of {self.project} must end or the ceiling be raised"
-        )
-
-
-@value
-class BeyondShare:
-    """It needs what others keep or use of their own shares."""
-
-    kind: Literal["BeyondShare"] = "BeyondShare"
-    project: str
-    asked: Amounts
-    share: Amounts
-    held: Amounts
-    others: Amounts
-    """Of their own shares: in use, waited for, or not lent."""
-    total: Amounts
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        return (
-            f"asks for {self.asked}; the share of {self.project} is {self.share} and it holds"
-            f" {self.held}; others use, wait for or keep {self.others} of theirs, out of"
-            f" {self.total}; it starts when they leave enough idle"
+            f"waits for a valid quota file: by the last valid one, {self.otherwise.words(now)};"
+            f" the newest is not in force: {self.problem}"
         )
 
 
 @value
 class Behind:
-    """Others of its project come first."""
+    """Other jobs of its project are ahead of it."""
 
     kind: Literal["Behind"] = "Behind"
     jobs: int
@@ -167,8 +147,12 @@ class Behind:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        more = f"; then {self.short} more must come free" if self.short else ""
-        return f"behind {counted(self.jobs, 'job')} asking for {self.units}: {_names(self)}{more}"
+        ask = "asks" if self.jobs == 1 else "ask"
+        more = f"; then {units(self.short)} more must be free" if self.short else ""
+        return (
+            f"waits behind {counted(self.jobs, 'job')} of its project that {ask} for"
+            f" {units(self.units)} ({_names(self)}){more}"
+        )
 
 
 @value
@@ -180,11 +164,19 @@ class WaitingForCapacity:
     short: Amounts
     holders: tuple[tuple[str, Amounts], ...] = ()
     """Project and what it holds of the types asked for, most first."""
+    then: NextWall | None = None
+    """What it meets once these have freed it."""
 
     def words(self, _: float) -> str:
         """The sentence."""
-        held = ", ".join(f"{project} holds {units}" for project, units in self.holders)
-        return f"asks for {self.asked}, short by {self.short}" + (f"; {held}" if held else "")
+        whole = "" if self.short <= self.asked else ", and takes whole machines"
+        asked = "" if self.short == self.asked else f" (it asks for {units(self.asked)}{whole})"
+        held = ", ".join(f"{project} holds {units(each)}" for project, each in self.holders)
+        return (
+            f"waits for {units(self.short)}{asked}"
+            + (f"; {held}" if held else "")
+            + f"; starts when running jobs free {units(self.short)}{words_of(self.then)}"
+        )
 
 
 @value
@@ -194,17 +186,27 @@ class Promised:
     kind: Literal["Promised"] = "Promised"
     deadline: float
     stopping: tuple[str, ...] = ()
-    """Jobs that are being stopped, or will be, for it."""
+    """Jobs that it waits for: they are or will be preempted, or end in time."""
+    victims: tuple[str, ...] = ()
+    """Those of them that are preempted for it."""
 
     def words(self, now: float) -> str:
         """The sentence."""
-        whom = f", once {listed(self.stopping)} {_has(self.stopping)}" if self.stopping else ""
-        return f"promised: it starts {when(self.deadline, now)} at the latest{whom}"
+        at = when(self.deadline, now)
+        if not self.stopping:
+            return f"promised: it starts {at} at the latest"
+        ending = tuple(name for name in self.stopping if name not in self.victims)
+        ends = (
+            f"{listed(self.victims)} to be preempted" if self.victims else "",
+            f"{listed(ending)} to end" if ending else "",
+        )
+        whole = " and for ".join(filter(None, ends))
+        return f"waits for {whole}; promised to start {at} at the latest"
 
 
 @value
 class Planned:
-    """It waited long, and has a start in the future around which others are backfilled."""
+    """It waited long, and has a planned start around which other jobs are backfilled."""
 
     kind: Literal["Planned"] = "Planned"
     at: float
@@ -212,31 +214,54 @@ class Planned:
 
     def words(self, now: float) -> str:
         """The sentence."""
-        names = self.waiting_for
-        whom = f", once {listed(names)} {_has(names)}" if names else ""
-        return f"planned to start {when(self.at, now)}{whom}"
+        ends = f"waits for {listed(self.waiting_for)} to end; " if self.waiting_for else ""
+        return f"{ends}planned to start {when(self.at, now)}"
 
 
 @value
 class PlannedForOther:
-    """What is free is kept for a gang that starts soon."""
+    """What is free is reserved for a gang that starts soon."""
 
     kind: Literal["PlannedForOther"] = "PlannedForOther"
     other: str
     at: float
     units: Amounts
+    more: tuple[str, ...] = ()
+    """Others for which something is reserved, and that start later."""
 
     def words(self, now: float) -> str:
         """The sentence."""
+        later = f", then for {listed(self.more)}" if self.more else ""
         return (
-            f"{self.units} are kept for {self.other}, which starts {when(self.at, now)}; a job"
-            " whose max_runtime ends before that may use them until then"
+            f"waits for {self.other}, for which {units(self.units)} are reserved and which starts"
+            f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is backfilled"
+        )
+
+
+@value
+class Maintenance:
+    """What it could use is closed for maintenance before it could end."""
+
+    kind: Literal["Maintenance"] = "Maintenance"
+    window: str
+    """What is closed and when, and why, for people."""
+    at: float
+    until: float
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        if self.at <= now:
+            return f"waits for maintenance to end {when(self.until, now)}: {self.window}"
+        return (
+            f"waits for maintenance, which begins {when(self.at, now)} and would stop it:"
+            f" {self.window}; starts {when(self.until, now)}, or now with a max_runtime that ends"
+            " before"
         )
 
 
 @value
 class Fragmented:
-    """Enough is free in total, but not where it would have to be together."""
+    """Enough is free in total, but not on the machines where it would have to be together."""
 
     kind: Literal["Fragmented"] = "Fragmented"
     asked: Amounts
@@ -246,14 +271,20 @@ class Fragmented:
     replicas: int
     to_end: tuple[str, ...] = ()
     """Jobs whose end would make room, or empty where none were found."""
+    guests: int = 0
+    """Of a gang that asks for nothing: how many such replicas a machine takes."""
 
     def words(self, _: float) -> str:
         """The sentence."""
-        names = self.to_end
-        end = f"; it starts once {listed(names)} {_has(names)}" if names else ""
+        end = f"; starts when {listed(self.to_end)} {_has(self.to_end)}" if self.to_end else ""
+        if not self.asked:
+            most = f"{self.guests} of them" if self.guests else "only so many"
+            end = end or "; starts when one of them has ended"
+            return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
+        fit = "fits" if self.fitting == 1 else "fit"
         return (
-            f"{self.free} are free but scattered: {self.fitting} of"
-            f" {counted(self.replicas, 'replica')} fit on single machines{end}"
+            f"waits for room on single machines: {units(self.free)} are free, but scattered, and"
+            f" {self.fitting} of {counted(self.replicas, 'replica')} {fit}{end}"
         )
 
 
@@ -268,15 +299,17 @@ class CapacityLost:
     machines: tuple[str, ...]
     outages: tuple[Outage, ...] = ()
     """What is wrong with the first of them."""
+    then: NextWall | None = None
+    """What it meets once they are back."""
 
     def words(self, now: float) -> str:
         """The sentence."""
         told = {each.machine: each.words(now) for each in self.outages}
         machines = tuple(told.get(name, name) for name in self.machines)
-        return (
-            f"asks for {self.asked}; {self.lost} of {self.of} are out of use on"
-            f" {listed(machines)}; it can start when they are back"
-        )
+        what = part_of(self.lost, self.of) if self.lost else counted(len(machines), "machine")
+        back = "can start when they are back" if self.then is None else "and these have to be back"
+        out = f"waits for {what}, out of use on {listed(machines)}"
+        return f"{out}; {back}{words_of(self.then)}"
 
 
 @value
@@ -293,35 +326,50 @@ class NoMachineMatches:
     empty: tuple[str, ...] = ()
     """Pools it might use that have no machines, and may make none."""
 
+    @property
+    def is_final(self) -> bool:
+        """Whether all machines there are or could be have another shape than it asks for."""
+        return bool(self.machines) and not self.filter and not self.empty
+
     def words(self, _: float) -> str:
         """The sentence."""
         if not self.empty:
             return self._unmatched()
         return (
-            f"{self._unmatched()}; {listed(self.empty)} may have none, until an admin raises"
+            f"{self._unmatched()}; {listed(self.empty)} may make none until an admin raises"
             " max_machines in config/bastion.toml"
         )
 
     def _unmatched(self) -> str:
         machines = counted(self.machines, "machine")
         if not self.machines:
-            return "there are no machines, and no pool that could make one"
+            return "waits for a machine: there is none, and no pool that could make one"
         if not self.filter and self.hosts > 1:
-            return f"none of {machines} is part of a slice of {self.hosts} hosts, as it asks for"
+            return (
+                f"{NEVER}: it asks for slices of {self.hosts} hosts, and none of {machines} is part"
+                " of one; bastion pool shows what there is"
+            )
         if not self.filter:
-            return f"each of {machines} is part of a slice; ask for slices by an instance type"
+            return (
+                f"{NEVER}: it asks for single machines, and each of {machines} is part of a slice;"
+                " ask for slices by an instance type"
+            )
         if self.filter == CONTAINERS:
             return (
-                f"none of {machines} runs containers, which an image needs; an admin sets"
-                " `containers = true` for a pool where docker answers"
+                f"waits for a machine that runs containers, which its image needs and none of"
+                f" {machines} does; an admin sets `containers = true` for a pool where docker"
+                " answers"
             )
-        return f"none of {machines} has {self.filter}; change `where`"
+        return (
+            f"waits for a machine with {self.filter}, which none of {machines} has; submit it again"
+            " with another filter, or with none"
+        )
 
 
 NoMachines = Literal["sold out", "limit", "refused", "busy"]
 """Why a provider makes no machines, as far as it makes a difference to what can be done."""
 _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
-    "sold out": ("has no machines", ""),
+    "sold out": ("has none", ""),
     "limit": (
         "makes no more machines for this account",
         "; an admin asks the provider for a higher limit",
@@ -344,19 +392,24 @@ class ProviderStockout:
 
     def words(self, now: float) -> str:
         """The sentence."""
+        return f"waits for machines: {self.clause(now)}"
+
+    def clause(self, now: float) -> str:
+        """What the provider does, in its own words, and when it is asked again."""
         what, remedy = _NO_MACHINES[self.why]
         said = f": {self.said}" if self.said else ""
-        again = f"; asked again {when(self.until, now)}{remedy}"
-        return f"the provider of {self.pool} {what}{said}{again}"
+        return (
+            f"the provider of {self.pool} {what}{said}; asked again {when(self.until, now)}{remedy}"
+        )
 
 
 @value
 class OverLoad:
-    """The admission policy lets no more in."""
+    """The admission policy holds it back: the load limit is reached."""
 
     kind: Literal["OverLoad"] = "OverLoad"
     load: float
-    """Share of the totals that would be asked for with it: by what runs and who asked before."""
+    """Share of the totals asked for by it, by what runs and by what was submitted before it."""
     limit: float
     alone: float = 0.0
     """Share of the totals that it asks for itself."""
@@ -365,31 +418,36 @@ class OverLoad:
         """The sentence."""
         if self.alone > self.limit:
             return (
-                f"asks for {self.alone:.2f} of the totals by itself, and the load limit is"
-                f" {self.limit:g}; ask for less, or an admin raises load_limit in the quota file"
+                f"waits for a higher load limit: it asks for {self.alone:.2f} of the totals by"
+                f" itself, and the limit is {self.limit:g}; ask for less, or an admin raises"
+                " load_limit in the quota file"
             )
         return (
-            f"with it, what runs and what was asked for before would be {self.load:.2f} of the"
-            f" totals, and the load limit is {self.limit:g}; it joins the queue once enough of that"
-            " has ended, or an admin raises load_limit in the quota file"
+            f"waits for jobs to end: with it the load would be {self.load:.2f} of the totals, and"
+            f" the limit is {self.limit:g}; it joins the queue when enough has ended, or an admin"
+            " raises load_limit in the quota file"
         )
 
 
 HoldingReason = WithinShare | Borrowing | Ending | Doomed
-PreemptReason = Reclaimed | Outranked | Rotated | Yielded
+PreemptReason = Reclaimed | Outranked | Rotated | Vacated | Yielded
 WaitingReason = (
     NeverFits
+    | NotYetConsidered
     | NotMember
     | UnknownProject
     | QuotaFileInvalid
     | OverCeiling
+    | OverUserLimit
     | BeyondShare
+    | ShareInUse
     | Behind
     | WaitingForCapacity
     | Promised
     | Planned
     | PlannedForOther
     | Fragmented
+    | Maintenance
     | CapacityLost
     | NoMachineMatches
     | ProviderStockout
@@ -402,6 +460,13 @@ WaitingReason = (
     | OverLoad
 )
 Reason = HoldingReason | PreemptReason | WaitingReason
+
+
+def can_never_run(reason: Reason) -> bool:
+    """Whether no waiting helps: it asks for more, or for another shape, than there could be."""
+    return isinstance(reason, NeverFits) or (
+        isinstance(reason, NoMachineMatches) and reason.is_final
+    )
 
 
 def code(reason: Reason) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.quantity import text_of_amounts, text_of_bytes, text_of_seconds
+from quota.amounts import Amounts
 
 NAMED = 3
 """How many names a sentence lists before it counts the rest."""
 
 
 def when(at: float, now: float) -> str:
-    """A time, as told to somebody who asks at `now`."""
+    """A time, as told at `now`."""
     return f"in {text_of_seconds(at - now)}" if at > now else "now"
 
 
@@ -22,3 +23,26 @@ def listed(names: tuple[str, ...]) -> str:
 def counted(number: int, noun: str) -> str:
     """`1 machine`, `2 machines`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def units(amounts: Amounts) -> str:
+    """`8 h100 + 64 GiB memory`."""
+    return text_of_amounts(amounts)
+
+
+def part_of(part: Amounts, whole: Amounts) -> str:
+    """`8 of 16 h100`, for every type in `whole`."""
+    told = [
+        f"{_number(kind, part[kind])} of {_number(kind, number)} {kind}"
+        for kind, number in whole.items()
+    ]
+    return " and ".join(told) or units(part)
+
+
+def positive(amounts: Amounts) -> Amounts:
+    """`amounts` without what is negative."""
+    return Amounts({kind: number for kind, number in amounts.items() if number > 0})
+
+
+def _number(kind: str, number: int) -> str:
+    return text_of_bytes(number) if kind == "memory" else str(number)

@@ -3,8 +3,8 @@ Classes: which admitted gangs stand on their project's own share.
 
 Rules: a fixed order, so nothing changes class unless something came, went or was cut: those that
 were guaranteed first (last among them those that are being stopped), then priority, then the time
-of admission, then name. A quota cut therefore
-demotes the lowest priority first, then the newest.
+of admission, then name. A quota cut therefore demotes the lowest priority first, then the newest.
+What never borrows comes before all that, and keeps its class when the share is cut below it.
 
 It must not know machines.
 """
@@ -12,7 +12,8 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 from bastion.job import JobClass, JobRecord, Phase
@@ -20,7 +21,7 @@ from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
-from quota.tree import Quota
+from quota.tree import Project, Quota
 
 
 class Newcomer(NamedTuple):
@@ -32,58 +33,122 @@ class Newcomer(NamedTuple):
     priority: int
     admitted_at: float
     held: Amounts
+    borrows: bool
+    """Whether it would stand beyond the share rather than not at all."""
+    is_leaving: bool = False
+
+    @property
+    def is_promised(self) -> bool:
+        """Whether it has a promise, and does not start yet."""
+        return self.admitted_at == math.inf
 
 
 Claimant = Running | Newcomer
-"""Who asks for a place in the share; those who run ask for theirs again."""
+"""A gang that asks for a place in the share; those that run ask for theirs again."""
+
+Classify = Callable[
+    [Quota, Iterable[Running], Iterable[Newcomer], Collection[str]], Mapping[str, JobClass]
+]
+"""How the classes of some projects are derived; see `classify`."""
 
 
 def derive(
     quota: Quota, claimants: Iterable[Claimant], *, stopped: Collection[str] = ()
 ) -> dict[str, JobClass]:
     """The class of every gang, by name; those `stopped` are being stopped from now on."""
-
-    def leaves_share(each: Claimant) -> bool:
-        if each.job_class is JobClass.BORROWED:
-            return False
-        return each.name in stopped or (isinstance(each, Running) and each.is_leaving)
-
-    def precedence(each: Claimant) -> tuple[bool, bool, int, float, str]:
-        is_borrowed = each.job_class is JobClass.BORROWED
-        return is_borrowed, leaves_share(each), each.priority, each.admitted_at, each.name
-
     by_project: dict[str, list[Claimant]] = {}
     for each in claimants:
         by_project.setdefault(each.project, []).append(each)
-    classes = {}
-    for project, asking in by_project.items():
-        nominal, held = quota.project(project).nominal, NOTHING
-        all_fit = Amounts.sum(each.held for each in asking) <= nominal
-        for each in asking if all_fit else sorted(asking, key=precedence):
-            if each.held and (all_fit or nominal.holds(held, each.held) or leaves_share(each)):
-                held = held if all_fit else held + each.held
-                classes[each.name] = JobClass.GUARANTEED
-            else:
-                classes[each.name] = JobClass.BORROWED
+    classes: dict[str, JobClass] = {}
+    for name, asking in by_project.items():
+        project = quota.project(name)
+        if Amounts.sum(each.held for each in asking) <= project.nominal:
+            own, borrowed = JobClass.GUARANTEED, JobClass.BORROWED
+            classes.update({each.name: own if each.held else borrowed for each in asking})
+        else:
+            classes.update(_divide(project, asking, stopped))
     return classes
 
 
+def _divide(
+    project: Project, asking: Iterable[Claimant], stopped: Collection[str]
+) -> Iterator[tuple[str, JobClass]]:
+    """The classes of what asks for more than the share of `project`."""
+    ranked = []
+    for each in asking:
+        is_borrowed = each.job_class is JobClass.BORROWED
+        may_be_borrowed = each.borrows and project.borrow
+        leaves_share = not is_borrowed and (each.is_leaving or each.name in stopped)
+        # In a group a promise may rest on the share of the group: it demotes none that runs.
+        is_last = bool(project.group) and isinstance(each, Newcomer) and each.is_promised
+        rank = is_last, leaves_share, each.priority, each.admitted_at, each.name
+        ranked.append((may_be_borrowed, is_borrowed, *rank, each.held))
+    ranked.sort(key=itemgetter(0, 1, 2, 3, 4, 5, 6))
+    nominal, held = project.nominal, NOTHING
+    for may_be_borrowed, _, _, leaves_share, _, _, name, units in ranked:
+        if units and (leaves_share or not may_be_borrowed or nominal.holds(held, units)):
+            held = held + units
+            yield name, JobClass.GUARANTEED
+        else:
+            yield name, JobClass.BORROWED
+
+
+def covers(
+    quota: Quota, claimants: Iterable[Claimant], classes: Mapping[str, JobClass]
+) -> dict[str, str]:
+    """
+    The group on whose share each gang stands that is beyond its project's, by name.
+
+    The first to come stand on it, so that none that runs is displaced by a newer one.
+    """
+    standing: dict[str, Amounts] = {}
+    waiting: dict[str, list[Claimant]] = {}
+    for each in claimants:
+        for group in quota.groups_of(each.project)[:1]:
+            if classes[each.name] is JobClass.GUARANTEED:
+                standing[group.name] = standing.get(group.name, NOTHING) + each.held
+            elif each.held and each.borrows and quota.project(each.project).borrow:
+                waiting.setdefault(group.name, []).append(each)
+    found: dict[str, str] = {}
+    for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
+        group, on = quota.groups[name], standing.get(name, NOTHING)
+        for each in sorted(waiting.get(name, ()), key=_coming):
+            if group.nominal.holds(on, each.held):
+                found[each.name], on = name, on + each.held
+            elif group.group:
+                waiting.setdefault(group.group, []).append(each)
+        if group.group:
+            standing[group.group] = standing.get(group.group, NOTHING) + on
+    return found
+
+
+def _coming(each: Claimant) -> tuple[bool, float, str]:
+    return each.is_leaving, each.admitted_at, each.name
+
+
 def classify(
-    quota: Quota, running: Iterable[Running], promised: Iterable[Newcomer]
+    quota: Quota,
+    running: Iterable[Running],
+    promised: Iterable[Newcomer],
+    victims: Collection[str] = (),
 ) -> dict[str, JobClass]:
     """
     Set the class of every running gang; those that are being stopped keep theirs.
 
-    They take part until they have ended: that their own project stops somebody on its share lets
-    nobody else of it stand there yet, whom another may have been promised. They come last, so that
-    whoever was promised their place takes it from nobody who runs on.
+    They take part until they have ended: their place in the share may have been promised, so that
+    no other gang of their project may take it yet. They come last, so that the gang that was
+    promised their place takes it from none that runs on.
+
+    So do the `victims` of promises, by name: they will be stopped.
 
     A promise within the share counts like the newest guaranteed gang of its priority: what its
     project takes on beside it is borrowed. The classes of promised gangs are returned.
     """
     holding, waiting = list(running), list(promised)
-    classes = derive(quota, [*holding, *waiting])
+    classes = derive(quota, [*holding, *waiting], stopped=victims)
+    cover = covers(quota, [*holding, *waiting], classes) if quota.groups else {}
     for each in holding:
+        each.cover = cover.get(each.name, "")
         if not each.is_leaving:
             each.job_class = classes[each.name]
     return {each.name: classes[each.name] for each in waiting}
@@ -109,6 +174,7 @@ def promised_by(
                 priority=min(job.request.priority for job in gang),
                 admitted_at=math.inf,
                 held=cost(promise, gang),
+                borrows=all(job.request.borrow for job in gang),
             )
         )
     return found

@@ -6,11 +6,9 @@ It must not know why.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import field, replace
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from bastion.machine import Machine
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
@@ -40,21 +38,25 @@ class Doom:
     """Otherwise it may still be spared: a gang within its share may break the promise behind it."""
 
 
-@value
-class Moves:
-    """What a cycle has decided so far."""
+class Dooms(dict[str, Doom]):
+    """Victims by name; `version` is another one after every change."""
 
-    started: tuple[Admitted, ...] = ()
-    stopped: Mapping[str, Doom] = field(default_factory=dict)
-    """By job."""
-    machines: tuple[Machine, ...] = ()
-    """Those that are to be made for gangs that start."""
+    version = 0
 
-    def without(self, jobs: Collection[str]) -> Moves:
-        """The same, but that the gangs of `jobs` do not start, nor are stopped."""
-        stopped = {job: doom for job, doom in self.stopped.items() if job not in jobs}
-        started = tuple(each for each in self.started if each.gang[0].id not in jobs)
-        placements = (place for each in started for place in each.placed.placements)
-        used = {h.machine for place in placements for replica in place for h in replica.hosts}
-        machines = tuple(each for each in self.machines if each.name in used)
-        return replace(self, started=started, stopped=stopped, machines=machines)
+    def __setitem__(self, name: str, doom: Doom) -> None:
+        self.version += 1
+        super().__setitem__(name, doom)
+
+    def __delitem__(self, name: str) -> None:
+        self.version += 1
+        super().__delitem__(name)
+
+    def pop(self, name: str) -> Doom:  # type: ignore[override]
+        """Take out a victim that is named."""
+        self.version += 1
+        return super().pop(name)
+
+    def update(self, dooms: Mapping[str, Doom]) -> None:  # type: ignore[override]
+        """Name all of `dooms`."""
+        self.version += 1
+        super().update(dooms)

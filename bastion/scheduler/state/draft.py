@@ -12,39 +12,39 @@ from dataclasses import replace
 from functools import cached_property
 
 from bastion.job import JobClass
-from bastion.scheduler.placement.capacity import Capacity, Charge
+from bastion.scheduler.placement.capacity import Charge
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
-from bastion.scheduler.queue.eligibility import Waiting, wait_or_queue
-from bastion.scheduler.queue.order import Gang, Ids, Line, stand
+from bastion.scheduler.queue.order import Gang, Line, stand
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
-from bastion.scheduler.state.classes import promised_by
-from bastion.scheduler.state.decisions import Admitted, Doom
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.decisions import Admitted, Doom, Dooms
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.memory import Memory
-from bastion.scheduler.state.outset import Outset
 from bastion.scheduler.state.policy_choice import Parts
-from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running, charge_of, gather
+from bastion.scheduler.state.reservation import Reservations, Reserved
+from bastion.scheduler.state.running import Running, charge_of
+from bastion.scheduler.state.search import Search
 from bastion.scheduler.state.shares import Shares
 from quota.amounts import Amounts
+from quota.ledger import apart
 
 
 class Draft:
     """Everything one cycle has worked out so far."""
 
-    def __init__(self, outset: Outset, now: float, parts: Parts, memory: Memory) -> None:
-        self.outset = outset
-        self.snapshot = snapshot = outset.snapshot
+    def __init__(self, snapshot: Snapshot, now: float, parts: Parts, memory: Memory) -> None:
+        self.snapshot = snapshot
         self.now, self.parts = now, parts
         self.options = snapshot.quota.scheduler
         self.memory = memory
-        self.shapes = memory.recall(snapshot.quota, parts.order, snapshot.jobs, now)
-        self.capacity = Capacity(snapshot, now)
-        self.running: dict[str, Running] = {}
-        self.of_job: dict[str, Running] = {}
+        self.occupancy = memory.begin(snapshot, parts, now)
+        self.shapes = memory.shapes
+        self.capacity = self.occupancy.capacity
+        self.running: Mapping[str, Running] = {}
+        self.of_job = self.occupancy.of_job
         self.shares: Shares
         self.lines: Mapping[str, list[Line]] = {}
         self.rest: dict[str, list[Line]] = {}
@@ -58,88 +58,45 @@ class Draft:
         """The same, by project."""
         self.class_of_promise: Mapping[str, JobClass] = {}
         """Of gangs with a promise of an earlier cycle."""
-        self.known = {promise.gang[0] for promise in snapshot.promises}
-        """Gangs with a promise of an earlier cycle, by name."""
+        self.known = {promise.gang[0]: promise for promise in snapshot.promises}
+        """Promises of earlier cycles, by the name of the gang."""
+        self.lapsed: list[Gang] = []
+        """Gangs whose promise of an earlier cycle does not hold, and that still wait."""
         self.promises: dict[str, Promise] = {}
-        self.void: set[Ids] = set()
-        """Gangs whose promises of earlier cycles do not hold, though they had counted already."""
         self.starting: dict[str, Running] = {}
-        """Some of those who start, as the next cycle will see them."""
-        self.instead: dict[Ids, frozenset[Ids]] = {}
-        """Gangs with a promise, and those that do not start for their sake: it begins again."""
-        self.unplanned: set[str] = set()
-        """Gangs with a plan that those who start leave no room for."""
+        """Some of the gangs that start, as the next cycle will see them."""
+        self.needless: set[str] = set()
+        """Gangs whose promise is not carried out in this cycle: what is free now would do."""
+        self.taken_back: list[Line] = []
+        """Gangs, each in a line of its own, that were to start and do not after all."""
         self.planned: dict[str, PlannedStart] = {}
         self.plans: dict[str, Reserved] = {}
         """What is closed for planned starts, by the name of the gang."""
         self.reserved: dict[str, Reserved] = {}
         """What is closed for promises, by the name of the gang."""
+        self.reservations = Reservations()
+        self.revised = 0
+        """How often something was reserved or given up."""
         self.usage_by_user: dict[str, dict[str, float]] = {}
         """Of projects with waiting gangs, as far as it counts in their order."""
-        self.doomed: dict[str, Doom] = {}
+        self.doomed = Dooms()
         """Running gangs that will be stopped, or are from this cycle on."""
         self.rank = parts.order.rank(snapshot, now)
-        self._too_full: set[tuple[int, bool]] = set()
-        self._leaving: list[str] | None = None
-        self._beyond: dict[int, Beyond | None] = {}
-        self._by_project: dict[str, list[Running]] | None = None
-        self.hopeless: set[tuple[str, int]] = set()
-        """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
-        self.no_room: dict[tuple[str, int], int] = {}
-        """(project, form) -> at which state of the shares the quota had no room to borrow it."""
-        self.leaves_nothing: set[str] = set()
-        """Those among the departing with whom nothing becomes free and open."""
-        self.in_order: set[str] = set()
-        """Projects whose `borrowers` are in the order in which they are let go."""
-        self.is_overtaken = False
-        """Whether it began without knowing where a gang with a promise starts: it begins again."""
-        self.is_deferred = False
-        """Whether somebody within its share may borrow rather than have others stopped."""
+        self._departing: dict[bool, tuple[int, list[Running]]] = {}
+        self._paid: set[Running] = set()
+        """Those of whose charge something was counted on."""
+        self.search = Search(snapshot)
+        self.is_borrowing = False
+        """Whether the queues of phase 5 are made: what waits again is blocked in this cycle."""
         self.is_open = True
         """Whether a gang within its share may still break what is closed for others."""
-        self.patient: set[tuple[str, int]] = set()
-        """(project, shape) that nobody had to be stopped for: enough comes free anyway."""
-        self.asked: set[tuple[str, int]] = set()
-        """(project, shape) for which it was looked who of lower priority might be stopped."""
-        self._by_machine: dict[str, list[Running]] | None = None
-        self._lowest: dict[str, int] = {}
+        self.lowest: dict[str, int] = {}
 
-    def survey(self) -> None:
-        """Phase 1: who holds what, who waits, what is free."""
-        jobs = self.snapshot.jobs
-        known, others = self.memory.recognise(jobs)
-        found = gather(others, self.shapes, self.capacity, self.memory.running)
-        quota = self.snapshot.quota
-        lasting = [each for each in self.snapshot.promises if each.gang not in self.outset.new]
-        promised = promised_by(lasting, jobs, self.cost_of)
-        self.class_of_promise = self.parts.classify(quota, found, promised)
-        for running in found:
-            self.running[running.name] = running
-            if running.priority > self._lowest.get(running.project, 0):
-                self._lowest[running.project] = running.priority
-            for job in running.jobs:
-                self.of_job[job.id] = running
-            for part, replica in running.places:
-                self.capacity.occupy(part, replica, guaranteed=not running.is_borrowed)
-            self.capacity.charge(running.charge)
-        self.memory.keep_running(found)
-        self.shares = Shares(self.snapshot.quota, found)
-        self._line_up(wait_or_queue(self.snapshot, self.now, known, others))
-
-    def _line_up(self, waiting: Waiting) -> None:
-        standing = [*waiting.known]
-        standing += [stand(gang, self.shapes, self.rank) for gang in waiting.gangs]
-        if self.parts.order.is_lasting:
-            self.memory.keep_ready(standing, new=standing[len(waiting.known) :])
-        used = Amounts.sum(map(self.shares.held, self.shares.names()))
-        able = (each[3][3] for each in standing if self.beyond(each[2]) is None)
-        held_back = self.parts.admission(able, self.snapshot.quota, used)
-        self.aside = {**waiting.aside, **held_back}
-        if held_back:
-            standing = [each for each in standing if each[0].id not in held_back]
-        if skipped := self.outset.skipped:
-            standing = [each for each in standing if each[0].id not in skipped]
-        self.lines = self.memory.lines.of(standing)
+    def close(self) -> None:
+        """Leave what is kept for the next cycle as it was before this one decided anything."""
+        for running in self._paid:
+            running.left = running.charge
+        self.memory.end()
 
     def cost_of(self, promise: Promise, gang: Gang) -> Amounts:
         """What `promise` to `gang` is charged, at least what it asks for."""
@@ -149,21 +106,40 @@ class Draft:
         pairs = pairs_of(shape.parts, promise.placements)
         return shape.asked | Amounts.sum(charge_of(pairs, self.capacity))
 
-    @cached_property
+    @property
     def extent(self) -> Extent:
         """What there is when nobody else is there."""
-        return Extent(self.snapshot, self.now, self.parts.placement)
+        if self.occupancy.extent is None:
+            self.occupancy.extent = Extent(self.snapshot, self.now, self.parts.placement)
+        return self.occupancy.extent
 
     def beyond(self, shape: Shape) -> Beyond | None:
         """Why no machine there is, or could be, holds a gang of `shape`; None when they do."""
-        if shape.form not in self._beyond:
-            self._beyond[shape.form] = beyond(self.capacity, shape, lambda: self.extent)
-        return self._beyond[shape.form]
+        known = self.occupancy.beyond
+        if shape.form not in known:
+            known[shape.form] = beyond(self.capacity, shape, lambda: self.extent)
+        return known[shape.form]
 
     def asks(self, shape: Shape) -> Amounts:
         """What a gang is charged: where it takes whole machines, as much as it would be alone."""
         placed = self.extent.alone(shape) if shape.takes_whole else None
         return shape.asked if placed is None else placed.total
+
+    def wait_again(self, gang: Gang) -> Line:
+        """Put `gang`, which was taken out of its line, back among those that wait."""
+        line = self.line_of(gang)
+        if self.is_borrowing:
+            self.blocked.append(line)
+        else:
+            self.rest.setdefault(line.project, []).append(line)
+        return line
+
+    def line_of(self, gang: Gang) -> Line:
+        """A line of `gang` alone."""
+        _, (project, user, _, fail_when_busy), shape, entry = stand(gang, self.shapes, self.rank)
+        line = Line(project, user, shape, fail_when_busy=fail_when_busy)
+        line.gangs = [entry]
+        return line
 
     # Starting
 
@@ -183,7 +159,7 @@ class Draft:
         placed = self.try_place(shape, allows, guaranteed=guaranteed)
         if placed is None:
             if not self._fits(shape, guaranteed=guaranteed):
-                self._too_full.add((shape.form, guaranteed))
+                self.search.too_full.add((shape.form, guaranteed))
             return False
         self.admit(gang, shape, placed)
         return True
@@ -199,26 +175,19 @@ class Draft:
 
     def is_too_full(self, shape: Shape, *, guaranteed: bool) -> bool:
         """Whether it is known not to fit: while nothing is opened, a cycle only gets fuller."""
-        return (shape.form, guaranteed) in self._too_full
+        return (shape.form, guaranteed) in self.search.too_full
 
     def admit(self, gang: Gang, shape: Shape, placed: Placed) -> None:
         """Let `gang` start; its devices are taken already."""
         project, charge = gang[0].project, placed.total
         was = self.class_of_promise.get(gang[0].id)
-        within = was is JobClass.GUARANTEED or self.shares.is_within(project, charge)
+        within = was is JobClass.GUARANTEED or self.shares.is_own(project, charge)
         admitted = Admitted(gang=gang, shape=shape, placed=placed, within_share=within)
         self.admitted.append(admitted)
         self.admitted_by[project].append(admitted)
         self.shares.add(project, charge)
         if shape.priority > self.lowest_priority(project):
-            self._lowest[project] = shape.priority
-
-    def borrows(self, admitted: Admitted) -> None:
-        """The newest that starts has its place on a share after what was promised before."""
-        for found in (self.admitted, self.admitted_by[admitted.gang[0].project]):
-            found[-1] = admitted._replace(within_share=False)
-
-    # Reserving
+            self.lowest[project] = shape.priority
 
     def reserve(self, reserved: Reserved) -> None:
         """
@@ -229,6 +198,9 @@ class Draft:
         """
         kept = self.reserved if reserved.is_promise else self.plans
         kept[reserved.name] = reserved
+        self.revised += 1
+        is_firm = not reserved.is_promise or self.promises[reserved.name].within_share
+        self.reservations.add(reserved, is_firm=is_firm)
         self.shut(reserved)
         if reserved.holds_quota:
             self.count(reserved)
@@ -238,7 +210,10 @@ class Draft:
         owner, left = reserved.gang[0].project, reserved.placed.total
         self.shares.add(owner, left)
         for running in reserved.waits:
-            gift = (left & self.shares.left_of(running)).positive()
+            if not left:
+                break
+            has = self.shares.left_of(running)
+            gift = (left & has).positive() if has else has
             if gift:
                 left = left - gift
                 reserved.gifts.append((running, gift))
@@ -261,23 +236,30 @@ class Draft:
             self.release(plan)
 
     def spare_for(self, plan: Reserved) -> dict[str, Doom]:
-        """Let those go on who were to be rotated for `plan`; they are returned."""
+        """Let the gangs go on that were to be rotated for `plan`, and return them."""
         spared = {name: doom for name, doom in self.doomed.items() if doom.by == plan.name}
         for name in spared:
             del self.doomed[name]
         return spared
 
-    def discount_plans(self) -> None:
-        """Planned starts keep others from their room in the quota only while gangs are admitted."""
-        for plan in self.plans.values():
-            self.discount(plan)
-            plan.holds_quota = False
+    def give_up(self, reserved: Reserved) -> None:
+        """Open for good what is closed for a gang that waits on: it does not hold any more."""
+        self.open(reserved)
+        self.release(reserved)
+        self.revised += 1
+        if reserved.is_promise:
+            del self.promises[reserved.name]
+            self.search.loosened.add(reserved.gang[0].project)
+            self.wait_again(reserved.gang)
+        else:
+            self.spare_for(reserved)
+            self.planned.pop(reserved.name, None)
 
     def open(self, reserved: Reserved) -> None:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
         assert reserved.hold is not None
-        self._too_full.clear()
-        self.leaves_nothing.clear()
+        self.search.too_full.clear()
+        self.search.leaves_nothing.clear()
         self.capacity.lift(reserved.hold)
         self._pay_back(reserved)
 
@@ -296,55 +278,101 @@ class Draft:
         net = []
         for tier, left in enumerate(reserved.placed.charge):
             for running in reserved.waits:
-                units = (left & running.left[tier]).positive()
+                if not left:
+                    break
+                has = running.left[tier]
+                units = (left & has).positive() if has else has
                 if units:
                     left = left - units
                     reserved.paid.append((running, tier, units))
+                    self._paid.add(running)
                     running.pay(tier, units)
             net.append(left)
         return tuple(net)
 
-    def weak(self, project: str) -> list[Reserved]:
-        """Reservations that any gang within its share may break, but for those of `project`."""
+    def weak(self, project: str, asked: Amounts) -> list[Reserved]:
+        """Reservations of others that a gang of `project` within a share may break for `asked`."""
         if not self.is_open:
             return []
         promised = [
             reserved
-            for reserved in self.reserved.values()
-            if reserved.gang[0].project != project and not self.promises[reserved.name].within_share
+            for reserved in self.reservations.weak.values()
+            if reserved.gang[0].project != project
         ]
-        return [*promised, *self.plans.values()]
+        return [*promised, *self._on_shared_shares(project, asked), *self.plans.values()]
+
+    def _on_shared_shares(self, project: str, asked: Amounts) -> list[Reserved]:
+        """
+        Promises on the share of a group that `project` is in too, and is nearer to its own.
+
+        One made in this cycle stands: what is nearer to its own share was looked at before.
+        """
+        quota = self.snapshot.quota
+        groups = {group.name for group in quota.groups_of(project)}
+        if not groups:
+            return []
+        holding = self.shares.holding(project, asked)
+        found = []
+        for reserved in self.reserved.values():
+            owner = reserved.gang[0].project
+            if owner == project or reserved.name not in self.known:
+                continue
+            if not self.promises[reserved.name].within_share:
+                continue
+            meets = apart(quota, project, owner)[-1].name
+            if meets in holding and self.cover_of(reserved) in groups:
+                found.append(reserved)
+        return found
+
+    def cover_of(self, reserved: Reserved) -> str:
+        """The share on which a promise stands: its project's, that of a group, or none."""
+        self.discount(reserved)
+        cover = self.shares.cover(reserved.gang[0].project, reserved.placed.total)
+        self.count(reserved)
+        return cover
+
+    def is_open_to(self, running: Running, project: str) -> bool:
+        """Whether `project`, another than its own, may have it stopped for a share."""
+        if not running.is_borrowed:
+            return False
+        groups = self.snapshot.quota.groups_of(project)
+        return not running.cover or any(each.name == running.cover for each in groups)
 
     def outranked(self, project: str, priority: int, *, later: bool = False) -> list[Reserved]:
         """
         Promises of `project` that a gang of it of that priority, within the share, may break.
 
         Those of lower priority, whose gangs it could stop if they ran; not those of higher or equal
-        priority: those who stopped it would stop it again, for ever. One within the share that was
+        priority: what preempted it would preempt it again, for ever. One within the share that was
         made in this pass stands: it was made after all of higher priority had been looked at. But
         `later`, in another pass, it may be broken too.
         """
+        if not self.is_open:
+            return []
         return [
             reserved
-            for reserved in self.reserved.values()
-            if self.is_open
-            and reserved.gang[0].project == project
-            and reserved.shape.priority > priority
+            for reserved in self.reservations.of(project)
+            if reserved.shape.priority > priority
             and (
                 not self.promises[reserved.name].within_share
                 or (self.parts.preemption.outranks and (later or reserved.name in self.known))
             )
         ]
 
-    def is_within(self, reserved: Reserved) -> bool:
-        """Whether it fits in the share of its project, which counts it as held already."""
+    def is_within(self, reserved: Reserved, *, own: bool = False) -> bool:
+        """
+        Whether it fits in a share, where it counts as held already.
+
+        That of its project, or if not `own` that of a group.
+        """
+        own = own or not reserved.shape.borrows
         self.discount(reserved)
-        is_within = self.shares.is_within(reserved.gang[0].project, reserved.placed.total)
+        is_within = self.shares.is_within(reserved.gang[0].project, reserved.placed.total, own=own)
         self.count(reserved)
         return is_within
 
     def lend(self, reserved: Reserved) -> None:
-        """Open it for those who are gone in time: until then its gang does not need it."""
+        """Open it for gangs that end in time: until then its own does not need it."""
         self.open(reserved)
         if reserved.holds_quota:
             self.discount(reserved)
@@ -397,6 +425,7 @@ class Draft:
 
     def drop(self, reserved: Reserved) -> None:
         """Forget a reservation that is lent: its gang starts."""
+        self.reservations.remove(reserved)
         if not reserved.is_promise:
             del self.plans[reserved.name]
             return
@@ -416,18 +445,20 @@ class Draft:
 
     def departing(self, *, firm: bool = False) -> list[Running]:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""
-        if self._leaving is None:
-            self._leaving = [name for name, r in self.running.items() if r.is_leaving]
-        going = [name for name, doom in self.doomed.items() if doom.is_firm or not firm]
-        return [self.running[name] for name in sorted({*self._leaving, *going})]
+        known = self._departing.get(firm)
+        if known is None or known[0] != self.doomed.version:
+            going = [name for name, doom in self.doomed.items() if doom.is_firm or not firm]
+            found = [self.running[name] for name in sorted({*self.occupancy.leaving, *going})]
+            known = self._departing[firm] = self.doomed.version, found
+        return known[1]
 
     def _is_doomed(self, running: Running, *, firm: bool) -> bool:
         doom = self.doomed.get(running.name)
         return doom is not None and (doom.is_firm or not firm)
 
-    def is_departing(self, running: Running) -> bool:
-        """Whether it is being stopped, or will be."""
-        return running.is_leaving or running.name in self.doomed
+    def is_departing(self, running: Running, *, firm: bool = False) -> bool:
+        """Whether it is being stopped, or will be; `firm` as in `departing`."""
+        return running.is_leaving or self._is_doomed(running, firm=firm)
 
     def ends_at(self, running: Running) -> float:
         """When it has ended at the latest, as far as that is set."""
@@ -441,16 +472,14 @@ class Draft:
 
     def staying(self, project: str | None = None, *, firm: bool = False) -> list[Running]:
         """Running gangs, of one project or all, that are not among the departing."""
-        if self._by_project is None:
-            self._by_project = {}
-            for running in self.running.values():
-                if not running.is_leaving:
-                    self._by_project.setdefault(running.project, []).append(running)
+        by_project = self.occupancy.by_project
         if project is None:
-            found = [r for name in sorted(self._by_project) for r in self._by_project[name]]
+            found = [r for name in sorted(by_project) for r in by_project[name]]
         else:
-            found = self._by_project.get(project, [])
-        return [r for r in found if not self._is_doomed(r, firm=firm)] if self.doomed else found
+            found = by_project.get(project, [])
+        if self.occupancy.leaving:
+            found = [r for r in found if not r.is_leaving]
+        return [r for r in found if not self._is_doomed(r, firm=firm)] if self.doomed else [*found]
 
     @cached_property
     def borrowers(self) -> dict[str, list[Running]]:
@@ -462,17 +491,9 @@ class Draft:
         return found
 
     def lowest_priority(self, project: str) -> int:
-        """The largest number among the priorities of those who run or start; 0 without any."""
-        return self._lowest.get(project, 0)
+        """The largest priority number of all that run or start; 0 without any."""
+        return self.lowest.get(project, 0)
 
     def on(self, machine: str) -> Sequence[Running]:
         """Running gangs that hold anything on `machine`."""
-        if self._by_machine is None:
-            self._by_machine = {}
-            for running in self.running.values():
-                for _, place_ in running.places:
-                    for host in place_.hosts:
-                        found = self._by_machine.setdefault(host.machine, [])
-                        if not found or found[-1] is not running:
-                            found.append(running)
-        return self._by_machine.get(machine, ())
+        return self.occupancy.on.get(machine, ())

@@ -13,7 +13,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from bastion.job import Placement, ReplicaPlace
-from bastion.scheduler.placement.capacity import Capacity, counts_of, mask_of
+from bastion.scheduler.placement.capacity import Capacity, counts_of
+from bastion.scheduler.placement.device_mask import mask_of
 from bastion.scheduler.queue.shape import Part
 
 Pairs = Iterable[tuple[Part, ReplicaPlace]]

@@ -1,91 +1,155 @@
 """
-`Memory`: what follows from single records, kept from one cycle to the next.
+`Memory`: what one cycle leaves for the next: what is held, and which jobs wait in which line.
 
-Most records are the same values as in the cycle before, so what was worked out of each alone (its
-shape, its place in a line, what it holds) still holds, and so does how they are sorted. A caller
-that decides again and again hands the same memory in each time; to forget it costs time and changes
-nothing else.
+Most records are the same values as in the cycle before, so what was worked out of them still holds.
+A cycle begins with what has moved, and changes only that. A caller that decides again and again
+hands the same memory in each time; to forget it costs time and changes nothing else.
 
-Rules: what is kept follows from one record and the quota file alone; it is used only for the very
-same record, under the very same quota. Nothing here is true by being here.
-
-It must not know what else runs or waits.
+Rules: everything here follows from records, machines and the quota file, and is used only while
+these are the same. What a cycle decides leaves no trace: it is taken back at its end, and where a
+cycle did not come to its end, the next begins from nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable
+from itertools import chain
 
-from bastion.job import JobRecord
+from bastion.job import JobRecord, Phase
 from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.queue.shape import Shapes
-from bastion.scheduler.state.running import Running
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.occupancy import Occupancy
+from bastion.scheduler.state.policy_choice import Parts
 from quota.tree import Quota
+
+FEW = 8
+"""One in so many gangs may come or go before lines are made from nothing: that is quicker then."""
 
 
 class Memory:
-    """What earlier cycles found out about records. Not for two threads at once."""
+    """
+    What earlier cycles found out. Not for two threads at once.
 
-    def __init__(self) -> None:
-        self.ready: dict[str, Standing] = {}
-        """Jobs that waited on their own in the last cycle, held back by nothing."""
-        self.running: dict[str, Running] = {}
-        """Jobs that hold devices and belong to no gang, by id."""
+    Args:
+        check_every: After so many cycles one is compared with one that begins from nothing; 0:
+            never.
+    """
+
+    def __init__(self, *, check_every: int = 0) -> None:
+        self.problems: list[str] = []
+        """Where a comparison found a difference: the state that was kept was wrong."""
+        self._check_every, self._cycles = check_every, 0
+        self._quota: Quota | None = None
+        self._parts: Parts | None = None
+        self._now = 0.0
+        self.occupancy: Occupancy
+        """What is held, while a cycle runs and after it."""
+        self._is_open = False
+        """Whether a cycle has begun and not come to its end."""
+
+    def _forget(self, snapshot: Snapshot) -> None:
+        self.shapes = Shapes(snapshot.quota)
         self.lines = Lines()
         """Who waits, in order."""
-        self._shapes: Shapes | None = None
-        self._quota: Quota | None = None
-        self._policy: object = None
-        self._now = 0.0
+        self.ready: dict[str, Standing] = {}
+        """Jobs that wait on their own, held back by nothing but what the cycle may find."""
+        self.unsure: dict[str, JobRecord] = {}
+        """The other jobs that wait: gangs, and those that may be set aside."""
+        self.failing: dict[str, JobRecord] = {}
+        """Jobs whose whole launch is stopped."""
+        self._records: dict[int, JobRecord] = {}
+        """Of the last cycle, by identity."""
+        self._gone: list[Standing] = []
+        self._come: list[Standing] = []
+        self._passing: list[Standing] = []
+        """Those in line that were not `ready`; `_are_in_line`: beside these, all that were."""
+        self._are_in_line = False
+        self.limits_users = any(each.has_user_limits for each in snapshot.quota.projects.values())
+        """Whether the quota file limits any user."""
 
-    def recall(self, quota: Quota, policy: object, jobs: Collection[str], now: float) -> Shapes:
-        """
-        The shapes to use in a cycle; with them everything that may not be used in it is forgotten.
+    def begin(self, snapshot: Snapshot, parts: Parts, now: float) -> Occupancy:
+        """Begin a cycle with what may be used in it; an earlier time than before forgets all."""
+        is_same = (
+            snapshot.quota is self._quota
+            and parts == self._parts
+            and now >= self._now
+            and not self._is_open
+            and len(self.shapes) <= 2 * len(snapshot.jobs) + 1_000
+        )
+        if not is_same or not self.occupancy.stands(snapshot):
+            self._forget(snapshot)
+            self.occupancy = Occupancy(snapshot, now)
+        self.shapes.forget_records()
+        self._quota, self._parts, self._now = snapshot.quota, parts, now
+        self._is_open = True
+        self._cycles += 1
+        return self.occupancy
 
-        Args:
-            quota: In force now.
-            policy: The order policy that entries were made with.
-            jobs: Of this cycle; shapes that nobody asks for any more are not kept for ever.
-            now: An earlier time than before begins from nothing: some may wait again.
-        """
-        shapes = self._shapes
-        is_same = quota is self._quota and policy is self._policy and now >= self._now
-        if shapes is None or not is_same or len(shapes) > 2 * len(jobs) + 1_000:
-            shapes = self._shapes = Shapes(quota)
-            self.ready, self.running, self.lines = {}, {}, Lines()
-        shapes.forget_records()
-        self._quota, self._policy, self._now = quota, policy, now
-        return shapes
+    def end(self) -> None:
+        """End a cycle: what it decided is taken back."""
+        self.occupancy.capacity.end_cycle()
+        self._is_open = False
 
-    def recognise(
-        self, jobs: Mapping[str, JobRecord]
-    ) -> tuple[list[Standing], Mapping[str, JobRecord]]:
-        """Those of `jobs` that are `ready` and unchanged; all others by name."""
-        if not self.ready:
-            return [], jobs
-        known, others = [], {}
-        for name, job in jobs.items():
-            standing = self.ready.get(name)
-            if standing is not None and standing[0] is job:
-                known.append(standing)
-            else:
-                others[name] = job
-        return known, others
+    def take_in(self, snapshot: Snapshot) -> set[str]:
+        """Bring everything up to date with the jobs of `snapshot`; projects where jobs moved."""
+        jobs = snapshot.jobs
+        records = dict(zip(map(id, jobs.values()), jobs.values()))
+        before, self._records = self._records, records
+        gone = [before[key] for key in before.keys() - records.keys()]
+        if before:
+            come = [records[key] for key in records.keys() - before.keys()]
+            come.sort(key=lambda job: job.id)
+        else:
+            come = list(jobs.values())
+        self._come = []
+        self._gone = [self.ready.pop(job.id) for job in gone if job.id in self.ready]
+        for job in gone:
+            self.unsure.pop(job.id, None)
+            self.failing.pop(job.id, None)
+        for job in come:
+            if job.phase is Phase.QUEUED:
+                self.unsure[job.id] = job
+            if job.launch_scope and job.is_failing:
+                self.failing[job.id] = job
+        return self.occupancy.update(jobs, gone, come, self.shapes)
 
-    def keep_ready(self, standing: Sequence[Standing], *, new: Iterable[Standing]) -> None:
-        """Keep those of `new` that wait on their own; of all others those that are `standing`."""
-        if len(self.ready) > 2 * len(standing) + 1_000:  # many have gone
-            self.ready, new = {}, standing
+    def keep_ready(self, new: Iterable[Standing]) -> list[Standing]:
+        """Keep those of `new` that wait on their own; the others are returned."""
+        others, self._come = [], []
         for each in new:
-            if not each[0].gang:
-                self.ready[each[0].id] = each
+            job = each[0]
+            if job.gang:
+                others.append(each)
+            else:
+                self.ready[job.id] = each
+                self._come.append(each)
+                del self.unsure[job.id]
+        return others
 
-    def keep_running(self, found: Sequence[Running]) -> None:
-        """Keep those of `found` whose charge follows from their record alone."""
-        if len(self.running) > 2 * len(found) + 1_000:
-            self.running = {}
-        for each in found:
-            is_alone = not each.jobs[0].gang
-            if is_alone and not each.shape.takes_whole:
-                self.running[each.name] = each
+    def line_up(self, others: list[Standing]) -> Lines:
+        """Let all that are ready wait in line, and the `others`, for this cycle."""
+        gone, come = [*self._gone, *self._passing], [*self._come, *others]
+        if self._are_in_line and (len(gone) + len(come)) * FEW <= len(self.ready):
+            self.lines.change(gone, come)
+        else:
+            self.lines.make(chain(self.ready.values(), others))
+        self._passing, self._are_in_line = others, True
+        return self.lines
+
+    def line_up_some(self, standing: Iterable[Standing]) -> Lines:
+        """Let only these wait in line: others are held back."""
+        self.lines.make(standing)
+        self._are_in_line = False
+        return self.lines
+
+    def told_problems(self) -> list[str]:
+        """Differences that were found since this was asked last."""
+        found, self.problems = self.problems, []
+        return found
+
+    @property
+    def is_check_due(self) -> bool:
+        """Whether this cycle is to be compared with one that begins from nothing."""
+        return self._check_every > 0 and self._cycles % self._check_every == 0

@@ -6,21 +6,14 @@ They are values, so that a study or a test can put in another part without touch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-
-from bastion.job import JobClass
 from bastion.scheduler.placement.candidates import PlacementPolicy
 from bastion.scheduler.policies import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS
 from bastion.scheduler.policies.admission import Admission, admit_all
 from bastion.scheduler.policies.order import OrderPolicy
 from bastion.scheduler.policies.preemption import PreemptionPolicy
-from bastion.scheduler.state.classes import Newcomer, classify
-from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.classes import Classify, classify
 from bastion.value import value
 from quota.options import SchedulerOptions
-from quota.tree import Quota
-
-Classify = Callable[[Quota, Iterable[Running], Iterable[Newcomer]], Mapping[str, JobClass]]
 
 
 @value

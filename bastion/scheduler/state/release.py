@@ -6,7 +6,8 @@ Part of a trial on the cycle's capacity. What is promised to somebody does not b
 
 from __future__ import annotations
 
-from bastion.scheduler.placement.capacity import Capacity, counts_of, mask_of
+from bastion.scheduler.placement.capacity import Capacity, counts_of
+from bastion.scheduler.placement.device_mask import mask_of
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.shape import COUNTED, Part
 from bastion.scheduler.state.running import Running

@@ -6,7 +6,7 @@ It must not know how it was found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bastion.scheduler.placement.capacity import Hold
 from bastion.scheduler.placement.place import Placed
@@ -39,13 +39,67 @@ class Reserved:
         """Otherwise a planned start: only a gang within its share may come in between."""
         self.victims = victims
         self.waits = tuple(waits)
-        """Who must have ended before it starts; what they give back counts once."""
+        """What must have ended before it starts; `Reservations.wait_for` changes it."""
         self.holds_quota = is_promise
         """Whether its project counts as holding it already."""
         self.gifts: list[tuple[Running, Amounts]] = []
-        """(who it waits for, what of its room in the quota he holds now)"""
+        """(gang that it waits for, what of its room in the quota that one holds now)"""
         self.paid: list[tuple[Running, int, Amounts]] = []
-        """(who it waits for, tier, what of its charge he pays now)"""
+        """(gang that it waits for, tier, what of its charge that one pays now)"""
         self.name = gang[0].id
         self.footprint = Footprint(pairs_of(shape.parts, placed.placements))
         self.hold: Hold | None = None
+        self.number = 0
+        """The higher, the later it was reserved."""
+
+
+class Reservations:
+    """Promises and planned starts by project, and by what they wait for."""
+
+    def __init__(self) -> None:
+        self.weak: dict[str, Reserved] = {}
+        """Promises that rest on priority alone, by the name of the gang."""
+        self._by_project: dict[str, dict[str, Reserved]] = {}
+        self._waiting: dict[str, dict[int, Reserved]] = {}
+        """Running gang -> what waits for it, by number."""
+        self._made = 0
+
+    def add(self, reserved: Reserved, *, is_firm: bool) -> None:
+        """Take part from now on."""
+        self._made += 1
+        reserved.number = self._made
+        if reserved.is_promise:
+            self._by_project.setdefault(reserved.gang[0].project, {})[reserved.name] = reserved
+        if not is_firm:
+            self.weak[reserved.name] = reserved
+        self._link(reserved)
+
+    def remove(self, reserved: Reserved) -> None:
+        """Take part no longer."""
+        self._unlink(reserved)
+        if reserved.is_promise:
+            self._by_project[reserved.gang[0].project].pop(reserved.name, None)
+            self.weak.pop(reserved.name, None)
+
+    def wait_for(self, reserved: Reserved, running: Sequence[Running]) -> None:
+        """Let `reserved`, which takes part, wait for other gangs than before."""
+        self._unlink(reserved)
+        reserved.waits = tuple(running)
+        self._link(reserved)
+
+    def _link(self, reserved: Reserved) -> None:
+        for running in reserved.waits:
+            self._waiting.setdefault(running.name, {})[reserved.number] = reserved
+
+    def _unlink(self, reserved: Reserved) -> None:
+        for running in reserved.waits:
+            self._waiting.get(running.name, {}).pop(reserved.number, None)
+
+    def of(self, project: str) -> Iterable[Reserved]:
+        """The promises to gangs of `project`, in the order in which they were reserved."""
+        return self._by_project.get(project, {}).values()
+
+    def waiting_for(self, running: Iterable[str]) -> list[Reserved]:
+        """What waits for any gang of these names: promises first, each in order."""
+        found = {n: each for name in running for n, each in self._waiting.get(name, {}).items()}
+        return [found[n] for n in sorted(found, key=lambda n: (not found[n].is_promise, n))]

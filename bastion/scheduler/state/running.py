@@ -4,19 +4,19 @@
 The jobs of a gang that are being stopped stand apart from the rest: they hold their devices until
 they end, but nobody can stop them again.
 
-It must not know who wants its devices.
+It must not know which gangs want its devices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.placement.capacity import Capacity, Charge
 from bastion.scheduler.placement.room import resources_of
 from bastion.scheduler.queue.order import Ids
-from bastion.scheduler.queue.shape import Part, Shape, Shapes
+from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.footprint import Footprint
 from quota.amounts import NOTHING, Amounts
 
@@ -29,6 +29,7 @@ class Running:
         "_was",
         "admitted_at",
         "charge",
+        "cover",
         "frees_at",
         "grace_s",
         "held",
@@ -40,6 +41,7 @@ class Running:
         "places",
         "priority",
         "project",
+        "recorded_class",
         "shape",
         "started_at",
         "user",
@@ -58,7 +60,7 @@ class Running:
         self.admitted_at = self.started_at = math.inf
         self.whole_since = -math.inf
         """When the last of its jobs started: one that is lost starts again alone."""
-        was = JobClass.GUARANTEED
+        recorded = set()
         self.places: list[tuple[Part, ReplicaPlace]] = []
         for job, part in zip(jobs, shape.parts):
             attempt = job.attempt
@@ -69,23 +71,26 @@ class Running:
             began = admitted_at if started_at is None else started_at
             self.started_at = min(self.started_at, began)
             self.whole_since = max(self.whole_since, began)
-            if attempt.job_class is JobClass.BORROWED:
-                was = JobClass.BORROWED
+            recorded.add(attempt.job_class)
             for place in attempt.alive:
                 self.places.append((part, place))
         self.is_leaving = first.phase is Phase.STOPPING
         self.charge = charge_of(self.places, capacity)
         self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
         self.frees_at = self._frees_at()
+        self.cover = ""
+        """The group on whose share it stands, where it is beyond that of its project."""
         self._footprint: Footprint | None = None
-        self._was = was
+        self._was = JobClass.BORROWED if JobClass.BORROWED in recorded else JobClass.GUARANTEED
+        self.recorded_class = self._was if len(recorded) == 1 else None
+        """Its class, where the records of all its jobs say the same."""
         self.begin()
 
     def begin(self) -> None:
         """Be as at the beginning of a cycle."""
         self.job_class = self._was
         self.left: Charge = self.charge
-        """What nobody who waits for it to end counts on yet."""
+        """What no gang that waits for its end counts on yet."""
 
     def _frees_at(self) -> float:
         """When it has ended at the latest by itself; infinite when nothing bounds it."""
@@ -108,6 +113,16 @@ class Running:
         attempts = [job.attempt for job in self.jobs if job.attempt is not None]
         saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
         return max([self.started_at, *saved])
+
+    @property
+    def borrows(self) -> bool:
+        """Whether it may stand beyond its project's share, as far as it says itself."""
+        return self.shape.borrows
+
+    @property
+    def has_other_class(self) -> bool:
+        """Whether its class is another than its record says."""
+        return self.job_class is not self.recorded_class
 
     @property
     def is_borrowed(self) -> bool:
@@ -149,36 +164,3 @@ def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -
                 cost = resources_of(room, capacity.types) if room else NOTHING
                 charge[tier] = charge[tier] + cost
     return tuple(charge)
-
-
-def gather(
-    jobs: Mapping[str, JobRecord],
-    shapes: Shapes,
-    capacity: Capacity,
-    known: Mapping[str, Running],
-) -> list[Running]:
-    """
-    Every admitted gang, by name; its jobs that are being stopped each on their own.
-
-    `known` are jobs of earlier cycles, under the same quota: what a record holds does not change
-    while it is the same, whole machines apart.
-    """
-    gangs: dict[tuple[str, ...], list[JobRecord]] = {}
-    found = []
-    for name, job in jobs.items():
-        again = known.get(name)
-        if again is not None and again.jobs[0] is job:
-            again.begin()
-            found.append(again)
-            continue
-        if job.attempt is None or not job.is_admitted:
-            continue
-        if job.gang and job.phase is not Phase.STOPPING:
-            gangs.setdefault(job.gang, []).append(job)
-        else:
-            found.append(Running((job,), shapes.of((job,)), capacity))
-    for members in gangs.values():
-        members.sort(key=lambda job: (job.index, job.id))
-        found.append(Running(tuple(members), shapes.of(members), capacity))
-    found.sort(key=lambda running: running.name)
-    return found

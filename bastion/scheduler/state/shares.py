@@ -11,36 +11,46 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
+from quota.ledger import apart
+from quota.nesting import Nesting
 from quota.tree import Project, Quota
 
 
 class Shares:
     """Usage of all projects, as it changes during one cycle."""
 
-    def __init__(self, quota: Quota, running: Iterable[Running]) -> None:
+    def __init__(self, quota: Quota, held: Mapping[str, Amounts]) -> None:
         self.quota = quota
         self.totals = quota.totals
         self._projects = quota.projects
-        held: dict[str, list[Amounts]] = {}
-        for each in running:
-            held.setdefault(each.project, []).append(each.held)
-        self._held = {project: Amounts.sum(parts) for project, parts in held.items()}
+        self._held = dict(held)
         self._departing: dict[str, Amounts] = {}
         self._swapped: dict[str, Amounts] = {}
         self._gifts: dict[str, dict[str, Amounts]] = {}
         """Running gang -> project -> what it gives to promises of that project."""
+        self._left: dict[str, Amounts] = {}
+        """Running gang that gives -> what it holds and gives to none yet."""
         self._excess: dict[str, float] = {}
         self.version = 0
         """Another one after every change."""
         names = self._held.keys() | quota.projects.keys()
-        reserved = Amounts.sum(self._reserve(name) for name in names)
-        self._reserved = dict(reserved.items())
-        """What projects hold, or keep of their shares, all together."""
+        self._nesting = Nesting(quota) if quota.groups else None
+        self._reserved: dict[str, int] = {}
+        """What projects hold, or keep of their shares, all together; groups, too."""
+        if self._nesting is None:
+            reserved = Amounts.sum(self._reserve(name) for name in names)
+            self._reserved = dict(reserved.items())
+        else:
+            self._reserved = dict(self._nesting.kept.items())
+            for name in names:
+                for resource, units in self._reserve(name).items():
+                    self._reserve_more(name, resource, units)
 
     def _reserve(self, project: str) -> Amounts:
         return self._stays(project) | self.quota.project(project).kept
@@ -49,6 +59,11 @@ class Shares:
         held = self._held.get(project, NOTHING)
         departing = self._departing.get(project)
         return held if departing is None else held - departing
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether any projects are in groups."""
+        return self._nesting is not None
 
     def project(self, name: str) -> Project:
         """The project, also one that has left the quota file."""
@@ -68,7 +83,7 @@ class Shares:
         stays, kept = self._stays(project), self.project(project).kept
         for resource, units in amounts.items():
             has, keeps = stays[resource], kept[resource]
-            self._reserve_more(resource, max(has + units, keeps) - max(has, keeps))
+            self._reserve_more(project, resource, max(has + units, keeps) - max(has, keeps))
         self._held[project] = self.held(project) + amounts
         self._excess.pop(project, None)
 
@@ -82,23 +97,27 @@ class Shares:
         self._depart(running.project, amounts, to=to)
         gifts = self._gifts.setdefault(running.name, {})
         gifts[to] = gifts.get(to, NOTHING) + amounts
+        self._left[running.name] = self.left_of(running) - amounts
 
     def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
         if project == to:
             self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
         self.version += 1
         self._excess.pop(project, None)
-        before = self._reserve(project)
+        stays, kept = self._stays(project), self.project(project).kept
+        for resource, units in amounts.items():
+            has, keeps = stays[resource], kept[resource]
+            self._reserve_more(project, resource, max(has - units, keeps) - max(has, keeps))
         self._departing[project] = self._departing.get(project, NOTHING) + amounts
-        for resource, units in (self._reserve(project) - before).items():
-            self._reserve_more(resource, units)
 
-    def _reserve_more(self, resource: str, units: int) -> None:
+    def _reserve_more(self, project: str, resource: str, units: int) -> None:
+        if self._nesting is not None:
+            units = self._nesting.add(project, resource, units)
         self._reserved[resource] = self._reserved.get(resource, 0) + units
 
     def left_of(self, running: Running) -> Amounts:
         """What `running` holds and has not yet given to anybody."""
-        return running.held - Amounts.sum(self._gifts.get(running.name, {}).values())
+        return self._left.get(running.name, running.held)
 
     def leave(self, running: Running) -> None:
         """Count without `running`, as if it had ended; `stay` puts it back."""
@@ -137,7 +156,7 @@ class Shares:
         for (project, is_own), parts in given.items():
             self._depart(project, sign * Amounts.sum(parts), to=project if is_own else "")
 
-    def is_within(self, project: str, asked: Amounts) -> bool:
+    def is_own(self, project: str, asked: Amounts) -> bool:
         """
         Whether `asked` fits in the project's own share beside everything it holds.
 
@@ -147,9 +166,71 @@ class Shares:
         """
         return bool(asked) and self.project(project).nominal.holds(self._counted(project), asked)
 
-    def is_under_ceiling(self, project: str, asked: Amounts) -> bool:
-        """Whether `project` may hold `asked` more at all."""
-        return self.project(project).ceiling.holds(self._counted(project), asked)
+    def is_within(self, project: str, asked: Amounts, *, own: bool = False) -> bool:
+        """Whether `asked` fits in a share: the project's, or if not `own` that of a group of it."""
+        if self.is_own(project, asked):
+            return True
+        if own or self._nesting is None or not asked or not self.project(project).borrow:
+            return False
+        if not self.project(project).ceiling.holds(self._counted(project), asked):
+            return False
+        return bool(self._nesting.covering(project, self._rises(project, asked)))
+
+    def may_start(self, project: str, asked: Amounts, *, own: bool = False) -> bool:
+        """Whether `asked` is within a share, and nothing of its groups has to end before."""
+        is_within = self.is_within(project, asked, own=own)
+        return is_within and self.is_under_group_ceilings(project, asked)
+
+    def is_under_group_ceilings(self, project: str, asked: Amounts) -> bool:
+        """Whether the groups of `project` may hold `asked` more."""
+        nesting = self._nesting
+        if nesting is None or not self.quota.groups_of(project):
+            return True
+        return nesting.is_under_ceilings(project, self._rises(project, asked))
+
+    def holding(self, project: str, asked: Amounts) -> frozenset[str]:
+        """The project and its groups, as far as their share holds `asked`."""
+        found = [project] if self.is_own(project, asked) else []
+        if self._nesting is not None and asked:
+            found += self._nesting.holding(project, self._rises(project, asked))
+        return frozenset(found)
+
+    def cover(self, project: str, asked: Amounts) -> str:
+        """The nearest share that holds `asked`: the project's, that of a group, or none."""
+        holding = self.holding(project, asked)
+        return next((n.name for n in self.quota.chain(project) if n.name in holding), "")
+
+    def may_reclaim(self, project: str, asked: Amounts, victims: Iterable[Running]) -> bool:
+        """
+        Whether `asked` may start once `victims` have gone, which are not counted any more.
+
+        Where it meets the project of a victim, it must be within the share: that of the outermost
+        group that only `project` is in.
+        """
+        if self._nesting is None:
+            return True
+        if not self.is_under_group_ceilings(project, asked):
+            return False
+        others = {running.project for running in victims} - {project}
+        meets = {apart(self.quota, project, other)[-1].name for other in others}
+        return meets <= self.holding(project, asked)
+
+    def _rises(self, project: str, asked: Amounts) -> dict[str, int]:
+        """How much more `project` would close with `asked`, of every type of it."""
+        stays, kept = self._stays(project), self.project(project).kept
+        rises = {}
+        for resource, units in asked.items():
+            has, keeps = stays[resource], kept[resource]
+            rises[resource] = max(has + units, keeps) - max(has, keeps)
+        return rises
+
+    def over_ceiling(self, project: str, asked: Amounts) -> str:
+        """The project, or the nearest of its groups, that may not hold `asked` more at all."""
+        if not self.project(project).ceiling.holds(self._counted(project), asked):
+            return project
+        if self._nesting is None:
+            return ""
+        return next(iter(self._nesting.over_ceilings(project, self._rises(project, asked))), "")
 
     def _counted(self, project: str) -> Amounts:
         held = self._held.get(project, NOTHING)
@@ -157,18 +238,30 @@ class Shares:
         return held if swapped is None else held - swapped
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
-        """Whether `asked` fits under the ceiling and into what nobody uses or keeps for himself."""
+        """Whether it borrows, and `asked` fits under its ceiling and into what is idle and lent."""
         limits = self.project(project)
-        if not limits.ceiling.holds(self._counted(project), asked):
+        if not limits.borrow or not limits.ceiling.holds(self._counted(project), asked):
             return False
+        nesting = self._nesting
         kept = limits.kept
         stays = self._stays(project)
         for resource, units in asked.items():
             has, keeps = stays[resource], kept[resource]
             more = max(has + units, keeps) - max(has, keeps)
-            if self._reserved.get(resource, 0) + more > self.totals[resource]:
+            free = self.totals[resource] - self._reserved.get(resource, 0)
+            if nesting is not None:
+                free = nesting.room(project, resource, free)
+            if more > free:
                 return False
         return True
+
+    def ever_borrows(self, project: str, shape: Shape) -> bool:
+        """Whether a gang of `shape` may start beyond the share of `project`."""
+        return shape.borrows and self.project(project).borrow
+
+    def lets_borrow(self, project: str, shape: Shape, units: Amounts) -> bool:
+        """Whether a gang of `shape`, charged `units`, may start on what is idle and lent."""
+        return shape.borrows and self.may_borrow(project, units)
 
     def available(self, project: str, asked: Amounts) -> Amounts:
         """How much of the types in `asked` it could borrow now, never negative."""
@@ -176,8 +269,12 @@ class Shares:
         stays, held = self._stays(project), self.held(project)
         swapped = self._swapped.get(project, NOTHING)
         kept = (limits.kept - stays).positive()
-        room = (self.totals - Amounts(self._reserved) + kept) & (limits.ceiling - held + swapped)
-        return room.only(asked).positive()
+        free = self.totals - Amounts(self._reserved)
+        if self._nesting is not None:
+            room = self._nesting.room
+            free = Amounts({t: room(project, t, free[t]) for t in asked})
+        free = (free + kept) & (limits.ceiling - held + swapped)
+        return free.only(asked).positive()
 
     def dominant(self, project: str) -> float:
         """The largest part of its own share that `project` holds; infinite without a share."""
@@ -194,20 +291,29 @@ class Shares:
             return units / max(1, self.totals[resource])
         return max((n / max(1, self.totals[t]) for t, n in amounts.items()), default=0.0)
 
-    def excess(self, project: str, *, without: Amounts = NOTHING) -> float:
+    def excess(self, name: str, *, without: Amounts = NOTHING) -> float:
         """
-        How far above its share `project` is, as a part of the total; negative below.
+        How far above its share a project or a group is, as a part of the total; negative below.
 
         What it gives back for promises that wait for it does not count any more.
         """
-        nominal = self.project(project).nominal
-        if without:
-            return self.weight(self._stays(project) - without - nominal)
-        known = self._excess.get(project)
+        if without or name in self.quota.groups:
+            closes = self.closes(name) if name in self.quota.groups else self._stays(name)
+            return self.weight(closes - without - self.quota.node(name).nominal)
+        known = self._excess.get(name)
         if known is None:
-            known = self._excess[project] = self.weight(self._stays(project) - nominal)
+            nominal = self.project(name).nominal
+            known = self._excess[name] = self.weight(self._stays(name) - nominal)
         return known
 
-    def borrowed(self, project: str) -> float:
-        """The part of the total that `project` holds above its share."""
-        return max(0.0, self.weight(self.held(project) - self.project(project).nominal))
+    def closes(self, name: str) -> Amounts:
+        """What stands against the limits of a project or a group."""
+        if name not in self.quota.groups or self._nesting is None:
+            return self.held(name)
+        return Amounts({t: self._nesting.taken(name, t) for t in self.quota.types})
+
+    def borrowed(self, name: str) -> float:
+        """The part of the total that a project or a group holds above its share."""
+        if name in self.quota.groups:
+            return max(0.0, self.excess(name))
+        return max(0.0, self.weight(self.held(name) - self.project(name).nominal))

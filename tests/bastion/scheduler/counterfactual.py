@@ -7,9 +7,11 @@ reason away may bring the next to light; none may come twice.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-from bastion.job import Phase
+from bastion.job import JobRecord, Phase
 from bastion.machine import MachinePhase
 from bastion.scheduler.plan import Admit, Wait
 from bastion.scheduler.reasons.reason import (
@@ -18,6 +20,7 @@ from bastion.scheduler.reasons.reason import (
     CapacityLost,
     Dependency,
     Fragmented,
+    NeverFits,
     NotMember,
     OverCeiling,
     OverLoad,
@@ -68,6 +71,8 @@ def follow(world: World, name: str) -> None:
     told: list[Reason] = []
     while not twin.runs(name):
         verdict = twin.plan.verdicts[name]
+        if isinstance(verdict.reason, NeverFits) and told and isinstance(told[-1], OverLoad):
+            return  # an admission policy does not ask whether it could ever run
         assert isinstance(verdict, Wait), verdict
         if any(isinstance(each, Admit) for each in twin.plan.verdicts.values()):
             told.clear()  # somebody ahead of it came in between
@@ -111,7 +116,8 @@ def take_away(world: World, reason: Reason) -> None:
             _end(world, reason.stopping)
             _wait_until(world, reason.deadline)
         case PlannedForOther():
-            _end(world, world.jobs[reason.other].gang or (reason.other,))
+            planned = [world.jobs[each] for each in (reason.other, *reason.more)]
+            _end(world, tuple(name for job in planned for name in (job.gang or (job.id,))))
         case OverLoad() if reason.alone <= reason.limit:
             _end(world, tuple(n for n, job in world.jobs.items() if job.is_admitted))
         case Fragmented():
@@ -142,14 +148,96 @@ def _change(world: World, reason: Reason) -> None:
             _edit_quota(world, reason)
 
 
+@dataclass
+class Tally:
+    """How often a reason of each kind was true, taken at its word alone, once."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    untrue: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Kind -> what came instead, and where."""
+
+    def add(self, world: World) -> None:
+        """Ask it of every waiting job of `world`."""
+        for name, verdict in world.plan.verdicts.items():
+            if isinstance(verdict, Wait) and isinstance(verdict.reason, FOLLOWED | NeverFits):
+                self.asked[verdict.reason.kind] += 1
+                told = next_reason(world, name, verdict.reason)
+                if told:
+                    self.untrue[verdict.reason.kind].append(f"{name}: {told}")
+
+    def part(self, kind: str) -> float:
+        """Of the reasons of a kind, how many were true."""
+        return 1.0 - len(self.untrue[kind]) / self.asked[kind]
+
+    def __str__(self) -> str:
+        rows = [f"{kind:20} {n:6} {100 * self.part(kind):6.1f} %" for kind, n in self.asked.items()]
+        return "\n".join(sorted(rows))
+
+
+def next_reason(world: World, name: str, reason: Reason) -> str:
+    """
+    What `name` is told once what `reason` names has changed, and nothing else; empty if it is true.
+
+    True it is where the job starts or has a promise, or is told what `reason` named as the next
+    thing; what can never run must not even when everything else has gone.
+    """
+    twin = alone(world, name)
+    for _ in range(3):
+        if isinstance(reason, NeverFits):
+            gang = {name, *twin.jobs[name].gang}
+            _end(twin, tuple(each for each in twin.jobs if each not in gang))
+            for machine in tuple(twin.machines):
+                _heal(twin, machine)
+            twin.cycle()
+            return "it runs" if twin.runs(name) else ""
+        _take_away_alone(twin, reason)
+        twin.cycle()
+        verdict = twin.plan.verdicts.get(name)
+        if not isinstance(verdict, Wait) or isinstance(verdict.reason, Promised | Planned):
+            return ""
+        then = getattr(reason, "then", None)
+        if then is not None and then.kind == verdict.reason.kind:
+            return ""
+        if not any(
+            isinstance(each, Admit) for plan in twin.turns for each in plan.verdicts.values()
+        ):
+            return f"{verdict.reason.kind} after {reason}"
+        reason = verdict.reason  # somebody with a promise came in between
+    return ""
+
+
+def _take_away_alone(world: World, reason: Reason) -> None:
+    """As `take_away`, but nothing that `reason` does not name."""
+    match reason:
+        case BeyondShare():
+            own = reason.asked <= reason.share or bool(reason.own)
+            named = set() if reason.asked <= reason.share else projects_in(world, reason.lenders)
+            named |= {reason.project} if own else set()
+            _end(world, tuple(n for n, job in world.jobs.items() if _holds(job, named)))
+        case _:
+            take_away(world, reason)
+
+
+def _holds(job: JobRecord, projects: set[str]) -> bool:
+    return job.project in projects and (job.is_admitted or job.phase is not Phase.QUEUED)
+
+
+def projects_in(world: World, names: Iterable[str]) -> set[str]:
+    """The projects of `names`, and those in the groups among them."""
+    found: set[str] = set()
+    for name in names:
+        group = world.quota.groups.get(name)
+        found |= projects_in(world, group.members) if group else {name}
+    return found
+
+
 def _heal(world: World, name: str) -> None:
-    """The machine is in order again; one that is being deleted is gone, and its pool has room."""
+    """The machine is back and in order, also one that was being deleted."""
     machine = world.machines[name]
-    if machine.phase is MachinePhase.DELETING:
-        del world.machines[name]
-    else:
-        healed = replace(machine, cordoned="", draining=False, bad_devices={})
-        world.machines[name] = healed
+    phase = MachinePhase.READY if machine.phase is MachinePhase.DELETING else machine.phase
+    world.machines[name] = replace(
+        machine, phase=phase, cordoned="", draining=False, bad_devices={}
+    )
 
 
 def _edit_quota(world: World, reason: Reason) -> None:
@@ -203,6 +291,10 @@ def _lend_everything(world: World) -> None:
 
 
 def _raise_ceiling(world: World, name: str) -> None:
+    if name in world.quota.groups:
+        group = replace(world.quota.groups[name], ceiling=world.quota.totals)
+        world.quota = replace(world.quota, groups={**world.quota.groups, name: group})
+        return
     project = replace(world.quota.projects[name], ceiling=world.quota.totals)
     world.quota = replace(world.quota, projects={**world.quota.projects, name: project})
 

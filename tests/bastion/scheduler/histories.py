@@ -13,6 +13,7 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory import Memory
 from bastion.spec.where import Where
 from quota import Quota
 from tests.bastion.scheduler.laws import Law
@@ -24,6 +25,18 @@ SHARES = ((0.5, 0.5, 0.0), (0.5, 0.25, 0.25), (0.25, 0.25, 0.25), (0.75, 0.25, 0
 
 Make = Callable[[Random, Decide], World]
 """Makes the world of a history."""
+
+
+def remembering() -> Decide:
+    """`decide` with a memory, which is compared with a state made from nothing in every cycle."""
+    memory = Memory(check_every=1)
+
+    def remembered(snapshot: Snapshot, now: float) -> Plan:
+        plan = decide(snapshot, now, memory)
+        assert not memory.problems, memory.problems[0]
+        return plan
+
+    return remembered
 
 
 def watched(laws: Iterable[Law], inner: Decide = decide) -> Decide:
@@ -139,6 +152,40 @@ def wide_world_of(random: Random, decide: Decide) -> World:
     return world
 
 
+GROUPS: tuple[dict[str, str], ...] = (
+    {"one": 'members = ["A", "B"]'},
+    {"one": 'members = ["A", "C"]'},
+    {"one": 'members = ["A", "B"]\nlend = { gpu = 0.5 }'},
+    {"one": 'members = ["B", "C"]\nceiling = { gpu = 0.8 }'},
+    {"one": 'members = ["A", "B"]', "two": 'members = ["one", "C"]'},
+    {"one": 'members = ["A", "C"]', "two": 'members = ["B"]'},
+)
+
+
+def grouped_world_of(random: Random, decide: Decide) -> World:
+    """A small world where two of three projects are in a group, which may be in another."""
+    count = random.choice((2, 3))
+    world = World(_grouped_quota(random, 4 * count), machines_of(count, gpu=4), decide=decide)
+    world.is_grouped = True
+    return world
+
+
+def _grouped_quota(random: Random, total: int) -> Quota:
+    shares = dict(zip(PROJECTS, random.choice(SHARES)))
+    options = {"A": "lend = { gpu = 0.5 }"} if random.random() < 0.2 else {}
+    return quota_of(
+        {"gpu": total},
+        {name: {"gpu": share} for name, share in shares.items()},
+        options=options,
+        groups=random.choice(GROUPS),
+        min_runtime_s=random.choice((0, 100)),
+        grace_s=10,
+        max_grace_s=30,
+        plan_after_s=random.choice((60, 300)),
+        borrow_slice_s=random.choice((100, 500)),
+    )
+
+
 def slices_of(count: int, pool: str = "t", *, hosts: int, **resources: int) -> dict[str, Machine]:
     """`count` whole slices of `hosts` machines each."""
     found = {}
@@ -195,7 +242,9 @@ def end(random: Random, world: World) -> None:
 
 def edit(random: Random, world: World) -> None:
     """The quota file gives the projects other shares."""
-    if world.is_mixed:
+    if world.is_grouped:
+        edited = _grouped_quota(random, world.quota.totals["gpu"])
+    elif world.is_mixed:
         edited = _mixed_quota(random, [dict(tier.units.items()) for tier in world.quota.tiers])
     else:
         shares = dict(zip(PROJECTS, random.choice(SHARES)))
@@ -342,13 +391,13 @@ def run(
     laws: Iterable[Law],
     *,
     steps: int = 25,
-    inner: Decide = decide,
+    inner: Decide | None = None,
     after: Callable[[World], None] | None = None,
     make: Make = world_of,
 ) -> World:
     """Play one history; every cycle is held against `laws`, every state against `after`."""
     random = Random(seed)
-    world = make(random, watched(laws, inner))
+    world = make(random, watched(laws, inner or remembering()))
     for _ in range(steps):
         for _ in range(random.choice((1, 1, 2, 4))):
             step(random, world)

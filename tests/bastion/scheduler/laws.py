@@ -18,7 +18,7 @@ from bastion.scheduler.queue.shape import grace_of
 from bastion.scheduler.reasons.reason import NeverFits, text
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
-from quota.ledger import available
+from quota.ledger import apart, available, closed, covering, is_open_to, may_reclaim
 from tests.bastion.scheduler.byhand import (
     COUNTED,
     NOTHING,
@@ -97,10 +97,108 @@ def promised(snapshot: Snapshot, plan: Plan | None, promise: Promise) -> Amounts
     )
 
 
-def is_within(snapshot: Snapshot, project: str, held: Amounts, asked: Amounts) -> bool:
-    """Whether `asked` fits in the share of `project`; what asks for no type under quota borrows."""
-    nominal = snapshot.quota.project(project).nominal
-    return bool(asked) and all(held[t] + units <= nominal[t] for t, units in asked.items())
+def is_within(snapshot: Snapshot, held: dict[str, Amounts], project: str, asked: Amounts) -> bool:
+    """Whether `asked` fits in a share, of `project` or a group; what asks for nothing borrows."""
+    return bool(covering(snapshot.quota, held, project, asked))
+
+
+def reclaims(
+    snapshot: Snapshot,
+    held: dict[str, Amounts],
+    project: str,
+    asked: Amounts,
+    victims: Iterable[str] = (),
+) -> bool:
+    """
+    Whether `asked` may start for `project`, when `victims` of these projects are out of `held`.
+
+    It is within the share at every level where it meets them, and its groups may hold that much.
+    """
+    after = {**held, project: held.get(project, NOTHING) + asked}
+    groups = snapshot.quota.groups_of(project)
+    if any(_goes_over(snapshot, held, after, group.name, asked) for group in groups):
+        return False
+    others = set(victims) - {project}
+    return all(may_reclaim(snapshot.quota, held, project, asked, of=each) for each in others)
+
+
+def _goes_over(
+    snapshot: Snapshot,
+    held: dict[str, Amounts],
+    after: dict[str, Amounts],
+    group: str,
+    asked: Amounts,
+) -> bool:
+    """Whether the members of `group` take more `after` than before, and than it may hold."""
+    quota = snapshot.quota
+    members, ceiling = quota.groups[group].members, quota.groups[group].ceiling
+    before = Amounts.sum(closed(quota, held, each) for each in members)
+    taken = Amounts.sum(closed(quota, after, each) for each in members)
+    return any(taken[t] > max(ceiling[t], before[t]) for t in asked)
+
+
+_Comer = tuple[bool, float, str, Amounts, list[JobRecord]]
+"""(is being stopped, since when it holds something, name, what, its jobs)"""
+
+
+def _comers(snapshot: Snapshot) -> list[_Comer]:
+    """Every gang that holds something, or is promised it within a share."""
+    gangs: dict[str, list[JobRecord]] = defaultdict(list)
+    for job in alive(snapshot):
+        alone = job.phase is Phase.STOPPING or not job.gang
+        gangs[job.id if alone else f"gang {job.gang}"].append(job)
+    found = []
+    for jobs in gangs.values():
+        held = Amounts.sum(held_by(snapshot, job) for job in jobs)
+        at = min(job.attempt.admitted_at for job in jobs if job.attempt)
+        leaves = jobs[0].phase is Phase.STOPPING
+        first = min(jobs, key=lambda job: (job.index, job.id))
+        found.append((leaves, at, first.id, held, jobs))
+    for promise in snapshot.promises:
+        left = waiting(snapshot, promise.gang)
+        if promise.within_share and left:
+            cost = promised(snapshot, None, promise)
+            found.append((False, float("inf"), promise.gang[0], cost, left))
+    return found
+
+
+def covers(snapshot: Snapshot, own: set[str]) -> dict[str, str]:
+    """
+    Jobs beyond their project's share -> the group on whose share they stand.
+
+    `own` are those on their project's. On that of a group stand the first that came, and promises
+    after all that run.
+    """
+    quota = snapshot.quota
+    waiting_for: dict[str, list[_Comer]] = defaultdict(list)
+    standing: dict[str, Amounts] = defaultdict(lambda: NOTHING)
+    for entry in _comers(snapshot):
+        *_, held, jobs = entry
+        groups = quota.groups_of(jobs[0].project)
+        if groups and held and jobs[0].id in own:
+            standing[groups[0].name] += held
+        elif groups and held:
+            waiting_for[groups[0].name].append(entry)
+    found: dict[str, str] = {}
+    for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
+        group = quota.groups[name]
+        for entry in sorted(waiting_for[name], key=lambda entry: entry[:3]):
+            held = entry[3]
+            if group.nominal.holds(standing[name], held):
+                standing[name] += held
+                found |= {job.id: name for job in entry[4]}
+            elif group.group:
+                waiting_for[group.group].append(entry)
+        if group.group:
+            standing[group.group] += standing[name]
+    return found
+
+
+def is_safe(snapshot: Snapshot, own: set[str], on: dict[str, str], name: str, other: str) -> bool:
+    """Whether a job stands on a share that `other`, another project, has no part in."""
+    owner = snapshot.jobs[name].project
+    cover = owner if name in own else on.get(name, "")
+    return not is_open_to(snapshot.quota, cover, owner, other)
 
 
 def gang_of(snapshot: Snapshot, name: str) -> list[JobRecord]:
@@ -114,10 +212,11 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
     """
     Jobs on their project's own share by the fixed order, worked out here once more.
 
-    Who is being stopped has its place until it has ended, each job of it on its own, and after all
-    who run on: two that follow each other never cost a third its place.
+    What is being stopped, or named to be, has its place until it has ended, each job of it on its
+    own, and after all that run on: two that follow each other never cost a third its place.
     """
     found = set()
+    named = {name for promise in snapshot.promises for name, _ in promise.victims}
     gangs: dict[str, list[_Claim]] = defaultdict(list)
     seen = set()
     for job in alive(snapshot):
@@ -137,7 +236,8 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         priority = min(j.request.priority for j in members)
         at = min(a.admitted_at for a in attempts)
         held = Amounts.sum(held_by(snapshot, j) for j in members)
-        leaves = job.phase is Phase.STOPPING and not was
+        is_named = not named.isdisjoint(j.id for j in members)
+        leaves = (job.phase is Phase.STOPPING or is_named) and not was
         gangs[job.project].append((was, leaves, priority, at, first, held, members))
     for promise in snapshot.promises:
         left = waiting(snapshot, promise.gang)
@@ -174,6 +274,9 @@ def everyone_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
             assert isinstance(plan.verdicts.get(job.id), Keep | Preempt)
     for name, verdict in plan.verdicts.items():
         assert len(text(verdict.reason, now)) > 10
+        attempt = snapshot.jobs[name].attempt
+        if isinstance(verdict, Keep) and attempt and verdict.job_class is attempt.job_class:
+            continue
         is_acted_on = not isinstance(verdict, Wait) or isinstance(verdict.reason, NeverFits)
         assert name in plan.verdicts.decided or not is_acted_on
 
@@ -260,16 +363,18 @@ def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """Nobody within its share is stopped, now or by promise, for another project."""
-    safe = guaranteed(snapshot)
+    own = guaranteed(snapshot)
+    on = covers(snapshot, own)
     for name, verdict in preempts(plan).items():
-        if snapshot.jobs[verdict.by].project != snapshot.jobs[name].project:
-            assert name not in safe
+        other = snapshot.jobs[verdict.by].project
+        if other != snapshot.jobs[name].project:
+            assert not is_safe(snapshot, own, on, name, other)
     for promise in plan.promises:
         for name, _ in promise.victims:
             victim = snapshot.jobs.get(name)
             other = snapshot.jobs[promise.gang[0]].project
             if victim and victim.phase is Phase.RUNNING and victim.project != other:
-                assert name not in safe
+                assert not is_safe(snapshot, own, on, name, other)
 
 
 def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> None:
@@ -287,31 +392,42 @@ def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> Non
 
 
 def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Whoever has another project stopped is within its share, or planned, or was when it began."""
+    """
+    What has another project stopped is planned, or had a promise before; that began in its share.
+
+    What its project borrowed since the promise was made does not undo it.
+    """
     held = usage(snapshot)
     planned = {each.gang[0] for each in (*snapshot.planned, *plan.planned)}
+    known = {promise.gang for promise in snapshot.promises}
     for name, verdict in preempts(plan).items():
         by = snapshot.jobs[verdict.by]
-        if by.project == snapshot.jobs[name].project or verdict.by in planned:
+        is_own = by.project == snapshot.jobs[name].project
+        assert is_own or verdict.by in planned or any(verdict.by in gang for gang in known)
+    for promise in plan.promises:
+        project = snapshot.jobs[promise.gang[0]].project
+        victims = [snapshot.jobs[name] for name, _ in promise.victims if name in snapshot.jobs]
+        if promise.gang in known or all(job.project == project for job in victims):
             continue
-        if any(verdict.by == promise.gang[0] for promise in snapshot.promises):
-            continue  # what it borrowed since the promise was made does not undo the promise
-        asked = Amounts.sum(
-            promised(snapshot, plan, promise)
-            for promise in plan.promises
-            if verdict.by in promise.gang
-        )
-        assert is_within(snapshot, by.project, held.get(by.project, NOTHING), asked)
+        asked = promised(snapshot, plan, promise)
+        ending = {job.id for job in alive(snapshot) if job.phase is Phase.STOPPING}
+        others = {job.project for job in victims if job.id not in ending}
+        ending |= {name for each in plan.promises for name, _ in each.victims}
+        left = usage(snapshot, gone=ending)
+        # In a group what follows another's job counts once that has ended.
+        in_group = is_within(snapshot, left, project, asked) and snapshot.quota.groups_of(project)
+        assert is_within(snapshot, held, project, asked) or in_group
+        assert reclaims(snapshot, left, project, asked, others), promise
 
 
 def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    Of the victims of a new promise none could be left out, neither for its devices nor its quota.
+    Of the victims that are told to stop none could be left out, for devices or for the quota.
 
     What else starts or is promised in the same cycle counts as there already: that makes less free
     than was, so whoever fits all the same without a victim proves it was one too many. So does an
     earlier promise that gave way to a gang on machines that the victim leaves: it would stand.
-    A victim of two promises is judged by the one for which it is stopped.
+    A victim that two promises name may be needed by the other one.
     """
     doomed = {
         name: each.reason.by
@@ -325,19 +441,20 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         for name, _ in promise.victims
         if promise.within_share and not _is_new(snapshot, promise)
     }
+    told = preempts(plan)
     for promise in plan.promises:
-        if not _is_new(snapshot, promise):
-            continue
         gang = [snapshot.jobs[name] for name in promise.gang]
         victims = {name for name, _ in promise.victims if name not in stopping}
-        own = {n for n in victims if doomed.get(n, promise.gang[0]) == promise.gang[0]}
         others = [each for each in plan.promises if each.gang != promise.gang]
+        shared = {name for each in others for name, _ in each.victims}
+        own = {n for n in victims - shared if n in told and doomed[n] == promise.gang[0]}
         for victim in _gangs(snapshot, own):
             gone = (stopping | firm | victims) - victim
             broken = _gave_way(snapshot, plan, victim, others)
             held = usage(snapshot, plan, gone=gone, promises=[*others, *broken])
             left = stand(snapshot, now, plan, gone=gone, ignoring=[promise.gang], beside=broken)
-            allows = _allows(snapshot, gang[0].project, held)
+            met = {snapshot.jobs[n].project for n in victims - victim if n in snapshot.jobs}
+            allows = _allows(snapshot, gang[0].project, held, met)
             assert not can_start(snapshot, gang, left, allows), (promise, victim)
 
 
@@ -362,13 +479,17 @@ def _gave_way(
 
 
 def _allows(
-    snapshot: Snapshot, project: str, held: dict[str, Amounts]
+    snapshot: Snapshot, project: str, held: dict[str, Amounts], victims: Iterable[str] = ()
 ) -> Callable[[Amounts], bool]:
-    """Whether a charge is allowed within the share, or out of what others leave idle."""
+    """Whether a charge is allowed within a share, or out of what others leave idle."""
 
     def allows(charge: Amounts) -> bool:
-        if is_within(snapshot, project, held.get(project, NOTHING), charge):
+        if is_within(snapshot, held, project, charge) and reclaims(
+            snapshot, held, project, charge, victims
+        ):
             return True
+        if snapshot.quota.groups and set(victims) - {project}:
+            return False  # what another has to leave is had within a share alone
         room = available(snapshot.quota, held, project)
         return all(units <= room[t] for t, units in charge.items())
 
@@ -387,8 +508,12 @@ def _gangs(snapshot: Snapshot, names: Iterable[str]) -> list[set[str]]:
 
 
 def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Nothing idles that a waiting gang could legally use; promises and plans apart."""
-    if plan.promises or plan.planned:
+    """
+    Nothing idles that a waiting gang could legally use; promises and plans apart.
+
+    What a cycle gives up of them is used in the next.
+    """
+    if plan.promises or plan.planned or snapshot.promises or snapshot.planned or plan.considered:
         return
     held = usage(snapshot, plan)
     left = stand(snapshot, now, plan)
@@ -432,6 +557,7 @@ def _is_aside(kind: str) -> bool:
         "Cancelled",
         "NeverFits",
         "NoMachineMatches",
+        "OverUserLimit",
     }
 
 
@@ -445,8 +571,9 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     A satisfiable gang within its share starts, or has a promise within the admin's bound.
 
-    Its own project's jobs are in its way, unless they are of lower priority: nobody else of its
-    project may be stopped for it, though one may borrow, by a type that it does not ask for.
+    Until a cycle has come to it, nothing is due to it. Its own project's jobs are in its way,
+    unless they are of lower priority: no other of its project may be stopped for it, though one may
+    borrow, by a type that it does not ask for.
     """
     options = snapshot.quota.scheduler
     bound = now + options.min_runtime_s + options.max_grace_s
@@ -457,12 +584,13 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     kept = {promise.gang[0] for promise in plan.promises if not _is_new(snapshot, promise)}
     kept |= {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
     holding = [promise for promise in snapshot.promises if promise.gang[0] in kept]
-    safe = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nobody
+    own = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nobody
+    on = covers(snapshot, own)
     plans = [each.gang for each in plan.planned]
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait) or _is_aside(verdict.reason.kind):
             continue
-        if verdict.reason.kind == "Promised":
+        if verdict.reason.kind in ("Promised", "NotYetConsidered"):
             continue
         project = snapshot.jobs[name].project
         gang = waiting(snapshot, [job.id for job in gang_of(snapshot, name)])
@@ -471,16 +599,32 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
             job.id
             for job in alive(snapshot)
             if job.phase is Phase.STOPPING
-            or (
-                job.id not in safe and (job.project != project or _lowest(snapshot, job) > priority)
-            )
+            or (job.project == project and job.id not in own and _lowest(snapshot, job) > priority)
         }
-        left = stand(snapshot, now, plan, gone=movable, ignoring=plans)
+        # First what stands in its own group, then what stands in the group around that.
+        for level in snapshot.quota.chain(project):
+            movable |= {
+                job.id
+                for job in alive(snapshot)
+                if job.project != project
+                and apart(snapshot.quota, project, job.project)[-1] == level
+                and not is_safe(snapshot, own, on, job.id, project)
+            }
+            left = stand(snapshot, now, plan, gone=movable, ignoring=plans)
+            stays = usage(snapshot, plan, gone=movable, promises=plan.promises)
+            met = {job.project for job in alive(snapshot) if job.id in movable}
 
-        def allows(charge: Amounts, project: str = project) -> bool:
-            return is_within(snapshot, project, held.get(project, NOTHING), charge)
+            def allows(
+                charge: Amounts,
+                project: str = project,
+                stays: dict[str, Amounts] = stays,
+                met: set[str] = met,
+            ) -> bool:
+                if not is_within(snapshot, held, project, charge):
+                    return False
+                return reclaims(snapshot, stays, project, charge, met)
 
-        assert not can_start(snapshot, gang, left, allows), f"{name}: {verdict.reason}"
+            assert not can_start(snapshot, gang, left, allows), f"{name}: {verdict.reason}"
 
 
 LAWS: tuple[Law, ...] = (

@@ -119,23 +119,27 @@ def _anywhere(snapshot: Snapshot) -> Snapshot:
 
 
 def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
-    """Names one more borrower as a victim of every new promise than it needs."""
+    """Stops one more borrower for a promise than it needs."""
     plan = decide(snapshot, now)
-    promises = []
-    for promise in plan.promises:
-        named = {name for name, _ in promise.victims}
-        more = [
-            name
-            for name, verdict in sorted(plan.verdicts.items())
-            if isinstance(verdict, Keep)
-            and verdict.job_class is JobClass.BORROWED
-            and name not in named
-            and not snapshot.jobs[name].gang
-            and snapshot.jobs[name].phase is Phase.RUNNING
-        ]
-        extra = tuple((name, now) for name in more[:1])
-        promises.append(replace(promise, victims=(*promise.victims, *extra)))
-    return replace(plan, promises=tuple(promises))
+    stops = [v for v in plan.verdicts.values() if isinstance(v, Preempt)]
+    promised = {promise.gang[0]: promise for promise in plan.promises}
+    stop = next((each for each in stops if each.by in promised), None)
+    more = [
+        name
+        for name, verdict in sorted(plan.verdicts.items())
+        if isinstance(verdict, Keep)
+        and verdict.job_class is JobClass.BORROWED
+        and not snapshot.jobs[name].gang
+        and snapshot.jobs[name].phase is Phase.RUNNING
+    ]
+    if stop is None or not more:
+        return plan
+    promises = tuple(
+        replace(each, victims=(*each.victims, (more[0], now))) if each.gang[0] == stop.by else each
+        for each in plan.promises
+    )
+    verdicts: dict[str, Verdict] = {**plan.verdicts, more[0]: stop}
+    return replace(plan, verdicts=Verdicts(verdicts), promises=promises)
 
 
 def forgets_its_promises(snapshot: Snapshot, now: float) -> Plan:

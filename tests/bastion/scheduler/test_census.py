@@ -25,7 +25,7 @@ def world(count: int, **scheduler: Any) -> World:
 
 def met(w: World, name: str) -> dict[str, MachineReport]:
     """What a refused job met, by machine."""
-    verdict = w.plan.verdicts[name]
+    verdict = w.verdict(name)
     assert isinstance(verdict, Refuse)
     return {each.machine: each for each in verdict.machines}
 
@@ -49,7 +49,7 @@ def test_what_is_free_is_told_beside_what_was_asked() -> None:
     w.cycle()
     w.ask("A", "eight", gpu=8, replicas=1)
     name = refused(w, gpu=4, replicas=3)
-    verdict = w.plan.verdicts[name]
+    verdict = w.verdict(name)
     assert isinstance(verdict, Refuse)
     asked = Amounts({"gpu": 4})
     assert [(each.job, each.asked) for each in verdict.machines] == [("now", asked)] * 2
@@ -167,7 +167,7 @@ def test_a_large_pool_is_told_in_part() -> None:
     for name in list(w.machines)[3:]:
         w.machines[name] = replace(w.machines[name], cordoned="broken")
     name = refused(w, gpu=8, replicas=4)
-    verdict = w.plan.verdicts[name]
+    verdict = w.verdict(name)
     assert isinstance(verdict, Refuse)
     assert [each.fits for each in verdict.machines[:3]] == [1, 1, 1]
     assert len(verdict.machines) == MAX_MACHINES + 1

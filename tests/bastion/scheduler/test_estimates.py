@@ -124,7 +124,10 @@ def test_a_limit_that_comes_before_counts() -> None:
     w.ask("A", "next", gpu=1)
     found = start(w, "next")
     assert (found.estimated_at, found.sure, found.off_by_s) == (w.now + 630, "limits", 0)
-    assert found.sure_text == "by the limits of what runs, if nobody comes before it"
+    assert (
+        found.sure_text
+        == "if running jobs use all of their max_runtime and no job is queued ahead of it"
+    )
 
 
 def test_of_many_the_first_to_end_make_room() -> None:

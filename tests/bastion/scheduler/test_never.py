@@ -56,7 +56,7 @@ def test_totals_that_were_cut_are_named() -> None:
     w.quota = quota_of({"gpu": 8}, HALVES)
     w.cycle()
     assert w.why("a") == (
-        "can never run: it asks for 16 gpu, and the totals of the quota file are 8 gpu; ask for"
+        "can never run: it asks for 16 gpu, and the total in the quota file is 8 gpu; ask for"
         " less, or an admin raises the total"
     )
     w.quota = before
@@ -81,17 +81,18 @@ def test_a_pool_that_was_made_smaller_is_named() -> None:
         (
             pool_of(1, gpu=8),
             f"{never}it asks for 16 gpu in 4 replicas, and all machines it may use (1 machine of"
-            f" p) hold 2 of them; ask for less, or {admin}",
+            f" p) have room for 2 of them; ask for less, or {admin}",
         ),
         (
             pool_of(8, gpu=2),
-            f"{never}one replica asks for 4 gpu, the largest machine it may use (8 machines of p)"
-            f" has 2 gpu; ask for less, spread it over more replicas, or {larger}",
+            f"{never}one replica asks for 4 gpu, and the largest machine it may use (8 machines of"
+            f" p) has 2 gpu; ask for less, spread it over more replicas, or {larger}",
         ),
         (
             pool_of(0, gpu=8),
-            "none of 1 machine has pool=p; change `where`; p may have none, until an admin raises"
-            " max_machines in config/bastion.toml",
+            "waits for a machine with pool=p, which none of 1 machine has; submit it again with"
+            " another filter, or with none; p may make none until an admin raises max_machines in"
+            " config/bastion.toml",
         ),
     )
     for pool, words in told:
@@ -121,8 +122,7 @@ def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any], w
     w.machines["p-001"] = replace(whole, **lost)
     w.cycle()
     assert w.why("a") == (
-        f"asks for 16 gpu; 8 gpu of 16 gpu are out of use on p-001 ({why}); it can start when they"
-        " are back"
+        f"waits for 8 of 16 gpu, out of use on p-001 ({why}); can start when they are back"
     )
     w.machines["p-001"] = whole
     w.cycle()
@@ -139,7 +139,7 @@ def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
     assert "out of use on p-001 (being deleted)" in w.why("a")
     w.pools["p"] = pool_of(1, gpu=8)
     w.cycle()
-    assert "(1 machine of p) hold 1 of them" in w.why("a")
+    assert "(1 machine of p) have room for 1 of them" in w.why("a")
     w.pools["p"] = pool_of(2, gpu=8)
     del w.machines["p-001"]
     w.cycle()
@@ -155,14 +155,25 @@ def test_who_is_held_or_waits_for_others_is_told_that_it_can_never_run() -> None
         w.ask("A", name, gpu=9, after=after)
     w.jobs["held"] = replace(w.jobs["held"], held="u", queued_at=w.now - 1000)
     w.jobs["late"] = replace(w.jobs["late"], queued_at=w.now - 1000)
-    w.cycle()
+    w.turn()
     never = (
-        "it can never run: one replica asks for 9 gpu, the largest machine it may use (2 machines"
-        " of p) has 8 gpu; ask for less, spread it over more replicas, or an admin gives p larger"
-        " machines in config/bastion.toml"
+        "it can never run: one replica asks for 9 gpu, and the largest machine it may use (2"
+        " machines of p) has 8 gpu; ask for less, spread it over more replicas, or an admin gives p"
+        " larger machines in config/bastion.toml"
     )
     assert w.why("held") == f"held by u, and {never}"
     assert w.why("late") == f"waits for first to succeed (queued), and {never}"
     refused = w.plan.verdicts["new"]
     assert isinstance(refused, Refuse)
     assert refused.reason.kind == "NeverFits"
+
+
+def test_a_slice_where_machines_stand_alone_is_refused_when_it_is_new() -> None:
+    """A shape that no pool has is as final as a size that none has."""
+    w = world_of()
+    w.ask("A", "slices", gpu=2, hosts=4)
+    old = w.ask("A", "old", gpu=2, hosts=4)
+    w.jobs[old] = replace(w.jobs[old], queued_at=w.now - 1000)
+    w.cycle()
+    assert isinstance(w.plan.verdicts["slices"], Refuse)
+    assert w.why("old").startswith("can never run: it asks for slices of 4 hosts, and none of 2")

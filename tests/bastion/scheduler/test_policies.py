@@ -62,8 +62,9 @@ def test_who_is_ahead_is_told_in_the_order_of_the_project(order: str, ahead: str
     w.ask("A", "second", user="v", gpu=2)
     w.cycle()
     behind = {"first", "second"} - {ahead}
-    assert w.why(ahead) == "asks for 2 gpu, short by 2 gpu; A holds 4 gpu"
-    assert w.why(*behind).startswith(f"behind 1 job asking for 2 gpu: {ahead}")
+    assert w.why(ahead) == "waits for 2 gpu; A holds 4 gpu; starts when running jobs free 2 gpu"
+    told = f"waits behind 1 job of its project that asks for 2 gpu ({ahead})"
+    assert w.why(*behind).startswith(told)
 
 
 @pytest.mark.parametrize("order", ["fair", "fifo", "priority"])
@@ -114,9 +115,21 @@ def test_preemption_by_order_lets_the_shorter_take_over() -> None:
     w.cycle()
     w.ask("A", "short", gpu=4, max_runtime_s=50)
     w.cycle()
-    assert w.why("long") == "preempted: short comes first in the order srtf"
+    assert w.why("long") == "preempted: short is ahead of it in the order srtf"
     w.run(60)
     assert w.runs("short")
+
+
+@pytest.mark.parametrize("order", ["srtf", "las"])
+def test_a_high_priority_does_not_yield_to_the_order(order: str) -> None:
+    """Priority goes before the order; else each of two jobs would stop the other for ever."""
+    w = world(order=order, preemption="order", min_runtime_s=0)
+    w.ask("A", "short", gpu=4, priority=4, max_runtime_s=50)
+    w.cycle()
+    w.ask("A", "urgent", gpu=4, priority=1, max_runtime_s=5000)
+    w.run(4000)
+    assert [victim for victim, _ in w.preemptions] == ["short"]
+    assert w.runs("urgent")
 
 
 def test_preemption_none_stops_nobody() -> None:
@@ -139,9 +152,8 @@ def test_load_limit_holds_back_what_exceeds_it() -> None:
         w.ask("A", f"a{i}", gpu=2)
     w.cycle()
     assert w.why("a2") == (
-        "with it, what runs and what was asked for before would be 1.50 of the totals, and the"
-        " load limit is 1; it joins the queue once enough of that has ended, or an admin raises"
-        " load_limit in the quota file"
+        "waits for jobs to end: with it the load would be 1.50 of the totals, and the limit is 1;"
+        " it joins the queue when enough has ended, or an admin raises load_limit in the quota file"
     )
     reasons_are_true(w)
 
@@ -163,8 +175,8 @@ def test_one_that_is_above_the_load_limit_by_itself_is_told_so() -> None:
     w.ask("A", "a", gpu=4)
     w.cycle()
     assert w.why("a") == (
-        "asks for 1.00 of the totals by itself, and the load limit is 0.5; ask for less, or an"
-        " admin raises load_limit in the quota file"
+        "waits for a higher load limit: it asks for 1.00 of the totals by itself, and the limit is"
+        " 0.5; ask for less, or an admin raises load_limit in the quota file"
     )
     reasons_are_true(w)
 

@@ -24,36 +24,36 @@ TWO = Amounts({"gpu": 2})
 EXAMPLES: list[tuple[Reason, str]] = [
     (
         reasons.WithinShare(project="A", held=TWO, nominal=GPU),
-        "guaranteed: A holds 2 gpu of its share of 8 gpu, and no other project can stop it",
+        "guaranteed: A holds 2 gpu of its share of 8 gpu, and no other project can preempt it",
     ),
     (
         reasons.Borrowing(project="A", held=GPU, nominal=TWO, safe_until=190),
-        "borrowed: A holds 8 gpu with a share of 2 gpu; others may take back their share, but not"
-        " within the next 1m 30s",
+        "borrowed: A holds 8 gpu, 6 gpu beyond its share; may be preempted for a gang within"
+        " its share, but not in the next 1m 30s",
     ),
     (
         reasons.Ending(cause="preempt", deadline=130),
-        "stopping (preempt); killed in 30s at the latest",
+        "stopping: preempted; killed in 30s at the latest",
     ),
-    (reasons.Doomed(by="x", at=130), "will be stopped in 30s: x gets its devices"),
+    (reasons.Doomed(by="x", at=130), "will be preempted in 30s: x gets its devices"),
     (
         reasons.Reclaimed(by="x", project="B", units=TWO),
-        "preempted: B takes back 2 gpu of its own share for x",
+        "preempted: B reclaims 2 gpu of its share for x",
     ),
     (
         reasons.Outranked(by="x", priority=5, theirs=1),
-        "preempted: x of the same project has priority 1, this has 5 (1 is highest)",
+        "preempted: x of the same project has priority 1, this job has 5 (1 is highest)",
     ),
     (
         reasons.Rotated(by="x", borrowed_s=7200, slice_s=3600),
-        "preempted: it borrowed for 2h, more than a slice of 1h, and x is planned here",
+        "preempted: it borrowed for 2h, longer than a slice of 1h, and x is planned on its devices",
     ),
-    (reasons.Yielded(by="x", order="srtf"), "preempted: x comes first in the order srtf"),
+    (reasons.Yielded(by="x", order="srtf"), "preempted: x is ahead of it in the order srtf"),
     (
         reasons.NeverFits(asked=GPU, most=TWO, of="replica", pools=(("p", 2),)),
-        "can never run: one replica asks for 8 gpu, the largest machine it may use (2 machines of"
-        " p) has 2 gpu; ask for less, spread it over more replicas, or an admin gives p larger"
-        " machines in config/bastion.toml",
+        "can never run: one replica asks for 8 gpu, and the largest machine it may use (2"
+        " machines of p) has 2 gpu; ask for less, spread it over more replicas, or an admin"
+        " gives p larger machines in config/bastion.toml",
     ),
     (
         reasons.NeverFits(asked=GPU, most=NOTHING, of="replica"),
@@ -69,25 +69,28 @@ EXAMPLES: list[tuple[Reason, str]] = [
             fitting=1,
             pools=(("p", 2), ("q", 1), ("r", 1), ("s", 1)),
         ),
-        "can never run: it asks for 8 gpu in 4 replicas, and all machines it may use (2 machines of"
-        " p, 1 machine of q, 1 machine of r and 1 pool more) hold 1 of them; ask for less, or an"
-        " admin lets a pool have more machines in config/bastion.toml",
+        "can never run: it asks for 8 gpu in 4 replicas, and all machines it may use (2"
+        " machines of p, 1 machine of q, 1 machine of r and 1 pool more) have room for 1 of"
+        " them; ask for less, or an admin lets a pool have more machines in config/bastion.toml",
     ),
     (
         reasons.NeverFits(asked=GPU, most=TWO, of="total"),
-        "can never run: it asks for 8 gpu, and the totals of the quota file are 2 gpu; ask for"
+        "can never run: it asks for 8 gpu, and the total in the quota file is 2 gpu; ask for"
         " less, or an admin raises the total",
     ),
     (
         reasons.NeverFits(asked=GPU, most=Amounts({}), of="layout", pools=(("p", 1),)),
-        "can never run: it asks for 8 gpu, and even alone there is no way to lay that out on the"
-        " machines it may use (1 machine of p) and within the totals of every tier; ask for"
+        "can never run: it asks for 8 gpu, and has no placement on the machines it may use (1"
+        " machine of p) within the totals of the tiers, even with all of them free; ask for"
         " less or for smaller replicas",
     ),
     (
         reasons.AtOnce(limit=2),
-        "2 tasks of its array hold devices, and no more may at once; the next starts when one has"
-        " ended",
+        "waits for another task to end: its array runs at most 2 tasks at once",
+    ),
+    (
+        reasons.NotYetConsidered(),
+        "not considered yet: there is more to decide than one cycle does; the next goes on",
     ),
     (
         reasons.NotMember(user="u", project="A"),
@@ -102,106 +105,119 @@ EXAMPLES: list[tuple[Reason, str]] = [
         reasons.QuotaFileInvalid(
             problem="line 3: oops", otherwise=reasons.UnknownProject(project="A")
         ),
-        "by the last good quota file, the quota file has no project A; an admin adds it there;"
-        " the newest is not in force: line 3: oops",
+        "waits for a valid quota file: by the last valid one, the quota file has no project A;"
+        " an admin adds it there; the newest is not in force: line 3: oops",
     ),
     (
         reasons.OverCeiling(project="A", asked=TWO, held=GPU, ceiling=GPU),
-        "A may hold 8 gpu at most and holds 8 gpu; this asks for 2 gpu more, so something of A"
-        " must end or the ceiling be raised",
+        "waits for A to free 2 gpu: it holds 8 of 8 gpu, its ceiling; starts when jobs of A"
+        " end, or an admin raises the ceiling",
     ),
     (
         reasons.BeyondShare(
             project="A", asked=GPU, share=TWO, held=TWO, others=GPU, total=Amounts({"gpu": 16})
         ),
-        "asks for 8 gpu; the share of A is 2 gpu and it holds 2 gpu; others use, wait for or keep"
-        " 8 gpu of theirs, out of 16 gpu; it starts when they leave enough idle",
+        "waits to borrow 2 gpu: it asks for 8 gpu, A holds 2 gpu of its share of 2 gpu, and"
+        " other projects use or reserve 8 of 16 gpu; starts when other projects free 2 gpu",
+    ),
+    (
+        reasons.BeyondShare(
+            project="A", asked=TWO, share=GPU, held=GPU, others=GPU, total=2 * GPU, lenders=("B",)
+        ),
+        "waits for 2 gpu: it asks for 2 gpu, A holds 8 gpu of its share of 8 gpu, and B uses or"
+        " reserves 8 of 16 gpu; starts when jobs of A end",
     ),
     (
         reasons.Behind(jobs=4, units=GPU, first=("x", "y", "z"), short=TWO),
-        "behind 4 jobs asking for 8 gpu: x, y, z and 1 more; then 2 gpu more must come free",
+        "waits behind 4 jobs of its project that ask for 8 gpu (x, y, z and 1 more); then 2 gpu"
+        " more must be free",
     ),
     (
         reasons.WaitingForCapacity(asked=GPU, short=TWO, holders=(("A", GPU),)),
-        "asks for 8 gpu, short by 2 gpu; A holds 8 gpu",
+        "waits for 2 gpu (it asks for 8 gpu); A holds 8 gpu; starts when running jobs free 2 gpu",
     ),
     (
         reasons.Promised(deadline=130, stopping=("x", "y")),
-        "promised: it starts in 30s at the latest, once x, y have ended",
+        "waits for x, y to end; promised to start in 30s at the latest",
     ),
     (
         reasons.Planned(at=3700, waiting_for=("x",)),
-        "planned to start in 1h, once x has ended",
+        "waits for x to end; planned to start in 1h",
     ),
     (
         reasons.PlannedForOther(other="x", at=130, units=GPU),
-        "8 gpu are kept for x, which starts in 30s; a job whose max_runtime ends before that may"
-        " use them until then",
+        "waits for x, for which 8 gpu are reserved and which starts in 30s; a job whose"
+        " max_runtime ends before that is backfilled",
     ),
     (
         reasons.Fragmented(asked=GPU, free=GPU, fitting=1, replicas=2, to_end=("x",)),
-        "8 gpu are free but scattered: 1 of 2 replicas fit on single machines; it starts once x"
-        " has ended",
+        "waits for room on single machines: 8 gpu are free, but scattered, and 1 of 2 replicas"
+        " fits; starts when x has ended",
     ),
     (
         reasons.CapacityLost(asked=TWO, lost=TWO, of=GPU, machines=("m1", "m2")),
-        "asks for 2 gpu; 2 gpu of 8 gpu are out of use on m1, m2; it can start when they are back",
+        "waits for 2 of 8 gpu, out of use on m1, m2; can start when they are back",
     ),
     (
         reasons.NoMachineMatches(filter="shard=rl", machines=3),
-        "none of 3 machines has shard=rl; change `where`",
+        "waits for a machine with shard=rl, which none of 3 machines has; submit it again with"
+        " another filter, or with none",
     ),
     (
         reasons.NoMachineMatches(filter="containers", machines=1),
-        "none of 1 machine runs containers, which an image needs; an admin sets"
-        " `containers = true` for a pool where docker answers",
+        "waits for a machine that runs containers, which its image needs and none of 1 machine"
+        " does; an admin sets `containers = true` for a pool where docker answers",
     ),
     (
         reasons.NoMachineMatches(filter="", machines=2, hosts=4),
-        "none of 2 machines is part of a slice of 4 hosts, as it asks for",
+        "can never run: it asks for slices of 4 hosts, and none of 2 machines is part of one;"
+        " bastion pool shows what there is",
     ),
     (
         reasons.NoMachineMatches(filter="", machines=8),
-        "each of 8 machines is part of a slice; ask for slices by an instance type",
+        "can never run: it asks for single machines, and each of 8 machines is part of a slice;"
+        " ask for slices by an instance type",
     ),
     (
         reasons.NoMachineMatches(filter="", machines=0),
-        "there are no machines, and no pool that could make one",
+        "waits for a machine: there is none, and no pool that could make one",
     ),
     (
         reasons.NoMachineMatches(filter="pool=p", machines=2, empty=("p",)),
-        "none of 2 machines has pool=p; change `where`; p may have none, until an admin raises"
-        " max_machines in config/bastion.toml",
+        "waits for a machine with pool=p, which none of 2 machines has; submit it again with"
+        " another filter, or with none; p may make none until an admin raises max_machines in"
+        " config/bastion.toml",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130),
-        "the provider of p has no machines; asked again in 30s",
+        "waits for machines: the provider of p has none; asked again in 30s",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, said="ZONE_RESOURCE_POOL_EXHAUSTED in a"),
-        "the provider of p has no machines: ZONE_RESOURCE_POOL_EXHAUSTED in a; asked again in 30s",
+        "waits for machines: the provider of p has none: ZONE_RESOURCE_POOL_EXHAUSTED in a;"
+        " asked again in 30s",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, why="limit", said="8 of 8 GPUS in us"),
-        "the provider of p makes no more machines for this account: 8 of 8 GPUS in us; asked again"
-        " in 30s; an admin asks the provider for a higher limit",
+        "waits for machines: the provider of p makes no more machines for this account: 8 of 8"
+        " GPUS in us; asked again in 30s; an admin asks the provider for a higher limit",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, why="refused", said="no image x"),
-        "the provider of p refuses to make machines: no image x; asked again in 30s; an admin"
-        " corrects the rights or the settings",
+        "waits for machines: the provider of p refuses to make machines: no image x; asked"
+        " again in 30s; an admin corrects the rights or the settings",
     ),
     (
         reasons.ProviderStockout(pool="p", until=130, why="busy", said="429"),
-        "the provider of p does not answer: 429; asked again in 30s",
+        "waits for machines: the provider of p does not answer: 429; asked again in 30s",
     ),
     (
         reasons.Backoff(until=130, after="failed"),
-        "waits after it failed; queued again in 30s",
+        "waits after a failure; requeued in 30s",
     ),
     (
         reasons.Dependency(on=("x",), state="not ready"),
-        "starts together with x, which is not ready",
+        "waits for x, which is not ready; they start together",
     ),
     (
         reasons.WaitsFor(on=(("a-1", "ok", "running"), ("b-1", "failed", "2 queued"))),
@@ -211,10 +227,40 @@ EXAMPLES: list[tuple[Reason, str]] = [
     (reasons.Held(by="u"), "held by u; it joins the queue when released"),
     (reasons.Cancelled(by="u"), "cancelled by u"),
     (
+        reasons.Vacated(window="p from x to y: new drivers", at=130),
+        "preempted: maintenance begins in 30s: p from x to y: new drivers",
+    ),
+    (
+        reasons.Maintenance(window="p from x to y", at=130, until=190),
+        "waits for maintenance, which begins in 30s and would stop it: p from x to y; starts in"
+        " 1m 30s, or now with a max_runtime that ends before",
+    ),
+    (
+        reasons.Maintenance(window="p from x to y", at=90, until=190),
+        "waits for maintenance to end in 1m 30s: p from x to y",
+    ),
+    (
+        reasons.ShareInUse(project="A", asked=TWO, held=GPU, share=GPU),
+        "waits for A to free 2 gpu of its share: it asks for 2 gpu, A holds 8 gpu with a share of"
+        " 8 gpu, and it may not borrow; starts when jobs of A end",
+    ),
+    (
+        reasons.OverUserLimit(project="A", user="u", limit="gpu", asked=8, held=4, ahead=0, most=8),
+        "waits for jobs of u, whose limit in A is 8 gpu at once: u holds 4 gpu, it asks for 8 gpu;"
+        " starts when they end, or an admin raises the limit in the quota file",
+    ),
+    (
+        reasons.OverUserLimit(
+            project="A", user="u", limit="jobs", asked=1, held=2, ahead=1, most=3
+        ),
+        "waits for jobs of u, whose limit in A is 3 jobs at once: u runs 2 with 1 ahead of it, it"
+        " asks for 1; starts when they end, or an admin raises the limit in the quota file",
+    ),
+    (
         reasons.OverLoad(load=1.5, limit=1.2, alone=0.5),
-        "with it, what runs and what was asked for before would be 1.50 of the totals, and the load"
-        " limit is 1.2; it joins the queue once enough of that has ended, or an admin raises"
-        " load_limit in the quota file",
+        "waits for jobs to end: with it the load would be 1.50 of the totals, and the limit is"
+        " 1.2; it joins the queue when enough has ended, or an admin raises load_limit in the"
+        " quota file",
     ),
 ]
 
@@ -318,7 +364,7 @@ def test_the_filter_that_leaves_no_machine_is_named() -> None:
     w = world()
     w.ask("A", "a", gpu=1, where=Where(shard="rl"))
     w.cycle()
-    assert w.why("a") == "none of 2 machines has shard=rl; change `where`"
+    assert w.why("a").startswith("waits for a machine with shard=rl, which none of 2 machines has")
 
 
 def test_a_stockout_is_said_and_made_good() -> None:
@@ -342,8 +388,8 @@ def test_a_ceiling_names_what_would_change_it() -> None:
     w.ask("A", "two", gpu=8)
     w.cycle()
     assert w.why("two") == (
-        "A may hold 8 gpu at most and holds 8 gpu; this asks for 8 gpu more, so something of A"
-        " must end or the ceiling be raised"
+        "waits for A to free 8 gpu: it holds 8 of 8 gpu, its ceiling; starts when jobs of A end, or"
+        " an admin raises the ceiling"
     )
     w.quota = quota_of({"gpu": 16}, HALVES)
     w.cycle()
@@ -359,9 +405,10 @@ def test_those_ahead_are_named_and_when_they_go_it_starts() -> None:
         w.ask("A", name, gpu=6)
         w.pass_time(1)
     w.cycle()
-    assert w.why("first") == "asks for 6 gpu, short by 6 gpu; A holds 8 gpu"
+    assert w.why("first") == "waits for 6 gpu; A holds 8 gpu; starts when running jobs free 6 gpu"
     assert w.why("second") == (
-        "behind 1 job asking for 6 gpu: first; then 6 gpu more must come free"
+        "waits behind 1 job of its project that asks for 6 gpu (first); then 6 gpu more"
+        " must be free"
     )
     w.end("runs")
     w.end("first")
@@ -379,8 +426,8 @@ def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
     w.ask("A", "six", gpu=6)
     w.cycle()
     assert w.why("six") == (
-        "10 gpu are free but scattered: 0 of 1 replica fit on single machines; it starts once y"
-        " has ended"
+        "waits for room on single machines: 10 gpu are free, but scattered, and 0 of 1 replica fit;"
+        " starts when y has ended"
     )
     w.end("y")
     w.cycle()
@@ -395,8 +442,8 @@ def test_lost_machines_are_named() -> None:
     w.ask("B", "b", gpu=8)
     w.cycle()
     assert w.why("b") == (
-        "asks for 8 gpu; 2 gpu of 16 gpu are out of use on p-001 (2 gpu out of order); it can start"
-        " when they are back"
+        "waits for 2 of 16 gpu, out of use on p-001 (2 gpu out of order); can start when they are"
+        " back"
     )
     w.machines["p-001"] = replace(w.machines["p-001"], bad_devices={})
     w.cycle()
@@ -410,7 +457,7 @@ def test_who_waits_for_others_names_them_and_costs_nobody_anything() -> None:
     waits = (Dependency(on="first"), Dependency(on="gone", when="any"))
     w.ask("A", "late", gpu=8, priority=1, after=waits)
     w.ask("A", "small", gpu=4)
-    w.cycle()
+    w.turn()
     assert w.runs("small")
     assert w.why("late") == (
         "waits for first to succeed (queued), gone to end (ended); it joins the queue then"
@@ -418,21 +465,6 @@ def test_who_waits_for_others_names_them_and_costs_nobody_anything() -> None:
     w.cycle()
     assert "first to succeed (running)" in w.why("late")
     assert not w.plan.promises
-    reasons_are_true(w)
-
-
-def test_who_waits_for_somebody_that_starts_in_the_same_cycle_is_told_so() -> None:
-    """A cycle that looks twice sees him start: nobody has heard of his hosts yet."""
-    w = World(quota_of({"gpu": 16}, {"A": {"gpu": 1.0}}), machines_of(2, gpu=8))
-    w.ask("A", "x", where=Where(hostnames=("p-000",)), gpu=5)
-    w.ask("A", "y", where=Where(hostnames=("p-001",)), gpu=5)
-    w.cycle()
-    w.ask("A", "wide", gpu=4)
-    w.ask("A", "small", user="v", gpu=1)
-    w.ask("A", "late", gpu=1, after=(Dependency(on="small"),))
-    w.cycle()
-    assert w.runs("small")
-    assert w.why("late") == "waits for small to succeed (starting); it joins the queue then"
     reasons_are_true(w)
 
 
@@ -459,8 +491,7 @@ def test_what_nobody_holds_of_a_closed_machine_is_lost_though_others_run_there()
     w.ask("A", "b", gpu=2)
     w.cycle()
     assert w.why("b") == (
-        "asks for 2 gpu; 2 gpu of 4 gpu are out of use on p-000 (cordoned: repair); it can start"
-        " when they are back"
+        "waits for 2 of 4 gpu, out of use on p-000 (cordoned: repair); can start when they are back"
     )
     reasons_are_true(w)
 
@@ -494,6 +525,6 @@ def test_a_lost_job_that_starts_again_is_told_that_its_gang_will_be_stopped() ->
     world.ask("A", "a", gpu=4, where=Where(hostnames=("p-000",)))
     world.cycle()
     assert world.runs("b1")
-    assert world.why("b0") == world.why("b1") == "will be stopped in 9m 50s: a gets its devices"
+    assert world.why("b0") == world.why("b1") == "will be preempted in 9m 50s: a gets its devices"
     world.run(700)
     assert world.runs("a")

@@ -74,8 +74,8 @@ def test_nothing_idles_for_a_gang_that_can_never_start() -> None:
     _stream(w, limit=40)
     w.cycle()
     assert w.why("a") == (
-        "asks for 12 gpu; the share of A is 10 gpu and it holds nothing; others use, wait for or"
-        " keep 10 gpu of theirs, out of 20 gpu; it starts when they leave enough idle"
+        "waits to borrow 2 gpu: it asks for 12 gpu, A holds nothing of its share of 10 gpu, and B"
+        " uses or reserves 10 of 20 gpu; starts when B frees 2 gpu"
     )
 
 
@@ -248,10 +248,10 @@ def test_higher_priority_preempts_lower_inside_one_project() -> None:
     w.cycle()
     w.ask("A", "high", gpu=8, priority=1)
     w.cycle()
-    verdict = w.plan.verdicts["low"]
+    verdict = w.verdict("low")
     assert isinstance(verdict, Preempt)
     assert w.why("low") == (
-        "preempted: high of the same project has priority 1, this has 5 (1 is highest)"
+        "preempted: high of the same project has priority 1, this job has 5 (1 is highest)"
     )
     w.run(60)
     assert w.runs("high")
@@ -390,7 +390,7 @@ def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
     w.ask("B", "fill", gpu=8, max_runtime_s=limit)
     w.cycle()
     assert w.runs("fill") == (limit is not None)
-    assert w.why("all") == "planned to start in 16m 50s, once b has ended" or limit is not None
+    assert w.why("all") == "waits for b to end; planned to start in 16m 50s" or limit is not None
 
 
 def test_a_whole_machine_is_taken_back_whatever_its_holder_asked_for() -> None:
@@ -423,7 +423,7 @@ def test_an_exclusive_job_is_within_its_share_by_the_machine_it_takes() -> None:
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
     w.ask("A", "a", cpu=4, where=Where(exclusive=True))
     w.cycle()
-    verdict = w.plan.verdicts["a"]
+    verdict = w.verdict("a")
     assert isinstance(verdict, Admit)
     assert verdict.job_class is JobClass.GUARANTEED
 
@@ -438,7 +438,7 @@ def test_a_planned_start_rotates_who_holds_its_processors() -> None:
     w.cycle()
     w.ask("A", "a", replicas=2, gpu=3, cpu=12)
     w.run(70)
-    assert w.why("a").endswith("once b has ended")
+    assert w.why("a") == "waits for b to end; planned to start in 1m"
     w.run(100)
     assert w.runs("a")
     assert ("b", "a") in w.preemptions

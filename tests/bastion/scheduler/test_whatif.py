@@ -31,7 +31,7 @@ def test_a_dry_run_tells_who_would_be_stopped() -> None:
     ((name, verdict),) = outlook.verdicts
     assert (name, text(verdict.reason, w.now)) == (
         "a",
-        "promised: it starts in 30s at the latest, once b2 has ended",
+        "waits for b2 to be preempted; promised to start in 30s at the latest",
     )
     assert not w.preemptions
 

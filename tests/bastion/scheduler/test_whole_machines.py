@@ -77,7 +77,10 @@ def test_who_waits_for_a_machine_that_costs_less_is_told_what_the_quota_lacks() 
     world.cycle()
     world.ask("A", "alone", where=ALONE, gpu=1)
     world.cycle()
-    assert world.why("alone") == "asks for 1 gpu, short by 4 gpu; B holds 4 gpu"
+    assert world.why("alone") == (
+        "waits for 4 gpu (it asks for 1 gpu, and takes whole machines); B holds 4 gpu; starts when"
+        " running jobs free 4 gpu"
+    )
     world.end("b")
     world.cycle()
     assert world.runs("alone")

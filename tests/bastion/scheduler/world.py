@@ -22,6 +22,9 @@ from bastion.spec.request import Request
 from bastion.spec.where import ANYWHERE, Where
 from quota import Amounts, Quota, parse
 
+MOST_TURNS = 8
+"""So many turns follow each other at most, whatever moves."""
+
 Decide = Callable[[Snapshot, float], Plan]
 
 
@@ -30,9 +33,10 @@ def quota_of(
     shares: Mapping[str, Mapping[str, float]],
     *,
     options: Mapping[str, str] | None = None,
+    groups: Mapping[str, str] | None = None,
     **scheduler: object,
 ) -> Quota:
-    """A quota file with one user `u` (and `v`) in every project; `options` is TOML by project."""
+    """A quota file with users `u` and `v` in every project; `options` and `groups` are TOML."""
     tiers = [totals] if isinstance(totals, Mapping) else totals
     head = "[total_resources]" if isinstance(totals, Mapping) else "[[total_resources]]"
     lines = ['[toml-schema]\nversion = "1"']
@@ -43,6 +47,8 @@ def quota_of(
         lines += [f"[project_resources.{project}]", *(f"{t} = {x}" for t, x in fractions.items())]
     for project, written in (options or {}).items():
         lines += [f"[project_options.{project}]", written]
+    for group, written in (groups or {}).items():
+        lines += [f"[project_groups.{group}]", written]
     lines.append("[scheduler]")
     for key, setting in scheduler.items():
         lines.append(
@@ -98,12 +104,16 @@ class World:
         self.now = 1_000_000.0
         self.seq = 0
         self.plan = Plan(verdicts=Verdicts({}), promises=(), planned=(), new_machines=())
+        self.turns: list[Plan] = []
+        """The plans of the turns of the last cycle."""
         self.preemptions: list[tuple[str, str]] = []
         self.ends: dict[str, float] = {}
         self.decayed: dict[str, float] = {}
         self.extra: dict[str, object] = {}
         self.is_mixed = False
         """Whether its jobs ask for several types."""
+        self.is_grouped = False
+        """Whether its projects are in groups."""
         self.is_wide = False
         """Whether its jobs filter machines."""
         self._decide = decide
@@ -173,12 +183,34 @@ class World:
             pools=self.pools,
             promises=self.plan.promises,
             planned=self.plan.planned,
+            considered=self.plan.considered,
             seq=self.seq,
             decayed=self.decayed,
             **self.extra,  # type: ignore[arg-type]
         )
 
     def cycle(self) -> Plan:
+        """
+        Take turns until nothing moves any more, as the service does; nothing ends meanwhile.
+
+        A plan that starts, stops, promises or plans anything is followed by another turn at once.
+        """
+        self.turns = []
+        for _ in range(MOST_TURNS):
+            before = self.plan
+            plan = self.turn()
+            self.turns.append(plan)
+            if not self._is_moved(before, plan):
+                break
+        return self.plan
+
+    def _is_moved(self, before: Plan, plan: Plan) -> bool:
+        if plan.considered or before.promises != plan.promises or _starts(before) != _starts(plan):
+            return True
+        verdicts = plan.verdicts.decided.values()
+        return any(isinstance(each, Admit | Preempt) for each in verdicts)
+
+    def turn(self) -> Plan:
         """Decide once and do it; nothing ends."""
         self.plan = self._decide(self.snapshot(), self.now)
         self.seq += 1
@@ -274,10 +306,23 @@ class World:
             if job.project == project and job.is_admitted
         )
 
+    def verdict(self, name: str) -> Verdict:
+        """What the last cycle did with the job, or else what it says of it at its end."""
+        for plan in self.turns:
+            verdict = plan.verdicts.decided.get(name)
+            if isinstance(verdict, Admit | Preempt | Refuse):
+                return verdict
+        return self.plan.verdicts[name]
+
     def why(self, name: str) -> str:
         """The reason in words, as of the last cycle."""
-        return text(self.plan.verdicts[name].reason, self.now)
+        return text(self.verdict(name).reason, self.now)
 
     def reason(self, name: str) -> str:
         """The reason's code, as of the last cycle."""
         return self.plan.verdicts[name].reason.kind
+
+
+def _starts(plan: Plan) -> list[tuple[tuple[str, ...], float]]:
+    """What is planned; machines that do not exist yet have other names in every plan."""
+    return [(each.gang, each.at) for each in plan.planned]

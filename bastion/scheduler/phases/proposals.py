@@ -1,16 +1,18 @@
 """
-Promises made again with fewer victims, where what was decided after them leaves enough.
+Proposals: promises of the last cycle whose victims are not told to stop yet.
 
-A promise is kept from pass to pass, and others stop somebody after it: what it once needed may come
-free anyway, or a plan that was in its way may be gone.
+A preemption takes two cycles. The first names the victims; the second tries with fewer, on the
+state that the first has left, and tells those to stop that it still needs. So nothing is stopped
+for what comes free anyway.
 
-It must not know what begins again with it.
+It must not know how a promise was found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from bastion.scheduler.effort import Effort
 from bastion.scheduler.phases.guarantee import keep_promise
 from bastion.scheduler.phases.promises import sharing
 from bastion.scheduler.preemption.victims import Found, find, yields_to
@@ -20,49 +22,45 @@ from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
-TRIES = 16
-"""Promises that are tried in one pass; each costs a search."""
+
+def shrink_proposals(draft: Draft) -> None:
+    """Make every proposal again that is to be carried out now and can do with fewer victims."""
+    for name in draft.known:
+        if name in draft.reserved:
+            _shrink(draft, draft.promises[name])
+    draft.search.effort = Effort(draft.snapshot.steps)  # what is promised already costs no search
 
 
-def made_leaner(draft: Draft) -> dict[str, frozenset[str]]:
-    """
-    Gangs whose promises of this cycle are now others, that stop fewer.
-
-    By name, with the jobs that earlier passes stopped for them and that go on after all.
-    """
-    given = {each.gang: each.placements for each in draft.outset.given.promises}
-    new = [each for each in draft.promises.values() if given.get(each.gang) != each.placements]
-    tried = ((each.gang[0], _made_again(draft, each)) for each in new[:TRIES])
-    return {name: spared for name, spared in tried if spared is not None}
-
-
-def _made_again(draft: Draft, promise: Promise) -> frozenset[str] | None:
-    """Make `promise` with fewer victims, and give who was stopped for it already; None as it is."""
+def _shrink(draft: Draft, promise: Promise) -> None:
     reserved = draft.reserved[promise.gang[0]]
-    near = [r for r in reserved.victims if draft.doomed[r.name].by == reserved.name]
-    told = [
-        draft.of_job[job] for job, d in draft.outset.done.stopped.items() if d.by == reserved.name
-    ]
-    own = [*near, *told]
-    if not own:
-        return None
+    own = [r for r in reserved.victims if draft.doomed[r.name].by == reserved.name]
+    if not any(draft.doomed[running.name].stop_at <= draft.now for running in own):
+        return
+    if any(draft.of_job[job].is_leaving for job, _ in promise.victims if job in draft.of_job):
+        return  # it is being carried out
     others = sharing(draft, reserved)
-    dooms = {running.name: draft.doomed.pop(running.name) for running in near}
+    dooms = {running.name: draft.doomed.pop(running.name) for running in own}
     draft.set_apart([reserved], others)
     for within_share in _ways(draft, promise, reserved, own):
         found = _found(draft, reserved, own, within_share=within_share)
         if found is None:
             continue
-        gangs = {running.gang for running in found.victims}
-        spared = [running for running in own if running.gang not in gangs]
+        if not found.victims and _fits_now(draft, reserved, found):
+            draft.needless.add(reserved.name)
+            break
+        spared = [running for running in own if running not in found.victims]
         if spared and not _are_counted_on(draft, reserved, spared):
             draft.doomed.update(dooms)
             draft.drop(reserved)
             keep_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
-            return frozenset(job for running in spared if running in told for job in running.ids)
+            return
     draft.doomed.update(dooms)
     draft.put_back([reserved], others)
-    return None
+
+
+def _fits_now(draft: Draft, reserved: Reserved, found: Found) -> bool:
+    placed = found.placed
+    return draft.capacity.is_free(reserved.shape.parts, placed.placements, placed.charge)
 
 
 def _ways(
@@ -77,11 +75,10 @@ def _ways(
 
 
 def _are_counted_on(draft: Draft, reserved: Reserved, spared: Collection[Running]) -> bool:
-    """Whether another promise, for which somebody is stopped, waits for one of `spared`."""
-    dooms = (*draft.outset.done.stopped.values(), *draft.doomed.values())
-    names = {doom.by for doom in dooms} - {reserved.name}
-    waiting = (draft.reserved[name] for name in sorted(names & draft.reserved.keys()))
-    return any(running in spared for each in waiting for running in each.waits)
+    """Whether another promise with victims waits for one of `spared`."""
+    names = [running.name for running in spared]
+    waiting = draft.reservations.waiting_for(names)
+    return any(each.is_promise and each.victims for each in waiting if each is not reserved)
 
 
 def _found(
@@ -93,8 +90,9 @@ def _found(
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         with shares.without(gone):
             if within_share:
-                return shares.is_within(project, units)
-            return shares.may_borrow(project, units)
+                is_within = shares.is_within(project, units, own=not reserved.shape.borrows)
+                return is_within and shares.may_reclaim(project, units, gone)
+            return draft.shares.lets_borrow(project, reserved.shape, units)
 
     departing = [r for r in draft.departing() if r not in own]
     leaving = [r for r in departing if r.is_leaving or not within_share]

@@ -14,11 +14,10 @@ from dataclasses import replace
 from functools import partial
 
 from bastion.job import Attempt, initial_hosts
-from bastion.scheduler.queue.order import Gang, ids_of
+from bastion.scheduler.queue.order import ids_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.outset import PASSES
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
 
@@ -33,13 +32,11 @@ def newest(draft: Draft) -> Running:
     return _as_running(draft, draft.admitted[-1])
 
 
-def may_yield(draft: Draft, gang: Gang, priority: int, *, follows_order: bool) -> list[Running]:
-    """Who of them might yield to `gang`; nobody once it was put before some already."""
-    if ids_of(gang) in draft.outset.before or draft.outset.passes >= PASSES:
-        return []
+def may_yield(draft: Draft, project: str, priority: int, *, follows_order: bool) -> list[Running]:
+    """Which of them might yield to a gang of `project`; all of them where the order alone says."""
     return [
         _as_running(draft, each)
-        for each in (draft.admitted if follows_order else draft.admitted_by[gang[0].project])
+        for each in (draft.admitted if follows_order else draft.admitted_by[project])
         if follows_order or each.shape.priority > priority
     ]
 
@@ -48,10 +45,10 @@ def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
     """Whether a gang of it could start now on what others leave idle."""
     if draft.is_too_full(shape, guaranteed=False):
         return False
-    if not draft.shares.may_borrow(project, shape.asked):
+    if not draft.shares.lets_borrow(project, shape, shape.asked):
         return False
     draft.capacity.begin()
-    may_borrow = partial(draft.shares.may_borrow, project)
+    may_borrow = partial(draft.shares.lets_borrow, project, shape)
     placed = draft.try_place(shape, may_borrow, guaranteed=False)
     draft.capacity.undo()
     return placed is not None
@@ -78,17 +75,22 @@ def _as_running(draft: Draft, admitted: Admitted) -> Running:
     return known
 
 
-def take_back(draft: Draft, gang: Gang, victims: Sequence[Running]) -> tuple[Running, ...]:
-    """Undo the start of those `victims` that start in this cycle, for `gang`; the rest are left."""
+def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
+    """Undo the start of those `victims` that start in this cycle; the rest are returned."""
     back = [each for each in victims if each.name in draft.starting]
     if not back:
         return tuple(victims)
-    for running in back:
-        Release(draft.capacity, running)
-        draft.shares.leave(running)
-        del draft.starting[running.name]
     ids = {running.ids for running in back}
     for admitted in (draft.admitted, *(draft.admitted_by[each.project] for each in back)):
         admitted[:] = [each for each in admitted if ids_of(each.gang) not in ids]
-    draft.instead[ids_of(gang)] = frozenset(ids)
+    for running in back:
+        for each in draft.reservations.waiting_for([running.name]):
+            left = [other for other in each.waits if other is not running]
+            draft.reservations.wait_for(each, left)
+        Release(draft.capacity, running)
+        draft.shares.leave(running)
+        del draft.starting[running.name]
+        gang = tuple(draft.snapshot.jobs[name] for name in running.ids)
+        draft.taken_back.append(draft.wait_again(gang))
+        draft.search.loosened.add(running.project)
     return tuple(each for each in victims if each not in back)

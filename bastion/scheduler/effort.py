@@ -1,0 +1,36 @@
+"""
+The effort of one cycle: searches are counted in steps, and end when the steps are spent.
+
+A step is one gang let go, or put back, on trial. So what a cycle costs is bounded by a number in
+its snapshot, not by a clock: it stays a function of the snapshot.
+
+It must not know what is searched for.
+"""
+
+from __future__ import annotations
+
+STEPS = 6_000
+"""Steps of one cycle: about a fifth of a second in plain Python; our own choice."""
+STEP_S = 100e-6
+"""What a step takes at most: three times what it takes on the machine that it was measured on."""
+
+
+def steps_within(seconds: float) -> int:
+    """How many steps one cycle may take that is to search for no longer than `seconds`."""
+    return max(1, min(STEPS, int(seconds / STEP_S)))
+
+
+class Effort:
+    """The steps that are left in one cycle."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self, steps: int = 1) -> None:
+        """Count `steps`; a search that has begun goes on to its end."""
+        self._left -= steps
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no further search may begin."""
+        return self._left <= 0

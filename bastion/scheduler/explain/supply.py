@@ -1,0 +1,142 @@
+"""
+`Supply`: what machines have for a shape, what of it is out of use, and which projects hold it.
+
+It must not change anything; inside a trial it tells what there is then.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.placement.room import Room, Shelf
+from bastion.scheduler.placement.scope import can_make
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.reason import NAMED
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.footprint import Footprint, Pairs, pairs_of
+from bastion.spec.where import Where
+from quota.amounts import Amounts
+
+
+class Supply:
+    """Of one cycle, at its end."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self._rooms_of: dict[tuple[Where, ...], list[Room]] = {}
+        self._lost_of: dict[
+            tuple[tuple[Where, ...], frozenset[str]], tuple[Amounts, tuple[str, ...]]
+        ] = {}
+        self._holders_of: dict[frozenset[str], tuple[tuple[str, Amounts], ...]] = {}
+
+    def is_enough(self, shape: Shape) -> bool:
+        """Whether machines in order could hold it if nothing else were there."""
+        rooms = [room for room in self.rooms(shape.wheres) if room.opened]
+        made = self.makeable(shape)
+        return all(
+            part.hosts > 1
+            or sum(part.most_on(room.sound) for room in rooms)
+            + sum(left * part.most_on(size) for size, left in made)
+            >= part.replicas
+            for part in shape.parts
+        )
+
+    def rooms(self, wheres: tuple[Where, ...]) -> list[Room]:
+        """Machines that any of them leaves."""
+        found = self._rooms_of.get(wheres)
+        if found is None:
+            scopes = [self.draft.capacity.scope(where) for where in wheres]
+            rooms = self.draft.capacity.rooms
+            found = [room for room in rooms if any(scope.has(room) for scope in scopes)]
+            self._rooms_of[wheres] = found
+        return found
+
+    def shelves(self, shape: Shape) -> list[Shelf]:
+        """What pools have, or may make, of the machines that any of it may use, by name."""
+        scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
+        found = {s.name: s for scope in scopes for tier in scope.tiers for s in tier}
+        return [found[name] for name in sorted(found)]
+
+    def makeable(self, shape: Shape) -> list[tuple[Amounts, int]]:
+        """(size, number) of machines that pools it may use could still make."""
+        wheres = [part.where for part in shape.parts]
+        return [
+            (shelf.pool.resources, shelf.left)
+            for shelf in self.shelves(shape)
+            if shelf.left and shelf.pool and any(can_make(where, shelf) for where in wheres)
+        ]
+
+    def free(self, shape: Shape) -> Amounts:
+        """Free on machines it may use, or that can be made, and within the tiers' totals."""
+        rooms = self.rooms(shape.wheres)
+        free = {}
+        for resource in shape.types:
+            free[resource] = sum(room.free(resource) for room in rooms)
+            free[resource] += sum(left * size[resource] for size, left in self.makeable(shape))
+        return self.within_tiers(Amounts(free))
+
+    def within_tiers(self, free: Amounts) -> Amounts:
+        """As much of `free` as the totals of the tiers leave."""
+        capacity = self.draft.capacity
+        left = {t: sum(max(0, tier[t]) for tier in capacity.tier_free) for t in capacity.types}
+        return Amounts({t: min(units, left.get(t, units)) for t, units in free.items()})
+
+    def lost(
+        self, wheres: tuple[Where, ...], types: frozenset[str]
+    ) -> tuple[Amounts, tuple[str, ...]]:
+        """What would be free if the machines that are out of use were back; and which they are."""
+        key = wheres, types
+        if key not in self._lost_of:
+            self._lost_of[key] = self.lost_now(wheres, types)
+        return self._lost_of[key]
+
+    def lost_now(
+        self, wheres: tuple[Where, ...], types: frozenset[str]
+    ) -> tuple[Amounts, tuple[str, ...]]:
+        """What would be free if the machines that are out of use were back."""
+        lost: dict[str, int] = {}
+        machines = []
+        for room in self.rooms(wheres):
+            gone = {t: room.lost(t) for t in types} if room.opened else self._unheld(room, types)
+            if any(gone.values()) or not (types or room.opened):
+                machines.append(room.name)
+                for resource, units in gone.items():
+                    lost[resource] = lost.get(resource, 0) + units
+        return Amounts(lost), tuple(sorted(machines))
+
+    def _unheld(self, room: Room, types: frozenset[str]) -> dict[str, int]:
+        """What is idle on a machine that takes no new job."""
+        left = {t: room.full[t] for t in types}
+        for running in self.draft.on(room.name):
+            if room.name in running.footprint.whole:
+                return {}
+            masks = running.footprint.masks[room.name]
+            counts = running.footprint.counts.get(room.name, {})
+            for resource in types:
+                left[resource] -= masks.get(resource, 0).bit_count() + counts.get(resource, 0)
+        return left
+
+    def holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
+        """Projects and what they hold of `types`, most first."""
+        if types not in self._holders_of:
+            self._holders_of[types] = self._look_for_holders(types)
+        return self._holders_of[types]
+
+    def _look_for_holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
+        held: dict[str, list[Amounts]] = {}
+        for running in self.draft.running.values():
+            held.setdefault(running.project, []).append(self._has(running.shape, running.places))
+        for each in self.draft.admitted:
+            pairs = pairs_of(each.shape.parts, each.placed.placements)
+            held.setdefault(each.gang[0].project, []).append(self._has(each.shape, pairs))
+        sums = {name: Amounts.sum(parts).only(types) for name, parts in held.items()}
+        sums = {name: units for name, units in sums.items() if units}
+        weight = self.draft.shares.weight
+        most = sorted(sums, key=lambda name: (-weight(sums[name]), name))
+        return tuple((name, sums[name]) for name in most[:NAMED])
+
+    def _has(self, shape: Shape, pairs: Pairs) -> Amounts:
+        """Everything a gang keeps from others: what it asks for, or the whole machines it takes."""
+        if not shape.takes_whole:
+            return shape.units
+        rooms = self.draft.capacity.by_name
+        whole = Footprint(pairs).whole
+        return shape.units | Amounts.sum(rooms[name].full for name in whole if name in rooms)

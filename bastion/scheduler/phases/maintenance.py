@@ -1,0 +1,50 @@
+"""
+What must leave before maintenance: told to stop in time, with its whole grace.
+
+Only what resumes is stopped: it continues elsewhere, or later. What cannot resume was not started
+there since the window is known, and what ran before that is left to the admin.
+
+It must not know which gang gets the devices.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.reasons.reason import Vacated
+from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.running import Running
+from quota.maintenance import Window
+
+
+def vacate(draft: Draft) -> None:
+    """Name what runs into a window and has to be told now; all else of the cycle is done."""
+    if not draft.capacity.closures:
+        return
+    for running in draft.running.values():
+        window = window_of(draft, running)
+        if window is None or running.name in draft.doomed:
+            continue
+        if vacates_at(running, window) <= draft.now:
+            draft.doomed[running.name] = Doom(
+                by="",
+                stop_at=draft.now,
+                end_at=draft.now + running.grace_s,
+                reason=Vacated(window=str(window), at=window.starts_at),
+            )
+
+
+def window_of(draft: Draft, running: Running) -> Window | None:
+    """The window that `running` will not have left by itself, if it resumes after it."""
+    if running.is_leaving or not running.shape.resumes:
+        return None
+    hosts = {host.machine for _, place in running.places for host in place.hosts}
+    rooms = (draft.capacity.by_name.get(name) for name in sorted(hosts))
+    window = draft.capacity.closures.first(room.machine for room in rooms if room is not None)
+    if window is None or draft.ends_at(running) <= window.starts_at:
+        return None
+    return window
+
+
+def vacates_at(running: Running, window: Window) -> float:
+    """When it is told to stop, so that its grace is over when the window begins."""
+    return window.starts_at - running.grace_s

@@ -1,0 +1,87 @@
+"""
+The outcome of a cycle: what is stopped, promised, planned and made, and the classes at its end.
+
+It must not know how any of it was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bastion.job import JobClass
+from bastion.machine import Machine
+from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.reasons.reason import Rotated, Vacated
+from bastion.scheduler.state.classes import Newcomer, derive, promised_by
+from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.running import Running
+
+
+def stopped_now(draft: Draft) -> dict[str, Doom]:
+    """Victims that are told to stop in this cycle, by name."""
+    return {n: doom for n, doom in draft.doomed.items() if is_told(draft, draft.running[n])}
+
+
+def promises_of(draft: Draft) -> tuple[Promise, ...]:
+    """What `draft` promises, in the order in which it was promised: the first stops a victim."""
+    return tuple(sorted(draft.promises.values(), key=lambda p: p.made_at))
+
+
+def planned_of(draft: Draft) -> tuple[PlannedStart, ...]:
+    """What `draft` plans."""
+    return tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang)))
+
+
+def machines_made(draft: Draft) -> tuple[Machine, ...]:
+    """Machines to be made for the gangs that start."""
+    return tuple(
+        replace(room.machine, created_at=draft.now)
+        for room in draft.capacity.created
+        if not room.is_vacant  # a trial may have made more than it needed
+    )
+
+
+def classes_after(draft: Draft) -> dict[str, JobClass]:
+    """
+    At the end of the cycle, of the gangs of every project where something starts or is promised.
+
+    In the others classes are those of the beginning: deriving them again gives the same.
+    """
+    newcomers = [
+        Newcomer(
+            name=each.gang[0].id,
+            project=each.gang[0].project,
+            job_class=JobClass.GUARANTEED if each.within_share else JobClass.BORROWED,
+            priority=each.shape.priority,
+            admitted_at=draft.now,
+            held=each.placed.total,
+            borrows=each.shape.borrows,
+        )
+        for each in draft.admitted
+    ]
+    jobs, quota = draft.snapshot.jobs, draft.snapshot.quota
+    newcomers += promised_by(draft.promises.values(), jobs, draft.cost_of)
+    changed = {each.project for each in newcomers}
+    changed |= {jobs[name].project for name in draft.class_of_promise}
+    by_project = draft.occupancy.by_project
+    again = [r for name in sorted(changed) for r in by_project.get(name, ())]
+    return derive(quota, [*again, *newcomers], stopped=draft.doomed)
+
+
+def is_told(draft: Draft, running: Running) -> bool:
+    """
+    Whether it is told to stop now: its time has come, and the last cycle had named it too.
+
+    What one cycle names, the next looks at again, so nothing is stopped in vain.
+    """
+    doom = draft.doomed.get(running.name)
+    if doom is None or doom.stop_at > draft.now or doom.by in draft.needless:
+        return False
+    if isinstance(doom.reason, Vacated):
+        return True
+    if isinstance(doom.reason, Rotated):
+        return any(each.gang[0] == doom.by for each in draft.snapshot.planned)
+    known = draft.known.get(doom.by)
+    named = {job for job, _ in known.victims} if known is not None else set()
+    return not named.isdisjoint(running.ids)

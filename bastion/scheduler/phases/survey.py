@@ -1,0 +1,70 @@
+"""
+Phases 1 and 2: what each gang holds, what is free, which gangs wait, and in which order.
+
+Rules: what the last cycle left is brought up to date with what has moved since. A gang is in line,
+or set aside with a reason.
+
+It must not know what fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bastion.scheduler.policies.admission import admit_all
+from bastion.scheduler.queue.eligibility import wait_or_queue
+from bastion.scheduler.queue.order import Standing, stand
+from bastion.scheduler.reasons.reason import WaitingReason
+from bastion.scheduler.state.classes import promised_by
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.shares import Shares
+from bastion.scheduler.state.user_limits import over_user_limits
+from quota.amounts import Amounts
+
+
+def survey(draft: Draft) -> None:
+    """Fill `draft` with everything that stands before anything is decided."""
+    snapshot, held = draft.snapshot, draft.occupancy
+    moved = draft.memory.take_in(snapshot)
+    promised = promised_by(snapshot.promises, snapshot.jobs, draft.cost_of)
+    named = [job for each in snapshot.promises for job, _ in each.victims]
+    victims = {held.of_job[job].name for job in named if job in held.of_job}
+    draft.class_of_promise = held.classify(draft.parts.classify, moved, promised, victims)
+    draft.running = held.running
+    draft.lowest = held.lowest.copy()
+    draft.shares = Shares(snapshot.quota, held.held)
+    draft.capacity.begin_cycle(snapshot.seq)
+    _line_up(draft)
+
+
+def _line_up(draft: Draft) -> None:
+    memory = draft.memory
+    is_failing = bool(memory.failing)
+    judged = draft.snapshot.jobs if is_failing else memory.unsure
+    waiting = wait_or_queue(draft.snapshot, draft.now, judged, is_failing=is_failing)
+    others = [stand(gang, draft.shapes, draft.rank) for gang in waiting.gangs]
+    if draft.parts.order.is_lasting and not is_failing:
+        others = memory.keep_ready(others)
+    standing = others if is_failing else [*memory.ready.values(), *others]
+    held_back: Mapping[str, WaitingReason] = {}
+    if draft.parts.admission is not admit_all or memory.limits_users:
+        held_back = _held_back(draft, standing)
+    draft.aside = {**waiting.aside, **held_back}
+    if is_failing or held_back:
+        lines = memory.line_up_some(e for e in standing if e[0].id not in held_back)
+    else:
+        lines = memory.line_up(others)
+    draft.lines = lines.by_project()
+
+
+def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, WaitingReason]:
+    """What admission and the limits of users keep out of the queue."""
+    quota, shares = draft.snapshot.quota, draft.shares
+    used = Amounts.sum(map(shares.held, shares.names()))
+    able = [each for each in standing if draft.beyond(each[2]) is None]
+    found: dict[str, WaitingReason] = {}
+    found.update(draft.parts.admission((each[3][3] for each in able), quota, used))
+    free = [each for each in able if each[0].id not in found]
+    first = {*draft.known, *(planned.gang[0] for planned in draft.snapshot.planned)}
+    found.update(over_user_limits(quota, free, draft.running.values(), draft.asks, first))
+    return found

@@ -1,0 +1,92 @@
+"""
+Orders that give every job a share of time: what they have in common.
+
+A policy computes for which fraction of the time each job should hold its devices. The job that has
+received least of its fraction goes first, so that over time each receives it.
+
+Source: the round-based mechanism of Gavel, whose priority is allocation over time received
+(Narayanan et al., OSDI 2020, section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from bastion.job import JobRecord, Phase
+from bastion.scheduler.snapshot import Snapshot
+
+Ranks = Callable[[Sequence[JobRecord]], float]
+NOT_DEVICES = ("cpu", "memory")
+
+
+class Asking(NamedTuple):
+    """What one active job asks for."""
+
+    job: JobRecord
+    kind: str
+    """The type of device that it asks for most."""
+    devices: int
+
+
+def asking_in(snapshot: Snapshot) -> dict[str, list[Asking]]:
+    """Return the jobs that wait or run, by type of device, in the order of their submission."""
+    found: dict[str, list[Asking]] = {}
+    for job in snapshot.jobs.values():
+        if job.phase is Phase.QUEUED or job.attempt is not None:
+            units = [(n, kind) for kind, n in job.request.units.items() if kind not in NOT_DEVICES]
+            if units:
+                devices, kind = max(units)
+                found.setdefault(kind, []).append(Asking(job, kind, devices))
+    for jobs in found.values():
+        jobs.sort(key=lambda each: (each.job.submitted_at, each.job.id))
+    return found
+
+
+def capacities(snapshot: Snapshot) -> Counter[str]:
+    """Return how many devices there are by type, with machines that a pool may still make."""
+    standing = Counter(machine.pool for machine in snapshot.machines.values())
+    found: Counter[str] = Counter()
+    for name, pool in snapshot.pools.items():
+        for kind, units in pool.resources.items():
+            found[kind] += units * max(standing[name], pool.max_machines)
+    for machine in snapshot.machines.values():
+        if not machine.accepts:
+            found.subtract(dict(machine.resources.items()))
+    return found
+
+
+def least_of_its_share_first(
+    shares: Mapping[str, float], received: Callable[[JobRecord], float]
+) -> Ranks:
+    """
+    Return ranks by what a job received of its share; a gang is as its job that has most.
+
+    Args:
+        shares: Job -> fraction of the time, or of its speed; a job without one goes last.
+        received: What a job has had, in the same unit.
+    """
+
+    def rank(gang: Iterable[JobRecord]) -> float:
+        return max(_over(received(job), shares.get(job.id, 0.0)) for job in gang)
+
+    return rank
+
+
+def _over(received: float, share: float) -> float:
+    return received / share if share > 0 else math.inf
+
+
+def time_received(snapshot: Snapshot, now: float) -> Callable[[JobRecord], float]:
+    """Return the fraction of the time since its submission for which a job held its devices."""
+
+    def received(job: JobRecord) -> float:
+        held = snapshot.reports.get(job.id, {}).get("attained_s", 0.0)
+        if job.attempt is not None and job.attempt.started_at is not None:
+            held += max(0.0, now - job.attempt.started_at)
+        passed = now - job.submitted_at
+        return held / passed if passed > 0 else 0.0
+
+    return received

@@ -1,0 +1,127 @@
+"""
+Why a job waits although devices may be idle: its project, or its user, has what it may have.
+
+A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bastion.scheduler.reasons.next_wall import NextWall, words_of
+from bastion.scheduler.reasons.words import listed, part_of, positive, units
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+from quota.limits import RUNNING
+
+
+@value
+class OverCeiling:
+    """Its project may not hold that much."""
+
+    kind: Literal["OverCeiling"] = "OverCeiling"
+    project: str
+    asked: Amounts
+    held: Amounts
+    ceiling: Amounts
+    then: NextWall | None = None
+    """What it meets once the ceiling is high enough."""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        short = positive(self.held + self.asked - self.ceiling)
+        return (
+            f"waits for {self.project} to free {units(short)}: it holds"
+            f" {part_of(self.held, self.ceiling)}, its ceiling; starts when jobs of"
+            f" {self.project} end, or an admin raises the ceiling{words_of(self.then)}"
+        )
+
+
+@value
+class OverUserLimit:
+    """Its user may not have that much in its project at once."""
+
+    kind: Literal["OverUserLimit"] = "OverUserLimit"
+    project: str
+    user: str
+    limit: str
+    """A resource type, or `jobs`."""
+    asked: int
+    held: int
+    """By what the user runs."""
+    ahead: int
+    """Asked for by gangs of the user that come first."""
+    most: int
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        unit = "" if self.limit == RUNNING else f" {self.limit}"
+        what = "runs" if self.limit == RUNNING else "holds"
+        ahead = f" with {self.ahead}{unit} ahead of it" if self.ahead else ""
+        return (
+            f"waits for jobs of {self.user}, whose limit in {self.project} is {self.most}{unit}"
+            f"{' jobs' * (not unit)} at once: {self.user} {what} {self.held}{unit}{ahead}, it asks"
+            f" for {self.asked}{unit}; starts when they end, or an admin raises the limit in the"
+            " quota file"
+        )
+
+
+@value
+class BeyondShare:
+    """It asks for more than its project's share leaves, and others lend too little."""
+
+    kind: Literal["BeyondShare"] = "BeyondShare"
+    project: str
+    asked: Amounts
+    share: Amounts
+    held: Amounts
+    others: Amounts
+    """Of their own shares: in use, waited for, or not lent."""
+    total: Amounts
+    lenders: tuple[str, ...] = ()
+    """The projects that `others` are of."""
+    own: Amounts = NOTHING
+    """What its own project has to free even where others free all that they lend."""
+    then: NextWall | None = None
+    """What it meets once that is free."""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        short = positive(self.held + self.asked + self.others - self.total)
+        others = listed(self.lenders) or "other projects"
+        s = "s" if len(self.lenders) == 1 else ""
+        fits = self.asked <= self.share
+        ends = f"jobs of {self.project} end" if fits else self._ends(others, s, short)
+        return (
+            f"waits {'for' if fits else 'to borrow'} {units(short)}: it asks for"
+            f" {units(self.asked)}, {self.project} holds {units(self.held)} of its share of"
+            f" {units(self.share)}, and {others} use{s} or reserve{s}"
+            f" {part_of(self.others, self.total)}; starts when {ends}{words_of(self.then)}"
+        )
+
+    def _ends(self, others: str, s: str, short: Amounts) -> str:
+        """What has to end; its own project's jobs first."""
+        rest = positive(short - self.own)
+        theirs = f"{others} free{s} {units(rest)}" if rest else ""
+        own = f"jobs of {self.project} free {units(self.own)}" if self.own else ""
+        return " and ".join(filter(None, (own, theirs)))
+
+
+@value
+class ShareInUse:
+    """It never borrows, and its project uses its share."""
+
+    kind: Literal["ShareInUse"] = "ShareInUse"
+    project: str
+    asked: Amounts
+    held: Amounts
+    share: Amounts
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        short = positive(self.held + self.asked - self.share)
+        return (
+            f"waits for {self.project} to free {units(short)} of its share: it asks for"
+            f" {units(self.asked)}, {self.project} holds {units(self.held)} with a share of"
+            f" {units(self.share)}, and it may not borrow; starts when jobs of {self.project} end"
+        )

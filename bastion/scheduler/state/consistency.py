@@ -1,0 +1,70 @@
+"""
+Whether the state that a cycle took over from earlier ones is the one it would make from nothing.
+
+It must not change either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bastion.scheduler.state.draft import Draft
+
+
+def difference(carried: Draft, fresh: Draft) -> str:
+    """The first fact, in words, in which two drafts differ that have only been surveyed."""
+    theirs = dict(_facts(fresh))
+    for name, fact in _facts(carried):
+        if fact != theirs[name]:
+            return f"{name}: carried {fact!r}, from nothing {theirs[name]!r}"
+    return ""
+
+
+def _facts(draft: Draft) -> Iterator[tuple[str, object]]:
+    yield "free in the tiers", draft.capacity.tier_free
+    yield (
+        "machines",
+        {
+            room.name: (room.keep(), room.opened, room.full, room.bad)
+            for room in draft.capacity.rooms
+        },
+    )
+    yield (
+        "machines to make",
+        {
+            shelf.name: (shelf.left, shelf.could_make, shelf.made)
+            for shelf in draft.capacity.shelves.values()
+        },
+    )
+    yield (
+        "what runs",
+        [
+            (
+                running.name,
+                running.ids,
+                running.job_class,
+                running.cover,
+                running.charge,
+                running.left,
+            )
+            for running in draft.running.values()
+        ],
+    )
+    yield "held", {name: draft.shares.held(name) for name in sorted(draft.shares.names())}
+    yield (
+        "on machines",
+        {
+            machine: [running.name for running in found]
+            for machine, found in draft.occupancy.on.items()
+            if found
+        },
+    )
+    yield "lowest priority", {name: draft.lowest_priority(name) for name in draft.shares.names()}
+    yield "set aside", draft.aside
+    yield (
+        "in line",
+        {
+            project: [(line.user, [entry[:3] for entry in line.gangs]) for line in lines]
+            for project, lines in draft.lines.items()
+        },
+    )

@@ -1,0 +1,260 @@
+"""
+`Occupancy`: the machines, what holds them, and what is free, kept from one cycle to the next.
+
+A cycle begins by bringing it up to date with what moved since the last: jobs that came, went or
+changed. What the cycle then tries and decides is a trial on its capacity, taken back in the end.
+
+It must not know which gangs wait.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter, is_
+
+from bastion.job import JobClass, JobRecord, Phase
+from bastion.machine import Machine, MachinePhase
+from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.feasibility import Beyond, Extent
+from bastion.scheduler.queue.shape import Shapes
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.classes import Classify, Newcomer
+from bastion.scheduler.state.running import Running
+from quota.amounts import NOTHING, Amounts
+
+_name = attrgetter("name")
+
+
+class Occupancy:
+    """Everything that is held, between two cycles."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        self.capacity = Capacity(snapshot, now)
+        self.running: dict[str, Running] = {}
+        """Every admitted gang, in the order of the names; replaced when it changes."""
+        self.of_job: dict[str, Running] = {}
+        self.held: dict[str, Amounts] = {}
+        """Project -> what it holds of the types under quota."""
+        self.by_project: dict[str, list[Running]] = {}
+        self.on: dict[str, list[Running]] = {}
+        """Machine -> what holds anything there, by name."""
+        self.leaving: dict[str, Running] = {}
+        """Those that are being stopped."""
+        self.lowest: dict[str, int] = {}
+        """Project -> the largest number among the priorities of what runs."""
+        self.reclassed: dict[str, Running] = {}
+        """Those whose class is another than their record says."""
+        self.beyond: dict[int, Beyond | None] = {}
+        """Form of a shape -> why it can never be held."""
+        self.extent: Extent | None = None
+        self._quota = snapshot.quota
+        self._pools = dict(snapshot.pools)
+        self._machines = tuple(snapshot.machines.values())
+        self._lasts = not (snapshot.stockouts or self.capacity.closures)
+        self._counted: dict[str, bool] = {}
+        """Running gang -> whether its machines count it as guaranteed."""
+        self._unsettled: set[str] = set()
+        """Projects whose classes a promise had a part in."""
+
+    def stands(self, snapshot: Snapshot) -> bool:
+        """Whether the machines are the same as before; their latest records are taken over."""
+        if not self._lasts or snapshot.stockouts or snapshot.pools != self._pools:
+            return False
+        machines = tuple(snapshot.machines.values())
+        if len(machines) != len(self._machines):
+            return False
+        if not all(map(is_, machines, self._machines)):
+            for old, new in zip(self._machines, machines):
+                if old is not new and _facts(old) != _facts(new):
+                    return False
+                self.capacity.by_name[new.name].machine = new
+            self._machines = machines
+        return True
+
+    # What moved
+
+    def update(
+        self,
+        jobs: Mapping[str, JobRecord],
+        gone: Iterable[JobRecord],
+        come: Iterable[JobRecord],
+        shapes: Shapes,
+    ) -> set[str]:
+        """
+        Take out what is held no longer, and put in what is held now; the projects of both.
+
+        Args:
+            jobs: Of the cycle that begins.
+            gone: Records of the last cycle that are not among them any more.
+            come: Records among them that were not there in the last cycle.
+            shapes: Of this cycle.
+        """
+        left = {r.name: r for job in gone if (r := self.of_job.get(job.id)) is not None}
+        gangs = {r.jobs[0].gang for r in left.values()}
+        gangs |= {job.gang for job in come if job.is_admitted}
+        for name in (name for gang in gangs for name in gang):  # a gang is put together anew
+            running = self.of_job.get(name)
+            if running is not None:
+                left[running.name] = running
+        alone = [job for job in come if _holds(job) and not job.gang]
+        new = [Running((job,), shapes.of((job,)), self.capacity) for job in alone]
+        for gang in gangs:
+            members = [jobs[name] for name in gang if name in jobs and _holds(jobs[name])]
+            new += _of_gang(members, shapes, self.capacity)
+        self._change(list(left.values()), new)
+        return {running.project for running in (*left.values(), *new)}
+
+    def _change(self, left: list[Running], new: list[Running]) -> None:
+        if not (left or new):
+            return
+        running = dict(self.running)
+        for each in left:
+            del running[each.name]
+            self._remove(each)
+        is_sorted = True
+        for each in new:
+            is_sorted = is_sorted and (not running or next(reversed(running)) < each.name)
+            running[each.name] = each
+            self._add(each)
+        self.running = running if is_sorted else {n: running[n] for n in sorted(running)}
+        for project in {each.project for each in (*left, *new)}:
+            found = self.by_project.get(project)
+            if found:
+                self.lowest[project] = max(each.priority for each in found)
+            else:
+                self.lowest.pop(project, None)
+                self.by_project.pop(project, None)
+                self.held.pop(project, None)
+        self._refill(machine for each in left for machine in _machines_of(each))
+
+    def _add(self, running: Running) -> None:
+        for job in running.jobs:
+            self.of_job[job.id] = running
+        project = running.project
+        self.held[project] = self.held.get(project, NOTHING) + running.held
+        insort(self.by_project.setdefault(project, []), running, key=_name)
+        for machine in _machines_of(running):
+            insort(self.on.setdefault(machine, []), running, key=_name)
+        if running.is_leaving:
+            self.leaving[running.name] = running
+        self.capacity.charge(running.charge)
+
+    def _remove(self, running: Running) -> None:
+        for job in running.jobs:
+            del self.of_job[job.id]
+        self.held[running.project] -= running.held
+        _take_out(self.by_project[running.project], running)
+        for machine in _machines_of(running):
+            _take_out(self.on[machine], running)
+        self.leaving.pop(running.name, None)
+        self.reclassed.pop(running.name, None)
+        self._counted.pop(running.name, None)
+        self.capacity.charge(running.charge, sign=-1)
+
+    def _refill(self, machines: Iterable[str]) -> None:
+        for name in set(machines):
+            room = self.capacity.by_name.get(name)
+            if room is not None:
+                self.capacity.refill(room, self._holding(name))
+
+    def _holding(self, machine: str) -> Iterable[Held]:
+        for running in self.on.get(machine, ()):
+            if running.name in self._counted:  # the others are put in with their class
+                for part, place in running.places:
+                    for host in place.hosts:
+                        if host.machine == machine:
+                            yield part, host, self._counted[running.name]
+
+    # Classes
+
+    def classify(
+        self,
+        classify: Classify,
+        moved: set[str],
+        promised: list[Newcomer],
+        victims: Collection[str],
+    ) -> Mapping[str, JobClass]:
+        """
+        Set the class of what runs, and return those of the `promised`.
+
+        Only in projects where anything has `moved`, or a promise has a part in it.
+        """
+        unsettled = {each.project for each in promised}
+        unsettled |= {self.running[name].project for name in victims}
+        projects = sorted(self._families(moved | unsettled | self._unsettled))
+        self._unsettled = unsettled
+        found = [each for name in projects for each in self.by_project.get(name, ())]
+        for each in found:
+            each.begin()
+        classes = classify(self._quota, found, promised, victims)
+        touched: set[str] = set()
+        for each in found:
+            if each.has_other_class:
+                self.reclassed[each.name] = each
+            else:
+                self.reclassed.pop(each.name, None)
+            was, is_guaranteed = self._counted.get(each.name), not each.is_borrowed
+            if was is is_guaranteed:
+                continue
+            self._counted[each.name] = is_guaranteed
+            if was is None:
+                for part, place in each.places:
+                    self.capacity.occupy(part, place, guaranteed=is_guaranteed)
+            else:
+                touched.update(_machines_of(each))
+        self._refill(touched)
+        return classes
+
+    def _families(self, projects: set[str]) -> set[str]:
+        """`projects`, and all that are in a group with any of them."""
+        outermost = {
+            self._quota.groups_of(name)[-1].name for name in projects if self._quota.groups_of(name)
+        }
+        found = set(projects)
+        for name in self._quota.projects if outermost else ():
+            groups = self._quota.groups_of(name)
+            if groups and groups[-1].name in outermost:
+                found.add(name)
+        return found
+
+
+def _holds(job: JobRecord) -> bool:
+    return job.attempt is not None and job.is_admitted
+
+
+def _of_gang(members: list[JobRecord], shapes: Shapes, capacity: Capacity) -> list[Running]:
+    """A gang as it runs; its jobs that are being stopped each on their own."""
+    members.sort(key=lambda job: (job.index, job.id))
+    alone = [job for job in members if job.phase is Phase.STOPPING]
+    found = [Running((job,), shapes.of((job,)), capacity) for job in alone]
+    together = tuple(job for job in members if job.phase is not Phase.STOPPING)
+    if together:
+        found.append(Running(together, shapes.of(together), capacity))
+    return found
+
+
+def _machines_of(running: Running) -> Iterable[str]:
+    return dict.fromkeys(host.machine for _, place in running.places for host in place.hosts)
+
+
+def _take_out(found: list[Running], running: Running) -> None:
+    del found[bisect_left(found, running.name, key=_name)]
+
+
+def _facts(machine: Machine) -> tuple[object, ...]:
+    """Everything of a machine that says what may be placed there."""
+    return (
+        machine.name,
+        machine.pool,
+        machine.slice,
+        machine.tier,
+        machine.zone,
+        machine.hostname,
+        machine.accepts,
+        machine.phase is MachinePhase.CREATING,
+        machine.phase is MachinePhase.DELETING,
+        machine.resources,
+        machine.bad_devices,
+        machine.labels,
+    )

@@ -1,0 +1,70 @@
+"""
+`Search`: what the searches of a cycle have found out, and which of them are left to the next.
+
+Nothing of it is a decision: without it a cycle would search again for what it knows.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.effort import Effort
+from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.snapshot import Snapshot
+
+Token = tuple[str, bool]
+"""(first job of a gang, whether it outranks): one search."""
+
+
+class Search:
+    """The searches of one cycle."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.effort = Effort(snapshot.steps)
+        self._before = snapshot.considered
+        self.considered: set[Token] = set()
+        """Searches of this cycle."""
+        self.unseen: set[Token] = set()
+        """Searches that are left to the next cycle: the steps are spent."""
+        self.is_cut_short = False
+        """Whether nothing borrows in this cycle: gangs within their share are `unseen`."""
+        self.too_full: set[tuple[int, bool]] = set()
+        """(form, guaranteed) that does not fit: while nothing is opened it only gets fuller."""
+        self.hopeless: set[tuple[str, int]] = set()
+        """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
+        self.loosened: set[str] = set()
+        """Projects that lost a promise in this cycle: others of them may be within the share."""
+        self.no_room: dict[tuple[str, int], int] = {}
+        """(project, form) -> at which state of the shares the quota had no room to borrow it."""
+        self.leaves_nothing: set[str] = set()
+        """Those among the departing with which nothing becomes free and open."""
+        self.in_order: set[str] = set()
+        """Projects whose `borrowers` are in the order in which they are let go."""
+        self.is_deferred = False
+        """Whether a gang within its share may borrow rather than have others stopped."""
+        self.patient: set[tuple[str, int]] = set()
+        """(project, shape) for which none had to be stopped: enough comes free anyway."""
+        self.asked: set[tuple[str, int]] = set()
+        """(project, shape) for which it was looked which of lower priority might be stopped."""
+
+    def may_search(self, gang: Gang, *, outranks: bool = False) -> bool:
+        """
+        Whether a search for `gang` may begin.
+
+        Not again before all others have been considered; and not once the steps are spent: then it
+        is left to the next cycle. It `outranks` where victims of its own project are searched for.
+        """
+        token = gang[0].id, outranks
+        if token in self._before:
+            return False
+        if self.effort.is_spent:
+            self.unseen.add(token)
+            return False
+        self.considered.add(token)
+        return True
+
+    def considered_so_far(self) -> frozenset[Token]:
+        """What the next cycle need not consider; nothing once all have been."""
+        return self._before.union(self.considered) if self.unseen else frozenset()
+
+    def is_unseen(self, gang: Gang) -> bool:
+        """Whether a search for `gang` is left to the next cycle."""
+        return (gang[0].id, False) in self.unseen or (gang[0].id, True) in self.unseen

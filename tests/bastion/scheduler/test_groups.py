@@ -1,0 +1,288 @@
+"""Groups of projects: lending inside first, and the guarantee at every level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.scheduler.plan import Preempt
+from bastion.scheduler.snapshot import Snapshot
+from quota import NOTHING, Quota
+from tests.bastion.scheduler import histories, laws, mutants
+from tests.bastion.scheduler.world import World, machines_of, quota_of
+
+QUARTERS = {name: {"gpu": 0.25} for name in ("vision", "speech", "web", "ads")}
+DEPARTMENTS = {
+    "research": 'members = ["vision", "speech"]',
+    "product": 'members = ["web", "ads"]',
+}
+
+
+def world(**groups: str) -> World:
+    """Two machines of eight devices; two departments of two teams that have four devices each."""
+    written = {name: f"{text}\n{groups.get(name, '')}" for name, text in DEPARTMENTS.items()}
+    quota = quota_of({"gpu": 16}, QUARTERS, groups=written, min_runtime_s=0, grace_s=10)
+    return World(quota, machines_of(2, gpu=8))
+
+
+def fill(w: World, project: str, number: int) -> None:
+    """Let `number` one-device jobs of `project` run."""
+    for i in range(number):
+        w.ask(project, f"{project}-{i}", gpu=1)
+    w.cycle()
+    w.pass_time(1)
+
+
+def test_what_a_team_leaves_idle_goes_to_its_department_first() -> None:
+    """A team of another department asked earlier, and borrowed less."""
+    w = world()
+    fill(w, "web", 4)
+    fill(w, "ads", 4)
+    fill(w, "vision", 4)
+    w.ask("ads", "stranger", gpu=4)
+    w.pass_time(1)
+    w.ask("vision", "sibling", gpu=4)
+    w.cycle()
+    assert w.runs("sibling")
+    assert not w.runs("stranger")
+
+
+def test_a_department_takes_its_share_back_from_another() -> None:
+    """Vision is beyond its own share, and within that of research, which product has borrowed."""
+    w = world()
+    fill(w, "web", 12)
+    fill(w, "vision", 4)
+    w.ask("vision", "more", gpu=2)
+    w.run(20)
+    assert w.runs("more")
+    assert (w.units("web"), w.units("vision")) == (10, 6)
+
+
+def test_a_team_takes_its_share_back_from_its_sibling_first() -> None:
+    """Both its sibling and another department borrow; the sibling had what is nobody's before."""
+    w = world()
+    fill(w, "vision", 6)
+    fill(w, "web", 10)
+    w.ask("speech", "own", gpu=2)
+    w.cycle()
+    assert sorted(w.preemptions) == [("vision-4", "own"), ("vision-5", "own")]
+    w.run(30)
+    assert w.runs("own")
+    assert (w.units("vision"), w.units("web")) == (6, 8)  # within the share of the department
+
+
+def test_a_sibling_gives_first_and_another_department_gives_the_rest() -> None:
+    """The sibling has borrowed one device only."""
+    w = world()
+    fill(w, "vision", 5)
+    fill(w, "web", 11)
+    w.ask("speech", "own", replicas=4, gpu=1)
+    w.cycle()
+    assert sorted(name.partition("-")[0] for name, _ in w.preemptions) == ["vision", *3 * ["web"]]
+    w.run(30)
+    assert w.runs("own")
+    assert (w.units("vision"), w.units("web")) == (4, 8)
+
+
+def test_what_stands_on_the_share_of_a_department_is_not_taken_by_another() -> None:
+    """Web is within its share; vision uses what speech leaves idle, and ads is gone."""
+    w = world()
+    fill(w, "vision", 8)
+    fill(w, "ads", 8)
+    w.ask("web", "own", gpu=4)
+    w.run(20)
+    assert w.runs("own")
+    assert (w.units("vision"), w.units("ads")) == (8, 4)
+
+
+def test_between_equals_inside_a_department_nothing_is_stopped() -> None:
+    """Both teams of research are beyond their shares, and the department uses all of its own."""
+    w = world()
+    fill(w, "vision", 8)
+    fill(w, "web", 8)
+    w.ask("vision", "more", gpu=1)
+    w.run(20)
+    assert not w.runs("more")
+    assert not w.preemptions
+
+
+def test_a_promise_on_a_department_gives_way_to_a_team_within_its_share() -> None:
+    """Vision was promised a device of the department; speech asks for its own before it starts."""
+    w = world()
+    fill(w, "web", 12)
+    fill(w, "vision", 4)
+    w.ask("vision", "more", gpu=4)
+    w.cycle()
+    assert w.reason("more") == "Promised"
+    w.ask("speech", "own", gpu=4)
+    w.run(30)
+    assert w.runs("own")
+    assert not w.runs("more")
+
+
+def test_what_a_department_does_not_lend_stays_in_it() -> None:
+    """Six of its eight devices may not leave it; a team of it may have all of them."""
+    w = world(research="lend = { gpu = 0.25 }")
+    fill(w, "web", 12)
+    assert w.units("web") == 10
+    fill(w, "vision", 8)
+    assert w.units("vision") == 6
+    w.run(20)
+    assert (w.units("web"), w.units("vision")) == (8, 8)
+
+
+def test_the_ceiling_of_a_department_is_told_with_its_name() -> None:
+    """Vision may hold everything, research ten devices."""
+    w = world(research="ceiling = { gpu = 0.625 }")
+    fill(w, "vision", 12)
+    assert w.units("vision") == 10
+    assert w.reason("vision-9") == "OverCeiling"
+    assert "waits for research to free 1 gpu: it holds 10 of 10 gpu" in w.why("vision-9")
+
+
+def test_a_team_reclaims_below_the_ceiling_of_its_department() -> None:
+    """Devices are idle, but its sibling has all that the department may hold."""
+    w = world(research="ceiling = { gpu = 0.5 }")
+    fill(w, "vision", 8)
+    w.ask("speech", "own", gpu=4)
+    w.run(20)
+    assert w.runs("own")
+    assert (w.units("vision"), w.units("web")) == (4, 0)
+
+
+def test_a_department_with_more_than_its_teams_keeps_it_from_others() -> None:
+    """Of sixteen research has twelve, its teams four each: four are for both before product."""
+    quota = quota_of(
+        {"gpu": 16},
+        {"vision": {"gpu": 0.25}, "speech": {"gpu": 0.25}, "web": {"gpu": 0.25}},
+        groups={"research": 'members = ["vision", "speech"]\nshare = { gpu = 0.75 }'},
+        min_runtime_s=0,
+        grace_s=10,
+    )
+    w = World(quota, machines_of(2, gpu=8))
+    fill(w, "web", 16)
+    fill(w, "vision", 12)
+    w.run(20)
+    assert (w.units("web"), w.units("vision")) == (4, 12)
+    w.ask("speech", "own", gpu=4)
+    w.run(20)
+    assert w.runs("own")
+    assert (w.units("web"), w.units("vision")) == (4, 8)
+
+
+def test_idle_capacity_goes_by_department_and_then_by_team() -> None:
+    """Two teams of one department get together what the only team of another gets."""
+    shares = {"a": {"gpu": 0.125}, "b": {"gpu": 0.125}, "c": {"gpu": 0.25}, "rest": {"gpu": 0.5}}
+    groups = {"one": 'members = ["a", "b"]', "two": 'members = ["c"]'}
+    w = World(quota_of({"gpu": 16}, shares, groups=groups), machines_of(2, gpu=8))
+    for i in range(16):
+        for project in "abc":
+            w.ask(project, f"{project}-{i:02}", gpu=1)
+    w.cycle()
+    assert [w.units(each) for each in "abc"] == [4, 4, 8]
+
+
+def test_three_levels() -> None:
+    """A team reclaims from its department, then from its division, then from outside."""
+    shares = {name: {"gpu": 0.25} for name in "abcd"}
+    groups = {"inner": 'members = ["a", "b"]', "outer": 'members = ["inner", "c"]'}
+    quota = quota_of({"gpu": 16}, shares, groups=groups, min_runtime_s=0, grace_s=10)
+    w = World(quota, machines_of(2, gpu=8))
+    fill(w, "b", 5)
+    fill(w, "c", 5)
+    fill(w, "d", 6)
+    order = []
+    for i in range(4):
+        w.ask("a", f"a-{i}", gpu=1)
+        w.cycle()
+        victim, _ = w.preemptions[-1]
+        w.end(victim)
+        w.cycle()
+        assert w.runs(f"a-{i}")
+        order.append(victim[0])
+    assert order == ["b", "c", "d", "d"]
+
+
+def test_what_never_borrows_never_stands_on_its_department() -> None:
+    """The sibling may take the share of the department back, and this job may not be stopped."""
+    quota = quota_of(
+        {"gpu": 16}, QUARTERS, groups=DEPARTMENTS, options={"vision": "borrow = false"}
+    )
+    w = World(quota, machines_of(2, gpu=8))
+    fill(w, "vision", 5)
+    assert w.units("vision") == 4
+    assert w.reason("vision-4") == "ShareInUse"
+
+
+def test_a_victim_of_a_department_is_told_why() -> None:
+    """By whom, and for how much of which share."""
+    w = world()
+    fill(w, "web", 12)
+    fill(w, "vision", 4)
+    w.ask("vision", "more", gpu=2)
+    w.cycle()
+    stopped = [v for plan in w.turns for v in plan.verdicts.values() if isinstance(v, Preempt)]
+    assert stopped
+    assert {v.by for v in stopped} == {"more"}
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 10))
+def test_every_plan_keeps_every_law(seed: int) -> None:
+    """At every cycle of ten random histories with groups, every law holds."""
+    for each in range(seed, seed + 10):
+        histories.run(each, laws.LAWS, steps=20, make=histories.grouped_world_of)
+
+
+@pytest.mark.parametrize("seed", [61, 84, 95, 149, 183, 199, 279, 321, 384])
+def test_laws_that_were_once_broken(seed: int) -> None:
+    """Histories in which a law did not hold, kept."""
+    histories.run(seed, laws.LAWS, steps=25, make=histories.grouped_world_of)
+
+
+@pytest.mark.prove
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=3_400, deadline=None, database=None)
+def test_every_plan_keeps_every_law_at_length(seed: int) -> None:
+    """Thousands of histories, every law at every cycle."""
+    histories.run(seed, laws.LAWS, steps=25, make=histories.grouped_world_of)
+
+
+def _flat(quota: Quota) -> Quota:
+    projects = {n: replace(p, group="") for n, p in quota.projects.items()}
+    return replace(quota, projects=projects, groups={})
+
+
+def _boundless(quota: Quota) -> Quota:
+    """Every group with a share of everything, all of it lent."""
+    groups = {
+        n: replace(g, nominal=quota.totals, ceiling=quota.totals, kept=NOTHING)
+        for n, g in quota.groups.items()
+    }
+    return replace(quota, groups=groups)
+
+
+@pytest.mark.parametrize(
+    ("change", "law"),
+    [
+        (_flat, laws.no_guaranteed_victim),
+        (_flat, laws.the_guarantee),
+        (_boundless, laws.none_above_its_share_reclaims),
+    ],
+)
+def test_a_scheduler_that_sees_other_groups_is_noticed(
+    change: Callable[[Quota], Quota], law: laws.Law
+) -> None:
+    """One that sees no groups, and one to which every group has everything."""
+
+    def seen(snapshot: Snapshot) -> Snapshot:
+        return replace(snapshot, quota=change(snapshot.quota))
+
+    with pytest.raises(AssertionError):
+        for seed in range(300):
+            histories.run(
+                seed, [law], steps=15, inner=mutants.seeing(seen), make=histories.grouped_world_of
+            )

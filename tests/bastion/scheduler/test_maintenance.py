@@ -1,0 +1,209 @@
+"""Maintenance windows: what starts before one, what leaves in time, and what waits for its end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Plan, Preempt
+from bastion.scheduler.snapshot import Snapshot
+from quota.maintenance import Window, closes_at
+from tests.bastion.scheduler import histories, laws
+from tests.bastion.scheduler.world import Decide, World, machines_of, pool_of, quota_of
+
+ONE = {"A": {"gpu": 1.0}}
+HOUR = 3600.0
+
+
+def world(*windows: Window, machines: int = 1, pools: int = 0) -> World:
+    """Machines of eight devices, all of one project, and windows relative to the first cycle."""
+    quota = quota_of({"gpu": 16}, ONE, min_runtime_s=60, grace_s=30, max_grace_s=30)
+    w = World(quota, machines_of(machines, gpu=8), {"p": pool_of(pools, gpu=8)})
+    moved = tuple(
+        replace(each, starts_at=w.now + each.starts_at, ends_at=w.now + each.ends_at)
+        for each in windows
+    )
+    w.quota = replace(w.quota, maintenance=moved)
+    return w
+
+
+def unresumed(w: World, name: str) -> None:
+    """Let a job end for good where it is stopped."""
+    w.jobs[name] = replace(w.jobs[name], resume=False)
+
+
+def test_what_ends_before_the_window_starts() -> None:
+    """Run time and grace, with the longest wait for victims to spare: 60 + 30 seconds."""
+    w = world(Window(starts_at=HOUR, ends_at=2 * HOUR))
+    for name, runtime in (("fits", HOUR - 120), ("late", HOUR - 119)):
+        w.ask("A", name, gpu=1, max_runtime_s=runtime)
+        unresumed(w, name)
+    w.cycle()
+    assert w.runs("fits")
+    assert w.reason("late") == "Maintenance"
+    assert "begins in 1h" in w.why("late")
+
+
+def test_what_cannot_end_starts_where_no_window_is() -> None:
+    """Only one of two machines is closed."""
+    w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, machines=("p-000",)), machines=2)
+    for name in ("a", "b"):
+        w.ask("A", name, gpu=8)
+        unresumed(w, name)
+    w.cycle()
+    started = [name for name in ("a", "b") if w.runs(name)]
+    assert len(started) == 1
+    placement = w.jobs[started[0]].attempt.placement  # type: ignore[union-attr]
+    assert placement[0].hosts[0].machine == "p-001"
+
+
+def test_what_resumes_runs_until_its_notice_and_continues_after_the_window() -> None:
+    """It is told 30 seconds before the window begins, waits, and starts when the window ends."""
+    w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, reason="new drivers"))
+    w.ask("A", "a", gpu=1)
+    w.cycle()
+    assert w.runs("a")
+    assert w.plan.wake_at == w.now + HOUR - 30
+    w.pass_time(HOUR - 31)
+    w.cycle()
+    assert w.runs("a")
+    w.pass_time(1)
+    w.cycle()
+    verdict = w.plan.verdicts["a"]
+    w.pass_time(31)
+    w.cycle()
+    assert not w.runs("a")
+    assert w.preemptions
+    assert verdict.reason.kind in ("Vacated", "Ending")
+    w.pass_time(60)
+    w.cycle()
+    assert w.reason("a") == "Maintenance"
+    assert "waits for maintenance to end" in w.why("a")
+    assert "new drivers" in w.why("a")
+    w.pass_time(HOUR)
+    w.cycle()
+    assert w.runs("a")
+
+
+def test_what_cannot_resume_and_ran_before_is_left_alone() -> None:
+    """The window was written after it had started; its admin decides."""
+    w = world()
+    w.ask("A", "a", gpu=1)
+    unresumed(w, "a")
+    w.cycle()
+    window = Window(starts_at=w.now + 100, ends_at=w.now + 200)
+    w.quota = replace(w.quota, maintenance=(window,))
+    w.run(150)
+    assert w.runs("a")
+
+
+def test_a_pool_that_is_closed_makes_no_machine() -> None:
+    """A machine of its own would be closed too."""
+    w = world(Window(starts_at=100, ends_at=HOUR, pools=("p",)), machines=0, pools=2)
+    w.ask("A", "a", gpu=1)
+    w.cycle()
+    assert not w.plan.new_machines
+    assert w.reason("a") == "Maintenance"
+
+
+def test_a_window_is_no_reason_to_refuse() -> None:
+    """What waits for its end can run."""
+    w = world(Window(starts_at=-10, ends_at=HOUR))
+    w.ask("A", "a", gpu=8)
+    w.cycle()
+    assert w.reason("a") == "Maintenance"
+    w.pass_time(HOUR)
+    w.cycle()
+    assert w.runs("a")
+
+
+def nothing_starts_into_a_window(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """What starts ends before its machines close, or can be told in time to resume elsewhere."""
+    options = snapshot.quota.scheduler
+    for name, verdict in plan.verdicts.items():
+        if not isinstance(verdict, Admit):
+            continue
+        job = snapshot.jobs[name]
+        grace = min(
+            options.grace_s if job.request.grace_s is None else job.request.grace_s,
+            options.max_grace_s,
+        )
+        for replica in verdict.placement:
+            for host in replica.hosts:
+                machine = snapshot.machines.get(host.machine)
+                pool = machine.pool if machine else host.machine.split("-")[0]
+                closes = closes_at(snapshot.quota.maintenance, now, pool=pool, machine=host.machine)
+                runtime = job.request.max_runtime_s
+                ends = runtime is not None and now + runtime + grace <= closes
+                leaves = job.resume and now + options.min_runtime_s + grace <= closes
+                assert ends or leaves, (name, host.machine, closes - now)
+
+
+def closing_world_of(random: Random, decide: Decide) -> World:
+    """A small world with windows on some of its machines, soon or now."""
+    w = histories.world_of(random, decide)
+    names = sorted(w.machines)
+    windows = []
+    for _ in range(random.choice((1, 2))):
+        starts = w.now + random.choice((-50, 100, 300, 1000))
+        chosen = random.choice(((), (names[0],), tuple(names[:2])))
+        window = Window(starts_at=starts, ends_at=starts + 400, machines=chosen)
+        windows.append(window)
+    ordered = tuple(sorted(windows, key=lambda each: each.starts_at))
+    w.quota = replace(w.quota, maintenance=ordered)
+    return w
+
+
+LAWS = (
+    nothing_starts_into_a_window,
+    laws.everyone_has_a_verdict,
+    laws.no_device_is_shared,
+    laws.gangs_are_whole,
+)
+SEEDS = st.integers(0, 2**32)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=40, deadline=None, database=None, derandomize=True)
+def test_nothing_starts_into_a_window_in_random_histories(seed: int) -> None:
+    """Promises and planned starts included."""
+    histories.run(seed, LAWS, steps=15, make=closing_world_of)
+
+
+@pytest.mark.prove
+@given(seed=SEEDS)
+@settings(max_examples=1_000, deadline=None, database=None)
+def test_nothing_starts_into_a_window_in_many_histories(seed: int) -> None:
+    """The same over a thousand."""
+    histories.run(seed, LAWS, steps=25, make=closing_world_of)
+
+
+def test_the_law_notices_a_scheduler_without_windows() -> None:
+    """The same scheduler, shown a quota file without maintenance."""
+
+    def careless(snapshot: Snapshot, now: float) -> Plan:
+        quota = replace(snapshot.quota, maintenance=())
+        return decide(replace(snapshot, quota=quota), now)
+
+    with pytest.raises(AssertionError):
+        for seed in range(20):
+            histories.run(
+                seed, (nothing_starts_into_a_window,), inner=careless, make=closing_world_of
+            )
+
+
+def test_a_stop_for_maintenance_is_told_as_such() -> None:
+    """The reason of the verdict names the window."""
+    w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, reason="new drivers"))
+    w.ask("A", "a", gpu=1)
+    w.cycle()
+    plan = decide(replace(w.snapshot(), quota=w.quota), w.now + HOUR - 30)
+    verdict = plan.verdicts["a"]
+    assert isinstance(verdict, Preempt)
+    assert verdict.deadline == w.now + HOUR
+    assert "new drivers" in verdict.reason.words(w.now)
