@@ -33,7 +33,16 @@ _PASSED = frozenset(
         "DOCKER_HOST",
     }
 )
-_PASSED_PREFIXES = ("LC_", "XDG_", "UV_", "PIP_", "BASTION_GIT_", "BASTION_SECRET", "NVIDIA_")
+_PASSED_PREFIXES = (
+    "LC_",
+    "XDG_",
+    "UV_",
+    "PIP_",
+    "BASTION_GIT_",
+    "BASTION_SECRET",
+    "BASTION_DEVICE_",
+    "NVIDIA_",
+)
 _PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy", "all_proxy"})
 _CLOUD_PREFIXES = ("AWS_", "GOOGLE_", "CLOUDSDK_", "GCE_METADATA_")
 _CREDENTIALS = frozenset(

@@ -18,10 +18,12 @@ from bastion.value import value
 
 @value
 class _Made:
-    """One machine: its listing, and when its state changes next."""
+    """One machine: its listing, and when that changes next."""
 
     listed: Listed
     due_at: float = 0.0
+    shown_at: float = 0.0
+    """When lists begin to show it."""
 
 
 class FakeProvider:
@@ -50,6 +52,8 @@ class FakeProvider:
         self._made: dict[str, _Made] = {}
         self.stock: int | None = None
         """How many more machines can be created; None: any number."""
+        self.scarce_zone = ""
+        """The zone that `stock` is about; empty: every zone."""
         self.is_reachable = True
         """False: every call raises and changes nothing."""
         self.answers_lost = 0
@@ -58,6 +62,10 @@ class FakeProvider:
         """How many of the next changes are not made, and raise as if the outcome were unknown."""
         self.refusal: ProviderError | None = None
         """Raised by every create, which makes nothing."""
+        self.error: ProviderError | None = None
+        """Raised by every call, which changes nothing."""
+        self.lag_s = 0.0
+        """How long lists do not show what was made."""
         self.keeps_deleted = False
         """True: deletions are accepted, and nothing is deleted."""
         self.created: list[str] = []
@@ -71,7 +79,9 @@ class FakeProvider:
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
         self._catch_up()
-        return tuple(made.listed for _, made in sorted(self._made.items()))
+        now = self._clock.monotonic()
+        made = (each for _, each in sorted(self._made.items()))
+        return tuple(each.listed for each in made if each.shown_at <= now)
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port: all of a batch are made, or none."""
@@ -80,7 +90,8 @@ class FakeProvider:
         if self.refusal is not None:
             raise self.refusal
         new = [machine for machine in machines if machine.name not in self._made]
-        if self.stock is not None and new:
+        is_scarce = self.scarce_zone in ("", machines[0].zone)
+        if self.stock is not None and new and is_scarce:
             if self.stock < len(new):
                 zone = new[0].zone or "stock"
                 raise NoCapacityError(f"pool {pool.name}: {self.stock} of {len(new)} in {zone}")
@@ -94,8 +105,10 @@ class FakeProvider:
 
     def _boot(self, machine: Machine) -> None:
         listed = Listed(name=machine.name, pool=machine.pool, state="creating", zone=machine.zone)
-        due_at = self._clock.monotonic() + self._boot_s
-        self._made[machine.name] = _Made(listed=listed, due_at=due_at)
+        now = self._clock.monotonic()
+        self._made[machine.name] = _Made(
+            listed=listed, due_at=now + self._boot_s, shown_at=now + self.lag_s
+        )
 
     def delete(self, name: str) -> None:
         """See the port."""
@@ -103,7 +116,8 @@ class FakeProvider:
         self._lose_request(f"delete {name}")
         made = None if self.keeps_deleted else self._made.get(name)
         if made is not None and made.listed.state not in ("deleting", "gone"):
-            self._made[name] = _Made(
+            self._made[name] = replace(
+                made,
                 listed=replace(made.listed, state="deleting"),
                 due_at=self._clock.monotonic() + self._delete_s,
             )
@@ -121,6 +135,8 @@ class FakeProvider:
     def _catch_up(self) -> None:
         if not self.is_reachable:
             raise ProviderUnavailableError("the provider cannot be reached now")
+        if self.error is not None:
+            raise self.error
         now = self._clock.monotonic()
         for name, made in sorted(self._made.items()):
             if made.due_at > now:
@@ -131,7 +147,7 @@ class FakeProvider:
                 self._change(name, replace(made.listed, state="gone"))
 
     def _change(self, name: str, listed: Listed) -> None:
-        self._made[name] = _Made(listed=listed)
+        self._made[name] = replace(self._made[name], listed=listed, due_at=0.0)
         self._on_state(listed)
 
     def _lose_request(self, what: str) -> None:

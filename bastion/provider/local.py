@@ -21,34 +21,35 @@ The folder of a machine that is gone keeps the files of its jobs for as long as 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 from bastion.clock import Clock
-from bastion.errors import ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import pool_of
 from bastion.provider.agent_environment import agent_environment
+from bastion.provider.machine_folder import (
+    agent_lives,
+    end_agent,
+    explained,
+    keep_ballast,
+    lives,
+    locked,
+    make_room,
+    started,
+    words,
+    write,
+)
 from bastion.provider.port import Listed, State
 
 COMMAND = (sys.executable, "-m", "bastion", "agent")
 """Command that starts an agent; the arguments are those of `bastion.agent.main`."""
 
 _HEARTBEAT_S = 30
-
-BALLAST_BYTES = 1 << 20
-"""Size of a file that reserves disk space: an agent that starts writes some kilobytes."""
-_PLENTY = 8
-"""The ballast is written where the disk has this many times its size free."""
-_DIGITS = 20
-"""More digits than a process id or its start in clock ticks has."""
 
 _DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
 """The shell ends at once, so the program is re-parented and this process need not reap it."""
@@ -93,7 +94,7 @@ class LocalProvider:
 
     def list(self) -> tuple[Listed, ...]:
         """See the port."""
-        with _explained(self._directory):
+        with explained(self._directory):
             folders = sorted(self._directory.glob("*/machine"))
             return tuple(self._inspect(path.parent) for path in folders)
 
@@ -109,30 +110,29 @@ class LocalProvider:
 
     def _create(self, machine: Machine, pool: Pool) -> None:
         folder = self._directory / machine.name
-        with _explained(folder), _locked(folder):
+        with explained(folder), locked(folder):
             if (folder / "deleting").exists():
                 return
-            if _free_bytes(folder) < BALLAST_BYTES:
-                (folder / "ballast").unlink(missing_ok=True)
-            _write(folder / "machine", f"{machine.pool} {machine.zone}")
-            if not _agent_lives(folder):
+            make_room(folder)
+            write(folder / "machine", f"{machine.pool} {machine.zone}")
+            if not agent_lives(folder):
                 arguments = self._arguments(machine, pool, folder)
-                _write(folder / "build", self._build)
-                _write(folder / "agent", self._run(folder, arguments))
-            _keep_ballast(folder)
+                write(folder / "build", self._build)
+                write(folder / "agent", self._run(folder, arguments))
+            keep_ballast(folder)
 
     def delete(self, name: str) -> None:
         """See the port."""
         folder = self._directory / name
-        with _explained(folder):
+        with explained(folder):
             if not (folder / "machine").exists():
                 return
-            with _locked(folder):
+            with locked(folder):
                 (folder / "deleting").touch()
             self._inspect(folder)
 
     def _inspect(self, folder: Path) -> Listed:
-        pool, zone, *_ = (*_words(folder / "machine"), "", "")
+        pool, zone, *_ = (*words(folder / "machine"), "", "")
         if not pool or not folder.name.startswith(f"{pool}-"):
             # A power failure left the file empty or damaged; `create` rewrites it.
             pool, zone = pool_of(folder.name), ""
@@ -143,27 +143,27 @@ class LocalProvider:
             self._delete_old_work(folder)
             return "gone"
         if (folder / "deleting").exists():
-            with _locked(folder):
+            with locked(folder):
                 return "gone" if self._continue_deletion(folder) else "deleting"
         if self._is_foreign(folder):
-            with _locked(folder):
+            with locked(folder):
                 if self._is_foreign(folder):  # it may have been restarted meanwhile
-                    _end_agent(folder)
-        return "running" if _agent_lives(folder) else "stopped"
+                    end_agent(folder)
+        return "running" if agent_lives(folder) else "stopped"
 
     def _is_foreign(self, folder: Path) -> bool:
-        return _agent_lives(folder) and " ".join(_words(folder / "build")) != self._build
+        return agent_lives(folder) and " ".join(words(folder / "build")) != self._build
 
     def _continue_deletion(self, folder: Path) -> bool:
-        if _lives(folder / "end"):
+        if lives(folder / "end"):
             return False
         if (folder / "home" / "ended").exists():
-            if _agent_lives(folder):  # it was still starting when its home was ended
-                _end_agent(folder)
+            if agent_lives(folder):  # it was still starting when its home was ended
+                end_agent(folder)
                 return False
-            _write(folder / "gone", "")
+            write(folder / "gone", "")
             return True
-        _write(folder / "end", self._run(folder, ("end", "--home", str(folder / "home"))))
+        write(folder / "end", self._run(folder, ("end", "--home", str(folder / "home"))))
         return False
 
     def _delete_old_work(self, folder: Path) -> None:
@@ -205,86 +205,4 @@ class LocalProvider:
             env=env,
         )
         pid = int(shell.stdout)
-        return f"{pid} {_started(pid)}"
-
-
-def _agent_lives(folder: Path) -> bool:
-    """Whether an agent serves the folder: the recorded one, or the holder of its home's lock."""
-    return _lives(folder / "agent") or _lives(folder / "home" / "agent.lock")
-
-
-def _end_agent(folder: Path) -> None:
-    for note in (folder / "agent", folder / "home" / "agent.lock"):
-        if _lives(note):
-            with suppress(ProcessLookupError):
-                os.kill(int(_words(note)[0]), signal.SIGTERM)
-
-
-def _lives(path: Path) -> bool:
-    """Whether the process that `path` records as "<pid> <start>" runs."""
-    words = _words(path)
-    if len(words) != 2 or not all(word.isdecimal() and len(word) < _DIGITS for word in words):
-        return False
-    return words[1] != "0" and _started(int(words[0])) == int(words[1])
-
-
-def _started(pid: int) -> int:
-    """Return when `pid` was started, in clock ticks since boot; 0 if no such process lives."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    # The name in parentheses may contain ")": count from the last one.
-    fields = stat[stat.rfind(b")") + 2 :].split()
-    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-def _words(path: Path) -> tuple[str, ...]:
-    try:
-        return tuple(path.read_text(errors="replace").split())
-    except FileNotFoundError:
-        return ()
-
-
-def _write(path: Path, text: str) -> None:
-    """Replace a file: a reader sees the old text or the new, even after a power failure."""
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("w") as file:
-        file.write(text + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.rename(path)
-
-
-def _free_bytes(folder: Path) -> int:
-    found = os.statvfs(folder)
-    return found.f_frsize * found.f_bavail
-
-
-def _keep_ballast(folder: Path) -> None:
-    """
-    Reserve disk space, where there is plenty, for the files of a machine whose disk is full.
-
-    An agent must be restarted there: only the agent stops jobs, reports that, and frees space.
-    """
-    path = folder / "ballast"
-    if path.exists() or _free_bytes(folder) < _PLENTY * BALLAST_BYTES:
-        return
-    with suppress(OSError), path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
-def _explained(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ProviderUnavailableError(f"machines in {place}: {error}") from error
+        return f"{pid} {started(pid)}"

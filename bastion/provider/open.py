@@ -51,7 +51,7 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
 
             return of_ec2(pool)
         case "docker":
-            from bastion.provider.docker_request import problems as of_docker
+            from bastion.provider.containers.docker_request import problems as of_docker
 
             return of_docker(pool)
         case _:
@@ -122,7 +122,7 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
                 pool, bucket=bucket, script=lambda of, name: cloud_init(start(of, name))
             )
         case "docker":
-            from bastion.provider.docker import DockerProvider
+            from bastion.provider.containers.docker import DockerProvider
 
             return DockerProvider(
                 pool,
@@ -149,11 +149,12 @@ def _open_google(pool: Pool, *, root_url: str, bucket: str) -> Provider:
     from bastion.provider.gcp.tpu import GcpTpuProvider
 
     project, script = pool.options.get("project", ""), _script(root_url, bucket)
+    projects = Api("cloudresourcemanager", project=project, clock=SystemClock())
     if pool.provider == "gce":
         compute = Api("compute", project=project, clock=SystemClock())
-        return GceProvider(pool, bucket=bucket, script=script, api=compute)
+        return GceProvider(pool, bucket=bucket, script=script, api=compute, projects=projects)
     tpu = Api("tpu", project=project, clock=SystemClock())
-    return GcpTpuProvider(pool, bucket=bucket, script=script, api=tpu)
+    return GcpTpuProvider(pool, bucket=bucket, script=script, api=tpu, projects=projects)
 
 
 def _script(root_url: str, bucket: str, *, stays: bool = False) -> Callable[[Pool, str], str]:

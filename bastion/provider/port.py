@@ -16,7 +16,7 @@ Every adapter keeps these rules:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from bastion.machine import Machine, Pool
 from bastion.value import value
@@ -92,5 +92,19 @@ class Provider(Protocol):
         Raises:
             ProviderRefusedError: Rights are missing.
             ProviderUnavailableError: It cannot be reached now; the outcome is unknown.
+        """
+        ...
+
+
+@runtime_checkable
+class TellsRights(Protocol):
+    """A provider that tells, and makes nothing for it, what the identity in use may not do."""
+
+    def lacking(self) -> tuple[str, ...]:
+        """
+        Return what keeps this identity from making or deleting machines, in the provider's words.
+
+        Raises:
+            ProviderError: That cannot be found out now.
         """
         ...

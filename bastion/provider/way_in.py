@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from bastion.errors import NotFoundError
 from bastion.machine import Pool
 from bastion.provider.aws.ec2_pool import region_of
-from bastion.provider.docker_request import name_of
+from bastion.provider.containers.docker_request import name_of
 from bastion.provider.gcp.names import Names
 from bastion.value import value
 

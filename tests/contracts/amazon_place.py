@@ -6,10 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bastion.catalog import lookup
+from bastion.provider.aws.batch import machine_of
 from bastion.provider.aws.ec2 import Ec2Provider
-from tests.contracts.provider_place import POOL, Place, World
+from tests.contracts.provider_place import POOL, STEP_S, Place, World
 from tests.servers.aws.ec2 import PROFILE, ZONES, Ec2World, Refusal, connect_to, ec2_server
 
 GPUS = replace(
@@ -28,12 +30,16 @@ def ec2_place(folder: Path) -> Iterator[Place]:
     """Instances of EC2."""
     with ec2_server() as server:
         server.image(NVIDIA)
-        provider = Ec2Provider(
-            GPUS,
-            bucket="0a1b2c3d4e5f",
-            script=lambda pool, name: f"#!/bin/sh\n{name}\n",
-            connect=connect_to(server),
-        )
+
+        def opened(*zones: str) -> Ec2Provider:
+            return Ec2Provider(
+                replace(GPUS, zones=zones),
+                bucket="0a1b2c3d4e5f",
+                script=lambda pool, name: f"#!/bin/sh\n{name}\n",
+                connect=connect_to(server),
+            )
+
+        provider = opened(*ZONES)
 
         def stock(left: int | None) -> None:
             server.stock = {} if left is None else {ZONES[0]: left}
@@ -44,8 +50,15 @@ def ec2_place(folder: Path) -> Iterator[Place]:
             else:
                 server.dropped = 1
 
+        def instance(name: str) -> Any:
+            for each in server.alive():
+                tags = {tag["key"]: tag["value"] for tag in each.get_tags()}
+                if machine_of(tags, int(each.ami_launch_index)) == name:
+                    return each
+            raise AssertionError(f"there is no instance of {name}")
+
         def stop(name: str) -> None:
-            server.stop(next(each for each in server.instances() if each.state == "running"))
+            server.stop(instance(name))
 
         yield Place(
             provider=provider,
@@ -62,6 +75,10 @@ def ec2_place(folder: Path) -> Iterator[Place]:
                 cut=lambda is_on: _refuse(server, "*", _AWAY, is_on),
                 lose=lose,
                 keep_deleted=lambda is_on: setattr(server, "stays", is_on),
+                lag=lambda lag_s: setattr(server, "lag", int(lag_s / STEP_S)),
+                expire=lambda is_on: _refuse(server, "*", _OLD, is_on),
+                vanish=lambda name: server.interrupt(instance(name)),
+                moved=lambda: opened("us-west-2a", ZONES[0]),
             ),
         )
 
@@ -69,6 +86,7 @@ def ec2_place(folder: Path) -> Iterator[Place]:
 _LIMIT = Refusal("VcpuLimitExceeded", "You have requested more vCPU capacity than your limit of 0")
 _FORBIDDEN = Refusal("UnauthorizedOperation", "You are not authorized", status=403)
 _TOO_MANY = Refusal("RequestLimitExceeded", "Request limit exceeded.", status=503)
+_OLD = Refusal("RequestExpired", "Request has expired.")
 _AWAY = Refusal("Unavailable", "The server is overloaded", status=503)
 
 

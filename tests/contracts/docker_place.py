@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bastion.clock import SystemClock
-from bastion.provider.docker import DockerProvider, client
+from bastion.provider.containers.docker import DockerProvider
+from bastion.provider.containers.engine import client
 from tests.contracts.provider_place import POOL, Place
 from tests.servers.dockerd import IMAGE, dockerd
 from tests.servers.engine import FakeEngine
@@ -25,7 +26,7 @@ def docker_place(folder: Path) -> Iterator[Place]:
     # Addresses of sockets are short, and an engine has some deep below its folder.
     with TemporaryDirectory(prefix="engine") as short, dockerd(Path(short)) as made:
         made.load_image()
-        yield from _place(made.daemon, folder)
+        yield from engine_on(made.daemon, folder)
 
 
 @contextlib.contextmanager
@@ -34,12 +35,13 @@ def engine_place(folder: Path) -> Iterator[Place]:
     engine = FakeEngine(folder / "docker.socket", images={IMAGE})
     engine.open()
     try:
-        yield from _place(f"unix://{engine.path}", folder)
+        yield from engine_on(f"unix://{engine.path}", folder)
     finally:
         engine.end()
 
 
-def _place(host: str, folder: Path) -> Iterator[Place]:
+def engine_on(host: str, folder: Path) -> Iterator[Place]:
+    """The machines of the engine at an address."""
     (folder / "root").mkdir()
     pool = replace(POOL, provider="docker", image=IMAGE, network="host", options={"host": host})
     provider = DockerProvider(

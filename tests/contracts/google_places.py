@@ -12,8 +12,10 @@ from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce import GceProvider
 from bastion.provider.gcp.tpu import GcpTpuProvider
 from quota.amounts import Amounts
-from tests.contracts.provider_place import POOL, Place, World
+from tests.contracts.provider_place import POOL, STEP_S, Place, World
 from tests.servers.google import ApiError, Cloud, Compute, Tpu, lost
+from tests.servers.google.compute import Vm
+from tests.servers.google.tpu import Slice
 
 BUCKET = "0a1b2c3d4e5f"
 GPUS = replace(
@@ -43,12 +45,16 @@ def gce_place(folder: Path) -> Iterator[Place]:
     """VMs of Compute Engine."""
     clock = VirtualClock()
     with Compute.at(clock) as server:
-        provider = GceProvider(
-            GPUS,
-            bucket=BUCKET,
-            script=lambda pool, name: f"#!/bin/sh\n{name}\n",
-            api=Api("compute", project=server.project, clock=clock, endpoint=server.url),
-        )
+
+        def opened(*zones: str) -> GceProvider:
+            return GceProvider(
+                replace(GPUS, zones=zones),
+                bucket=BUCKET,
+                script=lambda pool, name: f"#!/bin/sh\n{name}\n",
+                api=Api("compute", project=server.project, clock=clock, endpoint=server.url),
+            )
+
+        provider = opened(*GPUS.zones)
 
         def stock(left: int | None) -> None:
             server.stock = {} if left is None else {GPUS.zones[0]: left}
@@ -58,7 +64,7 @@ def gce_place(folder: Path) -> Iterator[Place]:
 
         yield Place(
             provider=provider,
-            let_time_pass=lambda: clock.advance(5.0),
+            let_time_pass=lambda: clock.advance(STEP_S),
             kill_agent=lambda name: server.end(cloud_name(name)),
             zones=("us-central1-a", "us-central1-b"),
             pool=GPUS,
@@ -75,6 +81,10 @@ def gce_place(folder: Path) -> Iterator[Place]:
                 cut=lambda is_on: _fault(server, ".", lost(), is_on),
                 lose=lambda is_made: server.fail("[iI]nsert", lost(), times=2, is_late=is_made),
                 keep_deleted=lambda is_on: setattr(server, "keeps_deleted", is_on),
+                lag=lambda lag_s: setattr(server, "lag_s", lag_s),
+                expire=lambda is_on: _fault(server, ".", ApiError(401, "authError", _OLD), is_on),
+                vanish=lambda name: _vanish(server.vm(cloud_name(name)), clock),
+                moved=lambda: opened(GPUS.zones[1], GPUS.zones[0]),
             ),
         )
         assert server.problems == []
@@ -85,12 +95,16 @@ def tpu_place(folder: Path) -> Iterator[Place]:
     """Slices of Cloud TPU, of one host each."""
     clock = VirtualClock()
     with Tpu.at(clock) as server:
-        provider = GcpTpuProvider(
-            TPUS,
-            bucket=BUCKET,
-            script=lambda pool, name: f"#!/bin/sh\n{name}\n",
-            api=Api("tpu", project=server.project, clock=clock, endpoint=server.url),
-        )
+
+        def opened(*zones: str) -> GcpTpuProvider:
+            return GcpTpuProvider(
+                replace(TPUS, zones=zones),
+                bucket=BUCKET,
+                script=lambda pool, name: f"#!/bin/sh\n{name}\n",
+                api=Api("tpu", project=server.project, clock=clock, endpoint=server.url),
+            )
+
+        provider = opened(*TPUS.zones)
 
         def stock(left: int | None) -> None:
             server.room = {} if left is None else {TPUS.zones[0]: left}
@@ -100,7 +114,7 @@ def tpu_place(folder: Path) -> Iterator[Place]:
 
         yield Place(
             provider=provider,
-            let_time_pass=lambda: clock.advance(5.0),
+            let_time_pass=lambda: clock.advance(STEP_S),
             kill_agent=stop,
             zones=("us-central2-b", "us-east5-a"),
             pool=TPUS,
@@ -122,12 +136,19 @@ def tpu_place(folder: Path) -> Iterator[Place]:
                 cut=lambda is_on: _fault(server, ".", lost(), is_on),
                 lose=lambda is_made: server.fail("create", lost(), times=2, is_late=is_made),
                 keep_deleted=lambda is_on: setattr(server, "keeps_deleted", is_on),
+                lag=lambda lag_s: setattr(server, "lag_s", lag_s),
+                expire=lambda is_on: _fault(
+                    server, ".", _rpc(401, "UNAUTHENTICATED", "", _OLD), is_on
+                ),
+                vanish=lambda name: _vanish(server.slice(cloud_name(name)), clock),
+                moved=lambda: opened(TPUS.zones[1], TPUS.zones[0]),
             ),
         )
         assert server.problems == []
 
 
 _FORBIDDEN = "Required 'compute.instances.create' permission for 'projects/acme'"
+_OLD = "Request had invalid authentication credentials"
 _TOO_MANY = "Quota exceeded for quota metric 'Queries' and limit 'Queries per minute'"
 _QUOTA = "Quota 'TPUV5sLitepodPerProjectPerZoneForTPUAPI' exhausted. Limit 0 in zone us-central2-b"
 
@@ -140,3 +161,7 @@ def _fault(server: Cloud, method: str, error: Exception, is_on: bool) -> None:
     server.faults.clear()
     if is_on:
         server.fail(method, error, times=1000)
+
+
+def _vanish(made: Vm | Slice, clock: VirtualClock) -> None:
+    made.deleted_at = clock.monotonic()

@@ -21,6 +21,7 @@ from bastion.store.local import LocalStore
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
 from bastion.store.s3 import S3Store
+from tests.rigs.limits import PATIENCE_S
 from tests.servers.ceph import ceph_server, needs_ceph
 from tests.servers.gcs import GcsServer
 from tests.servers.localstack import localstack_server
@@ -54,7 +55,7 @@ def _in_threads(contenders: int, work: Callable[[int], T]) -> list[T]:
     gate = threading.Barrier(contenders)
 
     def contend(number: int) -> T:
-        gate.wait()
+        gate.wait(PATIENCE_S)
         return work(number)
 
     with ThreadPoolExecutor(contenders) as pool:
@@ -64,19 +65,25 @@ def _in_threads(contenders: int, work: Callable[[int], T]) -> list[T]:
 def _in_processes(contenders: int, work: Callable[[int], T]) -> list[T]:
     fork = multiprocessing.get_context("fork")
     gate = fork.Barrier(contenders)
-    results = fork.SimpleQueue()
+    pipes = [fork.Pipe(duplex=False) for _ in range(contenders)]
 
     def contend(number: int) -> None:
-        gate.wait()
-        results.put((number, work(number)))
+        gate.wait(PATIENCE_S)
+        pipes[number][1].send(work(number))
 
-    processes = [fork.Process(target=contend, args=(n,)) for n in range(contenders)]
+    # A child of a process with threads may find a lock of theirs held for ever, and then tells
+    # nothing: daemons, since this process waits for any other child when it ends.
+    processes = [fork.Process(target=contend, args=(n,), daemon=True) for n in range(contenders)]
     for process in processes:
         process.start()
-    found = dict(results.get() for _ in processes)
-    for process in processes:
-        process.join()
-    return [found[n] for n in range(contenders)]
+    try:
+        for number, (told, _) in enumerate(pipes):
+            assert told.poll(PATIENCE_S), f"contender {number} of {contenders} tells nothing"
+        return [told.recv() for told, _ in pipes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.join(PATIENCE_S)
 
 
 def _create_all(store: ObjectStore) -> Callable[[Sequence[str]], None]:

@@ -13,6 +13,8 @@ from quota.amounts import Amounts
 POOL = Pool(name="here", provider="test", resources=Amounts({"cpu": 2}), max_machines=4)
 MACHINE = Machine(name="here-7-0", pool="here")
 DEADLINE_S = 30.0
+STEP_S = 5.0
+"""What passes in a place without a clock of this machine, at each step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,14 @@ class World:
     """Lose the answer of the next create; whether it is carried out."""
     keep_deleted: Callable[[bool], None]
     """Whether deletions are accepted and carried out by no one."""
+    lag: Callable[[float], None]
+    """For how many seconds lists do not show what was made."""
+    expire: Callable[[bool], None]
+    """Whether the bastion's credentials have expired."""
+    vanish: Callable[[str], None]
+    """End the machine of this name, though the bastion did not ask for that."""
+    moved: Callable[[], Provider]
+    """The provider of the pool in other zones, opened with those where its machines are behind."""
 
 
 @dataclass(frozen=True, kw_only=True)

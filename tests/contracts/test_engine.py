@@ -23,6 +23,7 @@ from bastion.agent.containers.engine import (
     EngineGoneError,
 )
 from bastion.agent.containers.program import PREFIX, SETUP_CODE
+from tests.rigs.limits import killed
 from tests.servers.dockerd import IMAGE, Dockerd, dockerd, has_shell, needs_dockerd
 from tests.servers.engine import FakeEngine
 
@@ -128,10 +129,7 @@ class Bench:
     def end(self) -> None:
         """Leave nothing behind."""
         for process in self.started:
-            process.kill()
-            process.wait()
-            assert process.stdout
-            process.stdout.close()
+            killed(process)
         assert self.remove() == 0
 
 
@@ -281,8 +279,7 @@ def test_a_killed_program_leaves_a_container_to_be_removed(bench: Bench) -> None
     """Kill -9 of the program ends no container; the removal finds it by its label."""
     process = bench.begin("echo up; exec sleep 1000")
     said(process, b"up\n")
-    process.kill()
-    process.communicate()
+    killed(process)
     ((container, _),) = bench.engine.containers(bench.label)
     assert bench.engine.state(container)["Running"]
     assert bench.remove() == 0

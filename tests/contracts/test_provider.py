@@ -13,65 +13,18 @@ from pathlib import Path
 
 import pytest
 
-from bastion.clock import SystemClock, VirtualClock
+from bastion.clock import SystemClock
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.provider.build import build_digest
-from bastion.provider.fake import FakeProvider
 from bastion.provider.local import LocalProvider
 from bastion.provider.ssh import SshProvider
 from tests.contracts.amazon_place import ec2_place
 from tests.contracts.docker_place import docker_place, engine_place
+from tests.contracts.fake_place import fake_place
 from tests.contracts.google_places import gce_place, tpu_place
 from tests.contracts.provider_place import MACHINE, POOL, Place, World
 from tests.servers.dockerd import has_shell, needs_dockerd
 from tests.servers.sshd import hosts, needs_sshd
-
-
-@contextlib.contextmanager
-def fake_place(folder: Path) -> Iterator[Place]:
-    """The fake, on a virtual clock."""
-    clock = VirtualClock()
-    provider = FakeProvider(clock, boot_s=60.0, delete_s=30.0)
-    refusals = {
-        "limit": NoCapacityError("the account may have no more", is_limit=True),
-        "refuse": ProviderRefusedError("rights are missing"),
-    }
-
-    def refuse(why: str, is_on: bool) -> None:
-        provider.refusal = refusals[why] if is_on else None
-
-    def cut(is_on: bool) -> None:
-        provider.is_reachable = not is_on
-
-    def stock(left: int | None) -> None:
-        provider.stock = left
-
-    def lose(is_made: bool) -> None:
-        if is_made:
-            provider.answers_lost = 1
-        else:
-            provider.requests_lost = 1
-
-    def keep_deleted(is_on: bool) -> None:
-        provider.keeps_deleted = is_on
-
-    world = World(
-        made=lambda: len(provider.created),
-        stock=stock,
-        limit=lambda is_on: refuse("limit", is_on),
-        refuse=lambda is_on: refuse("refuse", is_on),
-        pace=cut,
-        cut=cut,
-        lose=lose,
-        keep_deleted=keep_deleted,
-    )
-    yield Place(
-        provider=provider,
-        let_time_pass=lambda: clock.advance(1.0),
-        kill_agent=provider.stop,
-        zones=("zone-a", "zone-b"),
-        world=world,
-    )
 
 
 @contextlib.contextmanager
@@ -118,6 +71,7 @@ def ssh_place(folder: Path) -> Iterator[Place]:
             let_time_pass=lambda: time.sleep(0.01),
             kill_agent=kill_agent,
             zones=HOSTS,
+            pool=pool,
         )
         try:
             yield place
@@ -330,4 +284,23 @@ def test_a_deletion_that_does_nothing_is_seen(cloud: Cloud) -> None:
         assert cloud.place.states().keys() == {MACHINE.name}
     cloud.world.keep_deleted(False)
     cloud.place.provider.delete(MACHINE.name)
+    cloud.place.until(MACHINE.name, "gone")
+
+
+def test_a_pool_that_was_moved_still_has_its_machines(cloud: Cloud) -> None:
+    """What it made in other zones, of another region too, is listed and deleted."""
+    cloud.place.create(cloud.place.machine)
+    cloud.place.until(MACHINE.name, "running")
+    moved = replace(cloud.place, provider=cloud.world.moved())
+    assert moved.states() == {MACHINE.name: "running"}
+    moved.provider.delete(MACHINE.name)
+    moved.until(MACHINE.name, "gone")
+    assert cloud.place.states() == {}
+
+
+def test_a_machine_is_deleted_before_any_list(cloud: Cloud) -> None:
+    """A bastion that starts anew knows no zones of machines yet: it looks in all of the pool's."""
+    cloud.place.create(cloud.place.machine)
+    cloud.place.until(MACHINE.name, "running")
+    cloud.world.moved().delete(MACHINE.name)
     cloud.place.until(MACHINE.name, "gone")

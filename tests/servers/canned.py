@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.rigs.limits import on_thread
+
 
 @contextmanager
 def canned(answer: bytes, *, drip: bytes = b"", heard: list[bytes] | None = None) -> Iterator[str]:
@@ -35,8 +37,7 @@ def canned(answer: bytes, *, drip: bytes = b"", heard: list[bytes] | None = None
                     while drip and not ended.wait(0.02):
                         client.sendall(drip)
 
-        thread = threading.Thread(target=talk, daemon=True)
-        thread.start()
+        thread = on_thread(talk)
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:

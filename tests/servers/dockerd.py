@@ -8,13 +8,14 @@ import shutil
 import socket
 import subprocess
 import tarfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.rigs.limits import line_in
 
 _ENDS_S = 60.0
 
@@ -100,13 +101,14 @@ def dockerd(top: Path) -> Iterator[Dockerd]:
         "--ip6tables=false", "--bridge=none", "--ip-forward=false", "--ip-masq=false",
     ]  # fmt: skip
     registry = ["docker-registry", "serve", f"{top}/registry.yml"]
-    servers = [
-        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        for command in (daemon, registry)
-    ]
+    logs = (top / "dockerd.log", top / "registry.log")
+    servers = []
+    for command, log in zip((daemon, registry), logs, strict=True):
+        with log.open("wb") as out:
+            servers.append(subprocess.Popen(command, stderr=out, stdout=subprocess.DEVNULL))
     try:
-        _await_line(servers[0], "API listen on")
-        _await_line(servers[1], "listening on")
+        line_in(logs[0], "API listen on", servers[0])
+        line_in(logs[1], "listening on", servers[1])
         yield Dockerd(daemon=f"unix://{top}/docker.sock", registry=f"127.0.0.1:{port}")
     finally:
         for server in servers:
@@ -115,15 +117,3 @@ def dockerd(top: Path) -> Iterator[Dockerd]:
             server.wait(timeout=_ENDS_S)
         # Containers in the host's network leave this mounted, and the folder could not be deleted.
         subprocess.run(["umount", "-q", f"{top}/exec/netns/default"], capture_output=True)
-
-
-def _await_line(server: subprocess.Popen[str], text: str) -> None:
-    """Return when the server has written `text`; a thread reads on, so its pipe never fills."""
-    assert server.stderr
-    said = []
-    for line in server.stderr:
-        said.append(line)
-        if text in line:
-            threading.Thread(target=server.stderr.read, daemon=True).start()
-            return
-    raise AssertionError(f"it ended: {''.join(said)[-2000:]}")

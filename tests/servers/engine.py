@@ -18,11 +18,14 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.rigs.limits import PATIENCE_S, answering, on_thread
 
 MARK = "FAKE_CONTAINER"
 """The variable that every process in a container has: the container's id."""
@@ -68,7 +71,7 @@ class Made:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
-        threading.Thread(target=self._live, args=(self.process,), daemon=True).start()
+        on_thread(self._live, self.process)
 
     def _live(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout
@@ -108,7 +111,9 @@ class Made:
 
     def end_all(self, *, but: int = 0) -> None:
         """Kill everything that runs in it."""
+        until = time.monotonic() + PATIENCE_S
         while pids := inside(self.id) - {but}:
+            assert time.monotonic() < until, f"{pids} cannot be killed"
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -177,21 +182,37 @@ class FakeEngine:
         path: Of its socket.
         images: References of the images it has.
         registry: References of those that can be pulled.
+        folders: Where each container's start-up script has its folder, since all share their files;
+            None where one container has such a script at most.
     """
 
-    def __init__(self, path: Path, *, images: set[str], registry: frozenset[str] = frozenset()):
+    def __init__(
+        self,
+        path: Path,
+        *,
+        images: set[str],
+        registry: frozenset[str] = frozenset(),
+        folders: Path | None = None,
+    ):
         path.unlink(missing_ok=True)
         self.path = path
         self.images = images
         self.registry = registry
+        self.folders = folders
         self.made: dict[str, Made] = {}
         self.programs: dict[str, Program] = {}
         self.refusal = ""
         """The error with which it refuses to create containers, or empty."""
+        self.dropped = 0
+        """How many of the next creates of containers are neither done nor answered."""
+        self.lost = 0
+        """How many of them are done, but not answered."""
+        self.stays = False
+        """Whether it stops no container, and says that it did."""
         self.logins: list[str] = []
         """The credentials that pulls sent."""
         self.lock = threading.Lock()
-        self._server: Any = None
+        self._open = ExitStack()
 
     def open(self) -> None:
         """Start to answer."""
@@ -213,13 +234,12 @@ class FakeEngine:
             daemon_threads = True
             request_queue_size = 64
 
-        self._server = Server(str(self.path), Answering)
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+        server = Server(str(self.path), Answering)
+        self._open.enter_context(answering(server))
 
     def close(self) -> None:
         """Stop answering; connections break, and containers continue to run."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._open.close()
         self.path.unlink()
         for made in self.made.values():
             for watcher in made.watchers:
@@ -322,8 +342,17 @@ class Exchange:
                     raise RefusedError(400, f'invalid mount config for type "bind": {what}')
             if self._engine.refusal:
                 raise RefusedError(400, self._engine.refusal)
+            if self._engine.folders:
+                own = f"BASTION_BOOT_DIR={self._engine.folders / name}"
+                self._body["Env"] = [*self._body["Env"], own]
+            if self._engine.dropped > 0:
+                self._engine.dropped -= 1
+                return
             made = Made(name, self._body)
             self._engine.made[made.id] = made
+            if self._engine.lost > 0:
+                self._engine.lost -= 1
+                return
         self._send(201, {"Id": made.id})
 
     def _list(self) -> None:
@@ -349,13 +378,14 @@ class Exchange:
         made = self._engine.find(name)
         made.end_all()
         if made.process is not None:
-            made.is_over.wait()
+            assert made.is_over.wait(PATIENCE_S)
         self._engine.made.pop(made.id, None)
         self._send(204, None)
 
     def _stop(self, made: Made) -> None:
-        made.end_all()
-        made.is_over.wait()
+        if not self._engine.stays:
+            made.end_all()
+            assert made.is_over.wait(PATIENCE_S)
         self._send(204, None)
 
     def _rename(self, made: Made) -> None:

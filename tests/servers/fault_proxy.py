@@ -12,6 +12,8 @@ from collections.abc import Callable
 from enum import Enum
 from types import TracebackType
 
+from tests.rigs.limits import joined, on_thread
+
 
 class Fault(Enum):
     """What happens to one exchange."""
@@ -41,7 +43,6 @@ class FaultProxy:
         self._faults = faults
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._accept, daemon=True)
 
     @property
     def url(self) -> str:
@@ -49,7 +50,7 @@ class FaultProxy:
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> FaultProxy:
-        self._thread.start()
+        self._thread = on_thread(self._accept)
         return self
 
     def __exit__(
@@ -61,7 +62,7 @@ class FaultProxy:
         self._ended.set()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join()
+        joined(self._thread)
 
     def _accept(self) -> None:
         while not self._ended.is_set():
@@ -69,7 +70,7 @@ class FaultProxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+            on_thread(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
         with client:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.rigs.limits import answering
 
 
 class MetadataServer:
@@ -22,38 +23,33 @@ class MetadataServer:
 @contextmanager
 def metadata_server() -> Iterator[MetadataServer]:
     """Serve until the end; a request without the header of its cloud is refused, as there."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
-        said = MetadataServer(server.server_address[1])
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    said = MetadataServer(server.server_address[1])
 
-        class Answer(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                known = self.headers.get("Metadata-Flavor") == "Google"
-                known |= self.headers.get("X-aws-ec2-metadata-token") == "token"
-                self._send(200 if self.path in said.says else 404 if known else 401)
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.headers.get("Metadata-Flavor") == "Google"
+            known |= self.headers.get("X-aws-ec2-metadata-token") == "token"
+            self._send(200 if self.path in said.says else 404 if known else 401)
 
-            def do_PUT(self) -> None:
-                asked = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
-                self._send(200 if asked else 400, "token")
+        def do_PUT(self) -> None:
+            asked = self.headers.get("X-aws-ec2-metadata-token-ttl-seconds")
+            self._send(200 if asked else 400, "token")
 
-            def do_DELETE(self) -> None:
-                said.deleted.append((self.path, self.headers.get("Authorization", "")))
-                self._send(403 if said.refuses_deletes else 200, "{}")
+        def do_DELETE(self) -> None:
+            said.deleted.append((self.path, self.headers.get("Authorization", "")))
+            self._send(403 if said.refuses_deletes else 200, "{}")
 
-            def _send(self, status: int, text: str | None = None) -> None:
-                data = (said.says.get(self.path, "") if text is None else text).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+        def _send(self, status: int, text: str | None = None) -> None:
+            data = (said.says.get(self.path, "") if text is None else text).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
 
-            def log_message(self, *said: object) -> None:
-                pass
+        def log_message(self, *said: object) -> None:
+            pass
 
-        server.RequestHandlerClass = Answer
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield said
-        finally:
-            server.shutdown()
-            thread.join()
+    server.RequestHandlerClass = Answer
+    with answering(server):
+        yield said

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from io import BytesIO
-from threading import Lock, Thread
+from threading import Lock
 from typing import Any
 
 from botocore.loaders import JSONFileLoader
+
+from tests.rigs.limits import answering
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST",
@@ -43,13 +45,10 @@ def moto_server() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = _one_write_at_a_time(DomainDispatcherApplication(create_backend_app))
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=MotoRequestHandler)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        with answering(server):
+            yield f"http://127.0.0.1:{server.server_port}"
     finally:
-        server.shutdown()
-        thread.join()
         _backend().reset()  # its state is global to this process and would outlive the server
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import googleapiclient
+
+from tests.rigs.limits import answering
 
 
 @cache
@@ -82,11 +83,6 @@ def secret_manager(values: Mapping[str, bytes]) -> Iterator[tuple[str, Asked]]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}", asked
-        finally:
-            server.shutdown()
-            thread.join(5)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Door)
+    with answering(server):
+        yield f"http://127.0.0.1:{server.server_port}", asked

@@ -6,13 +6,14 @@ import getpass
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.rigs.limits import killed, line_in
 
 _SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/usr/local/sbin")
 
@@ -55,14 +56,15 @@ def sshd(folder: Path, *settings: str) -> Iterator[Sshd]:
     )
     Path("/run/sshd").mkdir(exist_ok=True)  # The directory for sshd's privilege separation.
     command = [str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        assert server.stderr
-        try:
-            assert any("listening on" in line for line in server.stderr), "sshd did not start"
-            threading.Thread(target=server.stderr.read, daemon=True).start()
-            yield Sshd(folder=folder, port=port)
-        finally:
-            server.terminate()
+    # A file and no pipe: each connection is a process of its own that has it open, and may stay.
+    log = folder / "sshd.log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, stderr=out)
+    try:
+        line_in(log, "listening on", server)
+        yield Sshd(folder=folder, port=port)
+    finally:
+        killed(server)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import storage
 
+from tests.rigs.limits import killed
 from tests.servers.discovery import problems
 from tests.servers.gcs import Caller, GcsServer
 from tests.servers.gcs.answers import Answer, backend_error
@@ -338,8 +339,7 @@ def program(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        process.kill()
-        process.wait()
+        killed(process)
 
 
 def test_it_runs_on_its_own() -> None:

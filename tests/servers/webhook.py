@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from tests.rigs.limits import answering
+
 
 class Receiver:
     """
@@ -93,12 +95,8 @@ def receiver(*, certificate: Path | None = None) -> Iterator[Receiver]:
         scheme = "https"
     host = "localhost" if certificate else "127.0.0.1"
     made.url = f"{scheme}://{host}:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield made
-    finally:
-        made.is_over.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(server):
+        try:
+            yield made
+        finally:
+            made.is_over.set()

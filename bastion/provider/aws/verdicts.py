@@ -20,7 +20,7 @@ from bastion.errors import (
 
 PAUSE_S = 20.0
 """After a call too many. EC2 refills its buckets of calls within seconds and names no time."""
-GUIDE = "docs/guides/run-on-aws.md"
+GUIDE = "bastion help run-on-aws"
 
 _SOLD_OUT = frozenset(
     {

@@ -2,8 +2,9 @@
 How a new machine begins: the script that its provider runs at each boot, and the wheel it installs.
 
 A pool and a `Boot` come in, the text of a start-up script goes out. Read `script` first, then
-`bootstrap`, the program that the script carries; it uses the standard library alone, for nothing is
-installed yet. `wheel` makes the wheel of this very program, which stands in the bucket by digest.
+`bootstrap`, the program that the script carries; it and its part `bucket_call` use the standard
+library alone, for nothing is installed yet. `bare_program` makes one small file of them. `wheel`
+makes the wheel of this very program, which stands in the bucket by digest.
 """
 
 from bastion.provider.boot.script import OPTIONS, Boot, cloud_init, startup_script

@@ -10,17 +10,16 @@ safe for several.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Literal
 
 from bastion.clock import Clock
 from bastion.errors import ProviderRefusedError, ProviderUnavailableError
+from bastion.provider.gcp.answers import failure_of, without_token
 from bastion.provider.gcp.verdicts import Failure, verdict
 
 if TYPE_CHECKING:
@@ -32,7 +31,15 @@ _LOOK_S = 1.0
 """Between two looks at an operation."""
 _MOST_PAGES = 1000
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_VERSIONS = {"compute": "v1", "tpu": "v2"}
+_VERSIONS = {
+    "compute": "v1",
+    "tpu": "v2",
+    "iam": "v1",
+    "cloudresourcemanager": "v1",
+    "serviceusage": "v1",
+    "storage": "v1",
+}
+Name = Literal["compute", "tpu", "iam", "cloudresourcemanager", "serviceusage", "storage"]
 
 
 class Api:
@@ -51,7 +58,7 @@ class Api:
 
     def __init__(
         self,
-        name: Literal["compute", "tpu"],
+        name: Name,
         *,
         project: str,
         clock: Clock,
@@ -129,12 +136,12 @@ class Api:
         try:
             answer = request.execute(http=self._connection(), num_retries=0)
         except googleapiclient.errors.HttpError as error:
-            failure = _failure(error.resp, error.content)
+            failure = failure_of(error.resp, error.content)
             if failure.status in (404, 409):
                 return failure
             raise verdict(failure, what) from error
         except google.auth.exceptions.GoogleAuthError as error:
-            raise _without_token(error) from error
+            raise without_token(error) from error
         except (httplib2.HttpLib2Error, HTTPException, OSError) as error:
             raise ProviderUnavailableError(f"{what}: Google did not answer: {error!r}") from error
         except (ValueError, RecursionError) as error:
@@ -193,7 +200,7 @@ class Api:
             try:
                 credentials, project = google.auth.default(scopes=[_SCOPE])
             except google.auth.exceptions.GoogleAuthError as error:
-                raise _without_token(error) from error
+                raise without_token(error) from error
             self._project = self._project or project or ""
         if not self._project:
             raise ProviderRefusedError(
@@ -229,35 +236,3 @@ def _service(name: str, endpoint: str) -> Any:
         static_discovery=True,
         cache_discovery=False,
     )
-
-
-def _without_token(error: Any) -> ProviderRefusedError | ProviderUnavailableError:
-    """What it means that Google gives no token."""
-    import google.auth.exceptions
-
-    is_outage = isinstance(error, google.auth.exceptions.TransportError) or error.retryable
-    if is_outage:
-        return ProviderUnavailableError(f"Google did not answer with a token: {error}")
-    return ProviderRefusedError(
-        f"Google gives the bastion no token: {error}",
-        hint="run: gcloud auth application-default login",
-    )
-
-
-def _failure(response: Mapping[str, str], content: bytes) -> Failure:
-    """An error of HTTP, as Google's JSON explains it, if it does."""
-    status = int(response.get("status", 0))
-    asked = response.get("retry-after", "")
-    retry_after_s = float(asked) if asked.isdecimal() else 0.0
-    codes: list[str] = []
-    message = content[:300].decode(errors="replace").strip()
-    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        error = json.loads(content)["error"]
-        message = str(error["message"])
-        codes += [str(each.get("reason", "")) for each in error.get("errors", ())]
-        codes += [str(error.get("status", ""))]
-        codes += [
-            str(each.get("reason") or each.get("@type", "").rpartition(".")[2])
-            for each in error.get("details", ())
-        ]
-    return Failure(status=status, codes=tuple(codes), message=message, retry_after_s=retry_after_s)

@@ -21,8 +21,9 @@ from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce_request import bulk, instance, properties
 from bastion.provider.gcp.names import Names
 from bastion.provider.gcp.request_ids import RequestIds
+from bastion.provider.gcp.rights import VMS, lacking
 from bastion.provider.gcp.script import Script, vm_name
-from bastion.provider.gcp.verdicts import Failure, merged, verdict
+from bastion.provider.gcp.verdicts import Failure, merged, of_operation, verdict
 from bastion.provider.port import Listed, State
 
 WAIT_S = 60.0
@@ -56,9 +57,13 @@ class GceProvider:
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
         api: Makes the calls.
+        projects: Google's API of projects, where rights are to be told; None: they are not.
     """
 
-    def __init__(self, pool: Pool, *, bucket: str, script: Script, api: Api) -> None:
+    def __init__(
+        self, pool: Pool, *, bucket: str, script: Script, api: Api, projects: Api | None = None
+    ) -> None:
+        self._projects = projects
         self._pool = pool
         self._names = Names(bucket=bucket, pool=pool.name)
         self._script = script
@@ -81,6 +86,10 @@ class GceProvider:
                 found.append(_listed(machine, self._pool.name, zone, each))
         self._zones = {listed.name: listed.zone for listed in found}
         return tuple(sorted(found, key=lambda listed: listed.name))
+
+    def lacking(self) -> tuple[str, ...]:
+        """See `TellsRights`."""
+        return lacking(self._projects, VMS)
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port."""
@@ -150,7 +159,7 @@ class GceProvider:
         operation = self._api.settle(
             operation, lambda: self._operations.get(**given), what, wait_s=WAIT_S
         )
-        failure = _failure(operation)
+        failure = of_operation(operation)
         if failure is not None and failure.is_summary:
             return self._causes(operation, zone, what) or failure
         return failure
@@ -165,7 +174,7 @@ class GceProvider:
             zone=zone,
             filter=f'operationGroupId = "{group}"',
         )
-        told = [_failure(each) for page in pages for each in page.get("items", ())]
+        told = [of_operation(each) for page in pages for each in page.get("items", ())]
         causes = [each for each in told if each is not None and not each.is_summary]
         return merged(causes) if causes else None
 
@@ -238,15 +247,3 @@ def _is_silent(held: Mapping[str, Any]) -> bool:
 
 def _filter(wanted: Mapping[str, str]) -> str:
     return " ".join(f'(labels.{key} = "{text}")' for key, text in wanted.items())
-
-
-def _failure(operation: Mapping[str, Any]) -> Failure | None:
-    """What an operation that is done failed with; None if it did not."""
-    errors = operation.get("error", {}).get("errors", [])
-    if not errors:
-        return None
-    return Failure(
-        status=int(operation.get("httpErrorStatusCode", 0)),
-        codes=tuple(str(each.get("code", "")) for each in errors),
-        message="; ".join(str(each.get("message", "")) for each in errors),
-    )

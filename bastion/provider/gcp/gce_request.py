@@ -23,6 +23,7 @@ OPTIONS = (
     "external_ip",
     "disk_type",
     "placement_policy",
+    "preemption_notice",
     *BOOT_OPTIONS,
 )
 """What `options` of a pool may hold."""
@@ -33,6 +34,10 @@ _N1 = re.compile(r"(n1-standard-\d+)-(t4|v100)-(\d+)")
 """Our name of an N1 with accelerators: Google's name for it, and what is attached."""
 _ATTACHED = {"t4": "nvidia-tesla-t4", "v100": "nvidia-tesla-v100"}
 _LEAST_DISK_GIB = 10
+NOTICE_ATTRIBUTE = "bastion-preemption-notice-s"
+"""Metadata of a VM: its agent reads how many seconds a preemption is announced ahead."""
+_NOTICES = {"120s": 120}
+"""The only notice ahead of the 30 s that Compute Engine takes."""
 _YES, _NO = "true", "false"
 ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z][a-z0-9]*")
 ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -42,7 +47,12 @@ Json = dict[str, Any]
 
 def problems(pool: Pool) -> tuple[str, ...]:
     """Return what is wrong with a pool of VMs; each problem begins with its field."""
-    return (*shape_problems(pool), *_image_problems(pool), *common_problems(pool, OPTIONS))
+    return (
+        *shape_problems(pool),
+        *_image_problems(pool),
+        *_notice_problems(pool),
+        *common_problems(pool, OPTIONS),
+    )
 
 
 def shape_problems(pool: Pool) -> list[str]:
@@ -72,6 +82,15 @@ def _image_problems(pool: Pool) -> list[str]:
         f"image: missing; {pool.instance_type} needs one with NVIDIA's driver, such as"
         " projects/PROJECT/global/images/family/FAMILY"
     ]
+
+
+def _notice_problems(pool: Pool) -> list[str]:
+    notice = pool.options.get("preemption_notice", "")
+    if notice and notice not in _NOTICES:
+        return [f"options.preemption_notice: {notice!r} must be {' or '.join(_NOTICES)}"]
+    if notice and pool.terms != "spot":
+        return [f"options.preemption_notice: only with terms = 'spot', not {pool.terms!r}"]
+    return []
 
 
 def common_problems(pool: Pool, options: Sequence[str]) -> list[str]:
@@ -129,6 +148,9 @@ def properties(pool: Pool, *, zone: str, labels: Mapping[str, str], script: str)
     }
     if accelerators:
         made["guestAccelerators"] = accelerators
+    if notice_s := _NOTICES.get(pool.options.get("preemption_notice", "")):
+        made["scheduling"]["preemptionNoticeDuration"] = {"seconds": str(notice_s)}
+        made["metadata"]["items"].append({"key": NOTICE_ATTRIBUTE, "value": str(notice_s)})
     if pool.tags:
         made["tags"] = {"items": list(pool.tags)}
     if pool.reservation:

@@ -21,6 +21,7 @@ from bastion.machine import Machine, Pool
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.names import Names
 from bastion.provider.gcp.request_ids import RequestIds
+from bastion.provider.gcp.rights import TPUS, lacking
 from bastion.provider.gcp.script import Script, host_name
 from bastion.provider.gcp.tpu_request import queued_resource
 from bastion.provider.gcp.tpu_states import failure_of, is_over, labels_of, state_of
@@ -49,9 +50,13 @@ class GcpTpuProvider:
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
         api: Makes the calls.
+        projects: Google's API of projects, where rights are to be told; None: they are not.
     """
 
-    def __init__(self, pool: Pool, *, bucket: str, script: Script, api: Api) -> None:
+    def __init__(
+        self, pool: Pool, *, bucket: str, script: Script, api: Api, projects: Api | None = None
+    ) -> None:
+        self._projects = projects
         self._pool = pool
         self._names = Names(bucket=bucket, pool=pool.name)
         self._script = script
@@ -78,6 +83,10 @@ class GcpTpuProvider:
         self._zones = {name: listed.zone for name, listed in slices.items()}
         self._over = frozenset(name for name in requests if is_over(requests[name]))
         return tuple(found)
+
+    def lacking(self) -> tuple[str, ...]:
+        """See `TellsRights`."""
+        return lacking(self._projects, TPUS)
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port."""

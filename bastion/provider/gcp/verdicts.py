@@ -12,7 +12,8 @@ no more capacity in the zone" and "Insufficient reserved capacity" as Cloud TPU 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bastion.errors import (
     NoCapacityError,
@@ -88,6 +89,18 @@ class Failure:
 def of_rpc(code: int, message: str) -> Failure:
     """Return the failure that an operation or state of Cloud TPU tells."""
     return Failure(status=_RPC_STATUS.get(code, 0), message=message)
+
+
+def of_operation(operation: Mapping[str, Any]) -> Failure | None:
+    """Return what an operation of Compute Engine that is done failed with; None if it did not."""
+    errors = operation.get("error", {}).get("errors", [])
+    if not errors:
+        return None
+    return Failure(
+        status=int(operation.get("httpErrorStatusCode", 0)),
+        codes=tuple(str(each.get("code", "")) for each in errors),
+        message="; ".join(str(each.get("message", "")) for each in errors),
+    )
 
 
 def merged(failures: Sequence[Failure]) -> Failure:

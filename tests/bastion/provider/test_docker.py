@@ -14,9 +14,16 @@ import pytest
 from bastion.clock import VirtualClock
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
-from bastion.provider.docker import KEEP_GONE_S, DockerProvider
-from bastion.provider.docker_request import container_of, devices_of, gone_at, name_of, problems
+from bastion.provider.containers.docker import KEEP_GONE_S, DockerProvider
+from bastion.provider.containers.docker_request import (
+    container_of,
+    devices_of,
+    gone_at,
+    name_of,
+    problems,
+)
 from quota.amounts import Amounts
+from tests.rigs.limits import PATIENCE_S
 from tests.servers.engine import FakeEngine
 
 POOL = Pool(
@@ -209,7 +216,7 @@ def test_a_container_that_was_never_started_is_started(
     provider.create([machine(0)], POOL)
     (made,) = engine.made.values()
     made.end_all()
-    made.is_over.wait()
+    assert made.is_over.wait(PATIENCE_S)
     made.process = None  # as after a create whose start was never sent
     assert [listed.state for listed in provider.list()] == ["stopped"]
     provider.create([machine(0)], POOL)
@@ -283,7 +290,7 @@ def test_no_engine_is_out_of_reach(tmp_path: Path, clock: VirtualClock) -> None:
 def test_the_sdk_is_loaded_by_the_first_call() -> None:
     """Making the provider loads no SDK, so a bastion without docker pays nothing."""
     line = (
-        "import sys; import bastion.provider.docker, bastion.provider.docker_request;"
+        "import sys; from bastion.provider.containers import docker, docker_request;"
         " assert 'docker' not in sys.modules and 'requests' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", line], check=True)

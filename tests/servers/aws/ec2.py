@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import BytesIO
-from threading import RLock, Thread
+from threading import RLock
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+from tests.rigs.limits import answering
 from tests.servers.s3 import credentials
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
@@ -314,18 +315,14 @@ def ec2_server() -> Iterator[Ec2World]:
     world = Ec2World()
     world._app = DomainDispatcherApplication(create_backend_app)
     server = make_server("127.0.0.1", 0, world, threaded=True, request_handler=MotoRequestHandler)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
     world.endpoint = f"http://127.0.0.1:{server.server_port}"
     get_backend("iam")[ACCOUNT]["aws"].create_instance_profile(
         name=PROFILE, path="/", role_names=[], tags=[]
     )
     try:
-        with credentials():
+        with credentials(), answering(server):
             yield world
     finally:
-        server.shutdown()
-        thread.join()
         for name in ("ec2", "iam"):
             get_backend(name).reset()
 
@@ -334,7 +331,7 @@ def connect_to(world: Ec2World) -> Callable[[str], Any]:
     """Return what makes the adapter's own client of a region, for this server."""
     import os
 
-    from bastion.provider.aws.ec2 import client
+    from bastion.provider.aws.client import client
 
     def connect(region: str) -> Any:
         os.environ["AWS_ENDPOINT_URL_EC2"] = world.endpoint

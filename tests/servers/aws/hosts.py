@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from tests.rigs.limits import PATIENCE_S
 from tests.servers.aws.ec2 import Ec2World, parsed_user_data
 from tests.servers.aws.metadata import Metadata, metadata_of
 
@@ -52,7 +54,9 @@ class Hosts:
                 script = home / f"part-{at}"
                 script.write_bytes(part.get_payload(decode=True))
                 with (home / "cloud-init.log").open("ab") as log:
-                    subprocess.Popen(["sh", script], env=env, stdout=log, stderr=log).wait()
+                    subprocess.Popen(["sh", script], env=env, stdout=log, stderr=log).wait(
+                        PATIENCE_S
+                    )
 
     def end(self, instance: Any) -> None:
         """Kill everything on the host of an instance."""
@@ -67,7 +71,9 @@ class Hosts:
 def kill_host(folder: Path) -> None:
     """Kill everything whose start-up script had its folder below `folder`."""
     mark, home = f"BASTION_BOOT_DIR={folder}/".encode(), f"{folder}/".encode()
+    until = time.monotonic() + PATIENCE_S
     while found := [pid for pid in _pids() if _has(pid, mark, home)]:
+        assert time.monotonic() < until, f"{found} cannot be killed"
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

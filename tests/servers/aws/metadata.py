@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
+
+from tests.rigs.limits import answering
 
 _TOKEN = "a-session-token"
 
@@ -73,12 +74,6 @@ def metadata_of(instance: Any) -> Iterator[Metadata]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
     metadata.endpoint = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with answering(server):
         yield metadata
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

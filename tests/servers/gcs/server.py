@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, BinaryIO
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from tests.rigs.limits import answering
 from tests.servers.gcs.answers import Answer, ApiError, invalid, unauthorized
 from tests.servers.gcs.api import Api, Request, split_parts
 
@@ -76,9 +77,7 @@ class GcsServer:
         for bucket in buckets:
             self.api.make_bucket(bucket)
         self._http = _Http(("127.0.0.1", port), _handler(self))
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
+        self._open = ExitStack()
 
     @property
     def port(self) -> int:
@@ -91,7 +90,7 @@ class GcsServer:
         return f"http://127.0.0.1:{self.port}"
 
     def __enter__(self) -> GcsServer:
-        self._thread.start()
+        self._open.enter_context(answering(self._http))
         return self
 
     def __exit__(
@@ -100,9 +99,7 @@ class GcsServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        self._open.close()
 
     def answer(self, request: Request) -> Answer:
         """Return the response to one request."""

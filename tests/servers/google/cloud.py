@@ -11,6 +11,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -18,6 +19,7 @@ from typing import Any, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from bastion.clock import Clock
+from tests.rigs.limits import answering
 from tests.servers.discovery import Called, Description
 
 Json = dict[str, Any]
@@ -110,10 +112,8 @@ class Cloud:
 
     def __enter__(self) -> Self:
         self._http = _Http(("127.0.0.1", 0), _door(self))
-        self._thread = threading.Thread(
-            target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
-        self._thread.start()
+        self._open = ExitStack()
+        self._open.enter_context(answering(self._http))
         return self
 
     def __exit__(
@@ -122,10 +122,7 @@ class Cloud:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        assert self._http is not None
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        self._open.close()
 
     @property
     def url(self) -> str:

@@ -1,31 +1,59 @@
-"""What VMs become when they boot: processes here that run their start-up scripts."""
+"""What VMs and slices become when they boot: processes here that run their start-up scripts."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
+from bastion.catalog import lookup
+from tests.rigs.limits import PATIENCE_S, joined, on_thread
 from tests.servers.aws.hosts import kill_host
-from tests.servers.canned import canned
 from tests.servers.google.compute import Compute
+from tests.servers.google.tpu import Slice, Tpu
+from tests.servers.metadata import MetadataServer, metadata_server
+
+_ATTRIBUTES = "attributes/"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One host that runs."""
+
+    name: str
+    script: str
+    says: Mapping[str, str] = field(default_factory=dict)
+    """What its metadata server says, by path below `instance/`."""
 
 
 @contextmanager
-def hosts(server: Compute, folder: Path) -> Iterator[None]:
-    """Run the start-up script of each VM that runs, and kill what is left of one that ended."""
+def hosts(
+    server: Compute | Tpu, folder: Path, env: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Mapping[str, MetadataServer]]:
+    """
+    Run the start-up script of each host that runs, and kill what is left of one that ended.
+
+    `env` is what a host reaches its bucket with. What each host is told of itself is yielded, by
+    its name.
+    """
+    told: dict[str, MetadataServer] = {}
     is_over = threading.Event()
     booted: set[str] = set()
 
     def tick(stack: ExitStack) -> None:
         with server.lock:
-            running = {vm.name: vm for vm in server.vms.values() if server.status(vm) == "RUNNING"}
+            running = {host.name: host for host in _running(server)}
         for name in running.keys() - booted:
-            (item,) = running[name].fields["metadata"]["items"]
-            _boot(folder / name, item["value"], stack.enter_context(_metadata(name)))
+            metadata = stack.enter_context(metadata_server())
+            for path, text in running[name].says.items():
+                metadata.says[f"/computeMetadata/v1/instance/{path}"] = text
+            told[name] = metadata
+            _boot(folder / name, running[name].script, metadata.host, env)
             booted.add(name)
         for name in booted - running.keys():
             kill_host(folder / name)
@@ -35,26 +63,64 @@ def hosts(server: Compute, folder: Path) -> Iterator[None]:
             while not is_over.wait(0.2):
                 tick(stack)
 
-    thread = threading.Thread(target=watch)
-    thread.start()
+    thread = on_thread(watch)
     try:
-        yield
+        yield told
     finally:
         is_over.set()
-        thread.join()
-        for name in booted:
-            kill_host(folder / name)
+        kill_host(folder)  # also a start-up script that the thread waits for
+        try:
+            joined(thread)
+        finally:
+            kill_host(folder)
 
 
-@contextmanager
-def _metadata(name: str) -> Iterator[str]:
-    """A metadata server that knows the name of its VM, and of no preemption."""
-    answer = f"HTTP/1.1 200 OK\r\nContent-Length: {len(name)}\r\n\r\n{name}".encode()
-    with canned(answer) as url:
-        yield url.removeprefix("http://")
+def _running(server: Compute | Tpu) -> Iterator[Host]:
+    if isinstance(server, Tpu):
+        for each in server.ready():
+            yield from _of_slice(each)
+        return
+    for vm in server.vms.values():
+        if server.status(vm) == "RUNNING":
+            items = {each["key"]: each["value"] for each in vm.fields["metadata"]["items"]}
+            script = items.pop("startup-script")
+            says = {"name": vm.name, "preempted": "FALSE"}
+            says |= {f"{_ATTRIBUTES}{key}": text for key, text in items.items()}
+            yield Host(name=vm.name, script=script, says=says)
 
 
-def _boot(home: Path, script: str, metadata: str) -> None:
+def _of_slice(each: Slice) -> Iterator[Host]:
+    """
+    The hosts of a slice, each with the facts that libtpu and JAX ask for.
+
+    Source: the names of attributes and the form of `tpu-env` are those that are read by
+    jax/_src/clusters/cloud_tpu_cluster.py and torch_xla/_internal/tpu.py.
+    """
+    (spec,) = each.asked["tpu"]["nodeSpec"]
+    node = spec["node"]
+    known = lookup(node["acceleratorType"])
+    for number in range(known.hosts):
+        facts = {
+            "ACCELERATOR_TYPE": node["acceleratorType"],
+            "CHIPS_PER_HOST_BOUNDS": "2,2,1",
+            "HOST_BOUNDS": f"1,1,{known.hosts}",
+            "NODE_ID": spec["nodeId"],
+            "TOPOLOGY": known.topology,
+            "WORKER_ID": str(number),
+            "ZONE": each.zone,
+        }
+        yield Host(
+            name=f"{each.id}-w{number}",
+            script=node["metadata"]["startup-script"],
+            says={
+                "name": f"t1v-n-0a1b2c3d-w-{number}",
+                f"{_ATTRIBUTES}agent-worker-number": str(number),
+                f"{_ATTRIBUTES}tpu-env": "".join(f"{k}: '{v}'\n" for k, v in facts.items()),
+            },
+        )
+
+
+def _boot(home: Path, script: str, metadata: str, more: Mapping[str, str]) -> None:
     tools = home / "bin"
     tools.mkdir(parents=True)
     # An orphan halts its host, which is this one.
@@ -62,6 +128,7 @@ def _boot(home: Path, script: str, metadata: str) -> None:
     (tools / "shutdown").chmod(0o755)
     (home / "startup-script").write_text(script)
     env = {
+        **more,
         "PATH": f"{tools}:{Path(sys.executable).parent}:/usr/bin:/bin",
         "HOME": str(home),
         "GCE_METADATA_HOST": metadata,
@@ -69,4 +136,4 @@ def _boot(home: Path, script: str, metadata: str) -> None:
     }
     with (home / "serial-port").open("ab") as log:
         script_path = str(home / "startup-script")
-        subprocess.Popen(["sh", script_path], env=env, stdout=log, stderr=log).wait()
+        subprocess.Popen(["sh", script_path], env=env, stdout=log, stderr=log).wait(PATIENCE_S)

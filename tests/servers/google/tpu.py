@@ -10,12 +10,6 @@ from bastion.clock import Clock
 from tests.servers.discovery import description
 from tests.servers.google.cloud import ApiError, Cloud, Json, stamp
 
-OPERATION_S = 2.0
-QUEUE_S = 5.0
-"""From the request to the start of provisioning, if there is capacity."""
-BOOT_S = 40.0
-DELETE_S = 30.0
-
 
 @dataclass
 class Slice:
@@ -50,6 +44,12 @@ class Tpu(Cloud):
     slices: dict[tuple[str, str], Slice] = field(default_factory=dict)
     operations: dict[str, tuple[float, tuple[int, str]]] = field(default_factory=dict)
     """Name -> when it began, and what it failed with."""
+    operation_s: float = 2.0
+    """How long each operation takes."""
+    queue_s: float = 5.0
+    """From the request to the start of provisioning, if there is capacity."""
+    boot_s: float = 40.0
+    delete_s: float = 30.0
     made: int = 0
     """How many slices were ever asked for and taken."""
     requests: dict[str, str] = field(default_factory=dict)
@@ -79,6 +79,16 @@ class Tpu(Cloud):
             (found,) = [each for each in self._alive() if each.id == name]
             return found
 
+    def names(self) -> list[str]:
+        """The names of the slices that there are, or are asked for."""
+        with self.lock:
+            return [each.id for each in self._alive()]
+
+    def ready(self) -> list[Slice]:
+        """The slices whose hosts run."""
+        with self.lock:
+            return [each for each in self._alive() if self.node_state(each) == "READY"]
+
     def preempt(self, name: str) -> None:
         """Take a spot slice back: its request is suspended."""
         self.slice(name).suspended_at = self.clock.monotonic()
@@ -94,28 +104,28 @@ class Tpu(Cloud):
         if each.failed:
             return "FAILED"
         if each.suspended_at is not None:
-            return "SUSPENDED" if self.since(each.suspended_at) >= DELETE_S else "SUSPENDING"
+            return "SUSPENDED" if self.since(each.suspended_at) >= self.delete_s else "SUSPENDING"
         if each.provisioned_at is None:
-            is_new = self.since(each.made_at) < OPERATION_S
+            is_new = self.since(each.made_at) < self.operation_s
             return "CREATING" if is_new else "WAITING_FOR_RESOURCES"
-        return "ACTIVE" if self.since(each.provisioned_at) >= BOOT_S else "PROVISIONING"
+        return "ACTIVE" if self.since(each.provisioned_at) >= self.boot_s else "PROVISIONING"
 
     def node_state(self, each: Slice) -> str:
         """The state of the node of a slice by now; empty where there is none."""
         if each.provisioned_at is None or each.failed:
             return ""
         if each.suspended_at is not None:
-            return "" if self.since(each.suspended_at) >= DELETE_S else "PREEMPTED"
+            return "" if self.since(each.suspended_at) >= self.delete_s else "PREEMPTED"
         if each.deleted_at is not None:
             return "DELETING"
         if each.node_state:
             return each.node_state
-        return "READY" if self.since(each.provisioned_at) >= BOOT_S else "CREATING"
+        return "READY" if self.since(each.provisioned_at) >= self.boot_s else "CREATING"
 
     def _alive(self) -> list[Slice]:
         """Every slice that is not deleted by now; what waited may have been provisioned."""
         for key, each in list(self.slices.items()):
-            if each.deleted_at is not None and self.since(each.deleted_at) >= DELETE_S:
+            if each.deleted_at is not None and self.since(each.deleted_at) >= self.delete_s:
                 del self.slices[key]
             elif self.state(each) == "WAITING_FOR_RESOURCES":
                 self._provision(each)
@@ -127,7 +137,7 @@ class Tpu(Cloud):
         if until and waited_s >= float(until.removesuffix("s")):
             text = "The request was not fulfilled within the allocation interval"
             each.failed = {"code": 8, "message": f"There is no more capacity in the zone: {text}"}
-        elif waited_s >= QUEUE_S and self.stock.get(each.zone, 1) > 0:
+        elif waited_s >= self.queue_s and self.stock.get(each.zone, 1) > 0:
             each.provisioned_at = self.clock.monotonic()
             if each.zone in self.stock:
                 self.stock[each.zone] -= 1
@@ -299,7 +309,7 @@ class Tpu(Cloud):
 
     def _told(self, name: str) -> Json:
         begun_at, (code, message) = self.operations[name]
-        if self.since(begun_at) < OPERATION_S:
+        if self.since(begun_at) < self.operation_s:
             return {"name": name, "done": False}
         if code:
             return {"name": name, "done": True, "error": {"code": code, "message": message}}

@@ -11,7 +11,8 @@ import pytest
 
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Pool
-from bastion.provider.aws.ec2 import Ec2Provider, client
+from bastion.provider.aws.client import client
+from bastion.provider.aws.ec2 import Ec2Provider
 from tests.bastion.provider.aws.pools import NVIDIA, POOL, batch, pool
 from tests.servers.aws.ec2 import ZONES, Ec2World, Refusal, connect_to, ec2_server, user_data
 
@@ -393,3 +394,21 @@ def test_the_sdk_is_loaded_by_the_first_call() -> None:
         " assert 'boto3' not in sys.modules and 'botocore' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", line], check=True)
+
+
+def test_rights_are_told_without_making_anything(world: Ec2World) -> None:
+    """EC2 says what it would answer: nothing is made or ended, and what is refused is told."""
+    mine = provider(world)
+    assert mine.lacking() == ()
+    assert world.instances() == ()
+    mine.create(batch(1), POOL)
+    world.tick()
+    assert mine.lacking() == ()
+    forbidden = Refusal("UnauthorizedOperation", "You are not authorized", status=403)
+    world.refusals["TerminateInstances"] = forbidden
+    world.refusals["RunInstances"] = forbidden
+    create, delete = mine.lacking()
+    assert create.startswith("create: ") and "UnauthorizedOperation" in create
+    assert delete.startswith("delete: ")
+    world.refusals.clear()
+    assert states(mine) == {"gpu-7-0": "running"}

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+from bastion.account.amazon import machines_policy
 from bastion.provider.aws import ec2
 
 REPOSITORY = Path(__file__).parents[4]
@@ -15,6 +16,7 @@ def test_the_guide_grants_what_is_called_and_no_more() -> None:
     """The policy in the guide has every action of EC2 that the provider calls, and tagging."""
     page = (REPOSITORY / "docs/guides/run-on-aws.md").read_text()
     policy = json.loads(page.partition("```json\n")[2].partition("```")[0])
+    assert policy == machines_policy(["arn:aws:iam::*:role/bastion-gpu"])
     actions: set[str] = set()
     for statement in policy["Statement"]:
         said = statement["Action"]

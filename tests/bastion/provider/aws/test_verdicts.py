@@ -58,7 +58,7 @@ def test_a_failing_server_leaves_the_outcome_unknown(code: str, status: int) -> 
 @pytest.mark.parametrize(
     ("code", "hint"),
     [
-        ("UnauthorizedOperation", "run-on-aws.md"),
+        ("UnauthorizedOperation", "bastion help run-on-aws"),
         ("AuthFailure", "credentials"),
         ("RequestExpired", "credentials"),
         ("InvalidAMIID.NotFound", ""),

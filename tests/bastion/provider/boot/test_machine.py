@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import signal
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -15,11 +18,11 @@ import pytest
 
 from bastion.agent.decommission import end_home
 from bastion.clock import SystemClock
-from bastion.machine import Pool
+from bastion.machine import Batch, Build, Pool, Upgrade
 from bastion.provider.boot import Boot, own_wheel, startup_script
 from bastion.provider.boot.bootstrap import send
 from bastion.records import layout
-from bastion.records.codec import decode
+from bastion.records.codec import decode, encode
 from bastion.records.facts import Bell, BootFailed, Fact, Hello
 from bastion.store import ObjectStore, open_store
 from quota.amounts import Amounts
@@ -101,6 +104,47 @@ def test_a_failed_command_is_told_with_its_output(root: str, tmp_path: Path) -> 
         assert shell.wait(PATIENCE_S) == 1
     assert isinstance(failed, BootFailed)
     assert failed.step == "setup" and failed.text.endswith("exited with 3: no driver here")
+
+
+def other_wheel() -> tuple[str, bytes]:
+    """The wheel of another build: the same program and one file more; its digest and bytes."""
+    packed = io.BytesIO(own_wheel().data)
+    with zipfile.ZipFile(packed, "a") as archive:
+        archive.writestr("bastion/of_another_build.py", "")
+    data = packed.getvalue()
+    return hashlib.sha256(data).hexdigest(), data
+
+
+def greeting(store: ObjectStore, build: str) -> tuple[int, Hello]:
+    """The life and the greeting of the agent of a build, once it greets."""
+    until = CLOCK.monotonic() + PATIENCE_S
+    while CLOCK.monotonic() < until:
+        for entry in store.list(layout.bells(MACHINE)):
+            found, named = store.read(entry.key), layout.parse_bell(entry.key)
+            assert found is not None and named is not None
+            for fact in decode(Bell, found.data, key=entry.key).facts:
+                if isinstance(fact, Hello) and fact.build == build:
+                    return named[1], fact
+        CLOCK.sleep(0.05)
+    raise AssertionError(f"no agent of build {build} greets")
+
+
+def test_an_idle_machine_becomes_of_another_build(root: str, tmp_path: Path) -> None:
+    """The build is installed beside the old one, and greets in a new life."""
+    store = open_store(root)
+    digest, data = other_wheel()
+    wheel = layout.wheel(digest, own_wheel().name)
+    store.create(wheel, data)
+    with booted(POOL, root, tmp_path / "m", {}):
+        life, _ = greeting(store, own_wheel().digest)
+        upgrade = Upgrade(build=Build(wheel=wheel, digest=digest))
+        batch = Batch(number=1, life=life, instructions=(upgrade,))
+        store.create(layout.instructions(MACHINE, life, 1), encode(batch))
+        new_life, hello = greeting(store, digest)
+    assert new_life == life + 1
+    assert hello.heartbeat_s > 0
+    assert not (tmp_path / "m" / "left").exists()
+    assert (tmp_path / "m" / "current").read_text() == f"builds/{digest}"
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import pytest
 
 from bastion.machine import Pool
 from bastion.provider.boot import Boot, cloud_init, startup_script
-from bastion.provider.boot.script import bootstrap
+from bastion.provider.boot.bare_program import bootstrap
 from quota.amounts import Amounts
 
 EC2_BYTES = 16 << 10

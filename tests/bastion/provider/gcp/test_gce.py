@@ -38,6 +38,9 @@ POOLS = {
         GPUS, instance_type="", image="", options={"machine_type": "n2-standard-8"}
     ),
     "spot": replace(GPUS, terms="spot"),
+    "spot-with-notice": replace(
+        GPUS, terms="spot", options={**GPUS.options, "preemption_notice": "120s"}
+    ),
     "spot-without-accelerators": replace(
         GPUS, instance_type="", terms="spot", options={"machine_type": "e2-medium"}
     ),

@@ -22,6 +22,10 @@ WRONG_GPUS: dict[str, Pool] = {
     "identity": replace(GPUS, identity="jobs"),
     "options.external_ip": replace(GPUS, options={"external_ip": "yes"}),
     "options.machine_type": replace(GPUS, options={"machine_type": "n2-standard-8"}),
+    "options.preemption_notice: '30s'": replace(
+        GPUS, terms="spot", options={"preemption_notice": "30s"}
+    ),
+    "options.preemption_notice: only": replace(GPUS, options={"preemption_notice": "120s"}),
     "options.subnet": replace(GPUS, options={"subnet": "x"}),
 }
 WRONG_TPUS: dict[str, Pool] = {

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from bastion.clock import Clock
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
-from bastion.provider.docker_request import (
+from bastion.provider.containers.docker_request import (
     BUCKET,
     DEVICES,
     MACHINE,
@@ -37,25 +37,15 @@ from bastion.provider.docker_request import (
     name_of,
     words,
 )
+from bastion.provider.containers.engine import asked, client
 from bastion.provider.port import Listed, State
 
-CALL_S = 60
 PULL_S = 540.0
 """Longest pull of an image; what has come by then is there for the next try."""
 _MAKING = threading.Lock()
 """Held while devices are chosen: pools of one engine may name the same ones."""
 KEEP_GONE_S = 3600.0
 _END_S = 10
-_REFUSED = (
-    "could not select device driver",
-    "unresolvable CDI devices",
-    "OCI runtime create failed",
-    "invalid mount config",
-    "not found in $PATH",
-    "network ",
-)
-"""In the words of engines, which answer some wrong settings as errors of their own."""
-
 # Source: docs.docker.com/reference/api/engine/version/v1.41, ContainerList.
 _STATES: Mapping[str, State] = {
     "created": "stopped",
@@ -228,54 +218,14 @@ class DockerProvider:
             created_at=created_at.isoformat(),
         )
 
-    @contextmanager
-    def _asked(self, what: str) -> Iterator[Any]:
-        engine = self._open()  # this also finds out whether docker-py is installed
-        from docker.errors import APIError, DockerException
-        from requests.exceptions import RequestException
-
-        try:
-            yield engine
-        except APIError as error:
-            told = str(error.explanation or error)[:500]
-            status = error.status_code or 500
-            is_wrong = any(text in told for text in _REFUSED) or status in (400, 401, 403, 404)
-            if is_wrong and "No such container" not in told:
-                raise ProviderRefusedError(f"{what}: {told}") from error
-            raise ProviderUnavailableError(f"{what}: {told}") from error
-        except (DockerException, RequestException, OSError, KeyError, ValueError) as error:
-            raise ProviderUnavailableError(
-                f"{what}: the engine did not answer: {error!r}"[:500]
-            ) from error
+    def _asked(self, what: str) -> AbstractContextManager[Any]:
+        return asked(self._open(), what)  # opening also finds out whether docker-py is installed
 
     def _open(self) -> Any:
         with self._opening:
             if self._opened is None:
                 self._opened = self._connect(self._pool.options.get("host", ""))
             return self._opened
-
-
-def client(host: str) -> Any:
-    """
-    Return a client of the engine at `host`; empty: of the one that docker's own variables name.
-
-    Raises:
-        ProviderError: docker-py is not installed, or there is no engine.
-    """
-    try:
-        import docker
-        from docker.utils import kwargs_from_env
-    except ImportError as error:
-        raise ProviderRefusedError(
-            f"a pool of provider docker needs docker-py: {error}",
-            hint="run: pip install 'bastion-orchestrator[docker]'",
-        ) from error
-    given = {"base_url": host} if host else kwargs_from_env()
-    try:
-        return docker.APIClient(version="auto", timeout=CALL_S, use_ssh_client=True, **given)
-    except (docker.errors.DockerException, OSError, ValueError) as error:
-        place = host or given.get("base_url") or "its usual place"
-        raise ProviderUnavailableError(f"no docker engine at {place}: {error}"[:500]) from error
 
 
 def _deleted_at(said: Mapping[str, Any]) -> float | None:

@@ -1,0 +1,42 @@
+"""The client of EC2: Amazon's own, which sends each call once and with a deadline."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bastion.errors import ProviderError, ProviderRefusedError
+
+CONNECT_S = 5.0
+ANSWER_S = 60.0
+"""Longest silence of EC2's within one call; a large batch is answered within half a minute."""
+
+
+def client(region: str) -> Any:
+    """
+    Return a client of EC2 that sends each call once, with the credentials of this process.
+
+    Raises:
+        ProviderError: boto3 is not installed, or its settings are wrong.
+    """
+    try:
+        import boto3
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+    except ImportError as error:
+        raise ProviderRefusedError(
+            f"a pool of provider ec2 needs boto3: {error}",
+            hint="run: pip install 'bastion-orchestrator[aws]'",
+        ) from error
+    config = Config(
+        connect_timeout=CONNECT_S,
+        read_timeout=ANSWER_S,
+        retries={"total_max_attempts": 1, "mode": "standard"},
+    )
+    try:
+        return boto3.session.Session().client("ec2", region_name=region, config=config)
+    except (BotoCoreError, ValueError) as error:
+        raise _unopened(error) from error
+
+
+def _unopened(error: Exception) -> ProviderError:
+    return ProviderRefusedError(f"no client of EC2: {error}", hint="check ~/.aws/config")

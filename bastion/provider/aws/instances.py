@@ -1,0 +1,76 @@
+"""An instance as EC2 describes it, and as a machine of a pool. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bastion.provider.aws.batch import machine_of
+from bastion.provider.port import Listed, State
+from bastion.value import value
+
+# Source: botocore's description of `InstanceStateName`.
+_STATES: Mapping[str, State] = {
+    "pending": "creating",
+    "running": "running",
+    "stopping": "running",  # it cannot be started again before it has stopped
+    "stopped": "stopped",
+    "shutting-down": "deleting",
+    "terminated": "gone",
+}
+_LIVELIEST: tuple[State, ...] = ("running", "creating", "stopped", "deleting", "gone")
+
+
+@value
+class Instance:
+    """One instance of a pool."""
+
+    id: str
+    machine: str
+    """The name of its machine."""
+    token: str
+    status: str
+    """As EC2 calls its state."""
+    zone: str
+    text: str
+    created_at: str
+
+    @property
+    def state(self) -> State:
+        """Its state, as the port calls it."""
+        return _STATES.get(self.status, "creating")
+
+
+def instance_of(said: Mapping[str, Any]) -> Instance:
+    """Read one instance of an answer."""
+    tags = {tag["Key"]: tag["Value"] for tag in said.get("Tags", ())}
+    made_at = said.get("LaunchTime")
+    reason = said.get("StateReason", {}).get("Message", "") or said.get("StateTransitionReason", "")
+    return Instance(
+        id=said["InstanceId"],
+        machine=machine_of(tags, said.get("AmiLaunchIndex", -1)),
+        token=said.get("ClientToken", ""),
+        status=said.get("State", {}).get("Name", ""),
+        zone=said.get("Placement", {}).get("AvailabilityZone", ""),
+        text=reason,
+        created_at=made_at.isoformat() if made_at is not None else "",
+    )
+
+
+def listed(name: str, pool: str, instances: Sequence[Instance]) -> Listed:
+    """One machine; where several instances have its name, it is as lively as the liveliest."""
+    first = min(
+        instances, key=lambda each: (_LIVELIEST.index(each.state), each.created_at, each.id)
+    )
+    alive = sorted(each.id for each in instances if each.state not in ("deleting", "gone"))
+    text = first.text
+    if len(alive) > 1:
+        text = f"{len(alive)} instances carry its tags: {', '.join(alive)}"
+    return Listed(
+        name=name,
+        pool=pool,
+        state=first.state,
+        zone=first.zone,
+        text=text[:500],
+        created_at=first.created_at,
+    )

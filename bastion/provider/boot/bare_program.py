@@ -1,0 +1,56 @@
+"""The program that a start-up script carries, without what it does not need when it runs."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+
+@cache
+def bootstrap() -> str:
+    """Return the program that the script carries, without its comments and annotations."""
+    parts = [_bare(name) for name in ("bucket_call", "bootstrap")]
+    text = "\n".join(ast.unparse(part) for part in parts)
+    # Depth in the program as one blank a level: a fifth of its size.
+    return re.sub(r"^( {4})+", lambda found: " " * (len(found[0]) // 4), text, flags=re.MULTILINE)
+
+
+def _bare(name: str) -> ast.Module:
+    found = find_spec(f"bastion.provider.boot.{name}")
+    assert found is not None and found.origin is not None
+    tree: ast.Module = _Bare().visit(ast.parse(Path(found.origin).read_text()))
+    return ast.fix_missing_locations(tree)
+
+
+class _Bare(ast.NodeTransformer):
+    """Leaves out what a program does not need when it runs."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_text else node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        self.generic_visit(node)
+        node.returns = None
+        for each in (*node.args.args, *node.args.kwonlyargs):
+            each.annotation = None
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.If | None:
+        is_for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        if is_for_types:
+            return None
+        self.generic_visit(node)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign:
+        assert node.value is not None
+        return ast.Assign(targets=[node.target], value=node.value)
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
+        module = node.module or ""
+        is_part = module in ("__future__", "typing") or module.startswith("bastion.")
+        return None if is_part else node

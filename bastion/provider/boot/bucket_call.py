@@ -1,0 +1,149 @@
+"""
+One object of the bucket got or put with the standard library alone, as a machine's own identity.
+
+A part of the program that `bootstrap` describes, and in Python 3.7 as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.request import ProxyHandler, Request, build_opener, urlopen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from urllib.parse import SplitResult
+
+METADATA = build_opener(ProxyHandler({}))
+"""The way to a metadata server, which is part of the machine and never behind a proxy."""
+
+
+def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
+    """Get or put one object of the bucket, and return its bytes."""
+    parts = urlsplit(root)
+    prefix = unquote(parts.path).strip("/")
+    name = "%s/%s" % (prefix, key) if prefix else key
+    if parts.scheme == "file":
+        path = os.path.join(unquote(parts.path), key)
+        if data is None:
+            with open(path, "rb") as file:
+                return file.read()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        keep(path, data.decode())
+        return b""
+    if parts.scheme == "gs":
+        request = of_gcs(parts.netloc, name, method)
+    else:
+        request = of_s3(parts, name, method, data)
+    request.data = data
+    with urlopen(request, timeout=60) as answer:
+        return bytes(answer.read())
+
+
+def of_gcs(bucket: str, name: str, method: str) -> Request:
+    """A request to Google, as the identity of this machine."""
+    server = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
+    headers = {}
+    if not server:
+        server = "https://storage.googleapis.com"
+        token = json.loads(
+            metadata(
+                "http://%s/computeMetadata/v1/instance/service-accounts/default/token"
+                % os.environ.get("GCE_METADATA_HOST", "metadata.google.internal"),
+                {"Metadata-Flavor": "Google"},
+            )
+        )
+        headers["Authorization"] = "Bearer " + token["access_token"]
+    elif "://" not in server:
+        server = "http://" + server
+    if method == "GET":
+        url = "%s/storage/v1/b/%s/o/%s?alt=media" % (server, bucket, quote(name, safe=""))
+        return Request(url, headers=headers)
+    headers["Content-Type"] = "application/json"
+    name = quote(name, safe="")
+    where = "/upload/storage/v1/b/%s/o?uploadType=media&ifGenerationMatch=0&name=" % bucket
+    return Request(server + where + name, headers=headers, method="POST")
+
+
+def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Request:
+    """
+    A signed request to Amazon, as the identity of this machine.
+
+    Source: AWS General Reference, "Signature Version 4 signing process".
+    """
+    env, asked = os.environ, dict(parse_qsl(parts.query))
+    server = asked.get("endpoint_url") or env.get("AWS_ENDPOINT_URL_S3")
+    server = (server or env.get("AWS_ENDPOINT_URL") or "").rstrip("/")
+    region = asked.get("region_name") or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    key, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
+    token = env.get("AWS_SESSION_TOKEN")
+    if not key or not region:
+        ask = imds()
+        region = region or ask("placement/region")
+    if not key:
+        role = "iam/security-credentials/"
+        given = json.loads(ask(role + ask(role).split()[0]))
+        key, secret, token = given["AccessKeyId"], given["SecretAccessKey"], given["Token"]
+    assert secret
+    if server:
+        url = "%s/%s/%s" % (server, parts.netloc, quote(name))
+    else:
+        url = "https://%s.s3.%s.amazonaws.com/%s" % (parts.netloc, region, quote(name))
+        if "." in parts.netloc:  # its certificate would not fit such a host
+            url = "https://s3.%s.amazonaws.com/%s/%s" % (region, parts.netloc, quote(name))
+    body = hashlib.sha256(data or b"").hexdigest()
+    now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")  # noqa: UP017 - Python 3.7
+    place = urlsplit(url)
+    headers = {"host": place.netloc, "x-amz-content-sha256": body, "x-amz-date": now}
+    if token:
+        headers["x-amz-security-token"] = token
+    if data is not None:
+        headers["if-none-match"] = "*"
+        headers["content-type"] = "application/json"
+    names = ";".join(sorted(headers))
+    lines = ["%s:%s" % (each, headers[each]) for each in sorted(headers)]
+    canonical = "\n".join([method, place.path, "", *lines, "", names, body])
+    scope = "%s/%s/s3/aws4_request" % (now[:8], region)
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    signed = "AWS4-HMAC-SHA256\n%s\n%s\n%s" % (now, scope, digest)
+    made = ("AWS4" + secret).encode()
+    for each in (*scope.split("/"), signed):
+        made = hmac.new(made, each.encode(), "sha256").digest()
+    headers["authorization"] = (
+        "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s"
+        % (key, scope, names, made.hex())
+    )
+    return Request(url, headers=headers, method=method)
+
+
+def imds() -> Callable[[str], str]:
+    """
+    How the metadata server of an EC2 instance is asked, with a token of its version 2.
+
+    Source: Amazon EC2 User Guide, "Use the Instance Metadata Service".
+    """
+    place = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
+    place = place.rstrip("/") + "/latest/"
+    lasts = {"X-aws-ec2-metadata-token-ttl-seconds": "300"}
+    token = metadata(place + "api/token", lasts, "PUT")
+    return lambda name: metadata(place + "meta-data/" + name, {"X-aws-ec2-metadata-token": token})
+
+
+def metadata(url: str, headers: Mapping[str, str], method: str = "GET") -> str:
+    """What a metadata server says."""
+    with METADATA.open(Request(url, headers=headers, method=method), timeout=10) as answer:
+        return bytes(answer.read()).decode()
+
+
+def keep(path: str, said: str) -> None:
+    """Replace a file: a reader sees the old text or the new."""
+    with open(path + ".tmp", "w") as file:
+        file.write(said)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".tmp", path)

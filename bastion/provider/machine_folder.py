@@ -1,0 +1,121 @@
+"""
+The folder of a local machine: its files, its processes, and its lock.
+
+A process is noted as "<pid> <start>": a number alone may be another process by now.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bastion.errors import ProviderUnavailableError
+
+BALLAST_BYTES = 1 << 20
+"""Size of a file that reserves disk space: an agent that starts writes some kilobytes."""
+_PLENTY = 8
+"""The ballast is written where the disk has this many times its size free."""
+_DIGITS = 20
+"""More digits than a process id or its start in clock ticks has."""
+
+
+def agent_lives(folder: Path) -> bool:
+    """Whether an agent serves the folder: the recorded one, or the holder of its home's lock."""
+    return lives(folder / "agent") or lives(folder / "home" / "agent.lock")
+
+
+def end_agent(folder: Path) -> None:
+    """Ask the agent to end; jobs go on."""
+    for note in (folder / "agent", folder / "home" / "agent.lock"):
+        if lives(note):
+            with suppress(ProcessLookupError):
+                os.kill(int(words(note)[0]), signal.SIGTERM)
+
+
+def lives(path: Path) -> bool:
+    """Whether the process that `path` records as "<pid> <start>" runs."""
+    noted = words(path)
+    if len(noted) != 2 or not all(word.isdecimal() and len(word) < _DIGITS for word in noted):
+        return False
+    return noted[1] != "0" and started(int(noted[0])) == int(noted[1])
+
+
+def started(pid: int) -> int:
+    """Return when `pid` was started, in clock ticks since boot; 0 if no such process lives."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    # The name in parentheses may contain ")": count from the last one.
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def words(path: Path) -> tuple[str, ...]:
+    """Return the words of a file; none where it is missing."""
+    try:
+        return tuple(path.read_text(errors="replace").split())
+    except FileNotFoundError:
+        return ()
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file: a reader sees the old text or the new, even after a power failure."""
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("w") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)
+
+
+def make_room(folder: Path) -> None:
+    """Give up the ballast where the disk is full."""
+    if _free_bytes(folder) < BALLAST_BYTES:
+        (folder / "ballast").unlink(missing_ok=True)
+
+
+def _free_bytes(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_frsize * found.f_bavail
+
+
+def keep_ballast(folder: Path) -> None:
+    """
+    Reserve disk space, where there is plenty, for the files of a machine whose disk is full.
+
+    An agent must be restarted there: only the agent stops jobs, reports that, and frees space.
+    """
+    path = folder / "ballast"
+    if path.exists() or _free_bytes(folder) < _PLENTY * BALLAST_BYTES:
+        return
+    with suppress(OSError), path.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a machine, whose folder is made where it is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def explained(place: Path) -> Iterator[None]:
+    """
+    Tell errors of the system as those of a provider.
+
+    Raises:
+        ProviderUnavailableError: The folder cannot be used now.
+    """
+    try:
+        yield
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ProviderUnavailableError(f"machines in {place}: {error}") from error
