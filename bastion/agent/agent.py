@@ -15,7 +15,10 @@ from typing import assert_never
 
 from bastion.agent.attempt_key import command_key, command_of, host_named, key_of
 from bastion.agent.begin.begin import NOTHING_BEGUN, Begun
+from bastion.agent.begin.cleaning import Cleaning
 from bastion.agent.begin.health_watch import HealthWatch
+from bastion.agent.begin.upgrades import Upgrades
+from bastion.agent.check.checks import Checks
 from bastion.agent.cloud.metadata import Metadata
 from bastion.agent.cloud.watch import CloudWatch
 from bastion.agent.containers.engine import Engine
@@ -24,6 +27,7 @@ from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.host.claim import Launches
 from bastion.agent.host.command.commands import Commands
+from bastion.agent.host.command.long_command import LongCommands
 from bastion.agent.host.context import KeeperAndSpool, Surroundings
 from bastion.agent.host.host import Host
 from bastion.agent.host.stage import Stage
@@ -39,39 +43,37 @@ from bastion.agent.keeper.port import (
 )
 from bastion.agent.keeper_life import is_there
 from bastion.agent.report.bells import Bells
-from bastion.agent.settings import KEEP_ENVIRONMENT_S, AgentSettings
+from bastion.agent.settings import AgentSettings
+from bastion.agent.usage.port import Sampler
+from bastion.agent.usage.watch import UsageWatch
 from bastion.clock import Clock
 from bastion.job import StopReason
 from bastion.lane import InlineLane, Lane
-from bastion.machine import Exec, Follow, Instruction, Leave, SetLimit, Start, StopHost
+from bastion.machine import (
+    Check,
+    Exec,
+    Follow,
+    Instruction,
+    Leave,
+    SetLimit,
+    Start,
+    StopHost,
+    Upgrade,
+)
 from bastion.records import layout
 from bastion.records.facts import Heartbeat, Hello
 from bastion.spec.where import CONTAINERS
 from bastion.store.port import ObjectStore
+from bastion.store.watch import Pause, Watch
 
 _LIVES_S = 30.0
 """Between two checks for a newer life: one read of an object that rarely exists."""
-
-_CLEAN_S = 600.0
-"""Longest time between two cleanings of old work directories."""
-
-_CLEAN_WHEN_FULL_S = 30.0
-"""The same on a machine that can start nothing."""
-
-_KEEP_WHEN_FULL_S = 3600.0
-"""How long such a machine keeps the folders of ended jobs: their output is in the bucket."""
-
-_CLEANINGS = 10
-"""Minimum number of cleanings in the time that folders are kept."""
 
 _GREET_AGAIN_S = (60.0, 180.0, 420.0, 900.0)
 """
 Times after a hello at which it is repeated. A store may list a bell and refuse to return it, and a
 machine without a hello is deleted after ten minutes at the earliest (`bastion.pool.LEAST_BOOT_S`).
 """
-
-_LEAST_CLEAN_S = 1.0
-"""Shortest time between two cleanings if folders are hardly kept: each looks at every folder."""
 
 _QUIET_S = 20.0
 """After this long without news, polls are as rare as they get."""
@@ -104,6 +106,9 @@ class Agent:
         engine: Runs containers on this machine; None: there are none.
         metadata: The metadata server of this machine; None where it has none.
         begun: What was done and found before the greeting, where a start-up script ran.
+        watch: Tells that there may be new instructions.
+        look_lane: Makes the polls; None: `lane` does.
+        sampler: Looks at what is used of this machine; None: nothing does.
     """
 
     def __init__(
@@ -122,7 +127,11 @@ class Agent:
         engine: Engine | None = None,
         metadata: Metadata | None = None,
         begun: Begun = NOTHING_BEGUN,
+        watch: Watch | None = None,
+        look_lane: Lane | None = None,
+        sampler: Sampler | None = None,
     ) -> None:
+        self._watcher = watch or Pause(clock)
         self._store = store
         self._keeper = keeper
         self._clock = clock
@@ -130,22 +139,17 @@ class Agent:
         self._home = home
         self._say = say
         self._lane = lane
+        retry_s = settings.tempo.retry_s
         self._errands = Errands(
-            lane, long_lane or InlineLane(), retry_s=settings.tempo.retry_s, say=say
+            lane, long_lane or InlineLane(), retry_s=retry_s, say=say, look_lane=look_lane
         )
         machine, life = settings.machine, keeper.life
-        self._bells = Bells(
-            store,
-            self._errands,
-            home,
-            machine=machine,
-            life=life,
-            # Numbers exceed those of all earlier bells: a life rings less than one bell a second.
-            anew=lambda: int(clock.wall()),
-            say=say,
-        )
+        self._bells = self._bells_of(life)
         self._instructions = Instructions(
             store, self._errands, home, machine=machine, life=life, say=say
+        )
+        self._usage = UsageWatch(
+            store, self._errands, keeper, settings, clock, say, home.cache.parent, sampler=sampler
         )
         self._around = Surroundings(
             store=store,
@@ -160,26 +164,39 @@ class Agent:
             port=ports,
             moment=lambda: int(clock.wall() * 1000),
             say=say,
+            series=self._usage.series_of,
         )
         self._hosts: dict[str, Host] = {}
         self._refused: list[Commands] = []  # for hosts that are not here
-        self._events: list[KeeperEvent] = []
-        self._is_leaving = False
+        self._events, self._is_leaving = list[KeeperEvent](), False
         self._engine = self._watch(engine) if engine is not None else None
         self._began_at = clock.monotonic()
         self._permit_sent_at = self._lives_at = 0.0
-        self._clean_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, settings.keep_work_s / _CLEANINGS))
-        self._clean_at = clock.monotonic() + self._clean_s
+        self._cleaning = Cleaning(self._around, clock)
         self._steps = begun.steps
-        self._greet_at = self._greet(clock.monotonic())
-        self._health = HealthWatch(self._around, now=self._began_at, report=begun.report)
+        self._greet_at = self._greet(self._began_at)
+        self._health = HealthWatch(self._around, clock, now=self._began_at, report=begun.report)
         self._cloud = CloudWatch(metadata, self._around, clock) if metadata is not None else None
+        self._checks, self._upgrades = Checks(self._around, clock), Upgrades(self._around)
+        self._long_commands = LongCommands(self._around, self._execute)
         self._adopt()
+
+    def _bells_of(self, life: int) -> Bells:
+        of, wall = self._settings.machine, self._clock.wall
+        # Numbers exceed those of all earlier bells: a life rings less than one bell a second.
+        made = partial(Bells, anew=lambda: int(wall()), say=self._say)
+        return made(self._store, self._errands, self._home, machine=of, life=life)
 
     @property
     def is_finished(self) -> bool:
-        """Whether it was told to leave, or overtaken, and has nothing left to do."""
-        return self._is_leaving and not self._hosts and not self._refused
+        """Whether it was told to leave, overtaken or upgraded, and has nothing left to do."""
+        is_ending = self._is_leaving or self._upgrades.is_ready
+        return is_ending and not self._hosts and not self._refused
+
+    @property
+    def is_upgraded(self) -> bool:
+        """Whether it ends only for an agent of another build."""
+        return self._upgrades.is_ready and not self._is_leaving
 
     def turn(self) -> bool:
         """
@@ -197,12 +214,15 @@ class Agent:
         # 2. What the keeper saw.
         moved |= self._see_keeper(now)
         # 3. What the bastion wants.
+        if self._watcher.has_news():
+            self._instructions.look_now()
         if self._bells.store_time is not None:
             pause_s = self._pause_s(now)
             self._instructions.turn(now, pause_s=pause_s, store_time=self._bells.store_time)
             moved |= self._errands.collect(now)  # a look into a folder is answered at once
             for number, instruction, stale in self._instructions.take():
                 self._try_to_obey(number, instruction, now, stale=stale)
+        self._long_commands.turn(now)
         # 4. Every host goes on as far as it can.
         moved |= self._advance_hosts(now)
         for commands in self._refused:
@@ -211,13 +231,16 @@ class Agent:
         # 5. What became true is told.
         self._bells.turn(now)
         # 6. Housekeeping.
+        self._checks.turn(now)
+        self._upgrades.turn(now)
         if self._health.turn(now):
-            self._clean_at = now
+            self._cleaning.is_due = True
+        self._usage.turn(now, self._hosts)
         self._watch_cloud(now)
         self._renew_permit()
         self._beat(now)
         self._look_for_lives(now)
-        self._clean(now)
+        self._cleaning.turn(now, self._hosts, is_full=bool(self._health.unwell))
         self._keep_greeting(now)
         return moved or self._errands.sent != sent
 
@@ -262,6 +285,7 @@ class Agent:
                 version=settings.version,
                 build=settings.build,
                 labels=labels,
+                heartbeat_s=settings.heartbeat_s,
                 steps=self._steps,
             )
         )
@@ -319,7 +343,7 @@ class Agent:
             if stale and isinstance(instruction, Start):
                 self._refuse(number, instruction, stale)
             elif stale and isinstance(instruction, Exec):
-                self._execute(number, instruction, now, problem=f"instructions {number} {stale}")
+                self._execute(number, instruction, now, f"instructions {number} {stale}")
             else:
                 self._obey(number, instruction, now)
         except KeeperGoneError:
@@ -341,8 +365,12 @@ class Agent:
                 for host in self._hosts.values():
                     if (host.of.project, host.of.job) == (project, job):
                         host.follow(now + for_s, now)
-            case Exec():
-                self._execute(number, instruction, now)
+            case Exec() as told:
+                self._run_command(number, told, now)
+            case Check():
+                self._checks.begin(instruction, number, now, hosts=len(self._hosts))
+            case Upgrade(build=build):
+                self._upgrades.ask(build)
             case Leave():
                 self._say("told to leave: nothing new is started here")
                 self._is_leaving = True
@@ -357,7 +385,13 @@ class Agent:
         self._instructions.begin(key, number)
         self._hosts[key] = Host.told(of, start, self._around)
 
-    def _execute(self, number: int, told: Exec, now: float, *, problem: str = "") -> None:
+    def _run_command(self, number: int, told: Exec, now: float) -> None:
+        if told.argv_digest:
+            self._long_commands.read(number, told)
+        else:
+            self._execute(number, told, now)
+
+    def _execute(self, number: int, told: Exec, now: float, problem: str = "") -> None:
         of = host_named(told)
         self._instructions.begin(command_key(key_of(of), told.id), number)
         host = self._hosts.get(key_of(of))
@@ -463,22 +497,3 @@ class Agent:
         proofs = (self._began_at, self._bells.rung_at, self._instructions.proof_sent_at)
         reached_at = max(at for at in proofs if at is not None)
         self._cloud.turn(now, reached_at=reached_at, hosts=self._hosts)
-
-    def _clean(self, now: float) -> None:
-        if now < self._clean_at:
-            return
-        self._clean_at = now + (_CLEAN_WHEN_FULL_S if self._health.unwell else self._clean_s)
-        today = self._clock.wall()
-        work = partial(
-            self._home.clean,
-            ended=today
-            - (_KEEP_WHEN_FULL_S if self._health.unwell else self._settings.keep_work_s),
-            taken=today - (_KEEP_WHEN_FULL_S if self._health.unwell else KEEP_ENVIRONMENT_S),
-            spared=frozenset(self._hosts),
-        )
-        self._errands.send(
-            "clean", work, lambda _: None, otherwise=self._not_cleaned, is_long=True, now=now
-        )
-
-    def _not_cleaned(self, error: Exception) -> None:
-        self._say(f"old working directories cannot be cleaned: {error}")

@@ -45,12 +45,22 @@ class Errands:
         long_lane: Does work that may take minutes, so that no call waits behind it.
         retry_s: Longest pause between two tries.
         say: Writes one line to the agent's log.
+        look_lane: Makes the polls; None: `lane`. A look into a folder is over before a thread would
+            have begun, while a write waits for the disk.
     """
 
     def __init__(
-        self, lane: Lane, long_lane: Lane, *, retry_s: float, say: Callable[[str], None]
+        self,
+        lane: Lane,
+        long_lane: Lane,
+        *,
+        retry_s: float,
+        say: Callable[[str], None],
+        look_lane: Lane | None = None,
     ) -> None:
         self._lane = lane
+        self._look_lane = look_lane or lane
+        self._lanes = tuple(dict.fromkeys((lane, long_lane, self._look_lane)))
         self._long_lane = long_lane
         self._retry_s = retry_s
         self._say = say
@@ -95,7 +105,8 @@ class Errands:
             return
         self._then[key] = _Errand(then, otherwise or _raise, is_long=is_long, is_look=is_look)
         self.sent += not is_look
-        (self._long_lane if is_long else self._lane).submit(key, work)
+        lane = self._look_lane if is_look else self._lane
+        (self._long_lane if is_long else lane).submit(key, work)
 
     def collect(self, now: float) -> bool:
         """
@@ -103,7 +114,7 @@ class Errands:
         polls.
         """
         moved = False
-        for done in (*self._lane.collect(), *self._long_lane.collect()):
+        for done in (done for lane in self._lanes for done in lane.collect()):
             errand = self._then.pop(done.key)
             if isinstance(done.error, StoreError):
                 self._fail(done.key, done.error, now)

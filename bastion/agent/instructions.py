@@ -92,6 +92,10 @@ class Instructions:
             self._errands.send("instructions", work, then, now=now, is_look=True)
         self._save(now)
 
+    def look_now(self) -> None:
+        """Look for the next batch in the next turn: there is news."""
+        self._look_at = 0.0
+
     def take(self) -> tuple[tuple[int, Instruction, str], ...]:
         """
         Return the instructions since the last call, each with the number of its batch, and why it

@@ -35,19 +35,25 @@ from bastion.agent.keeper_life import begin_life
 from bastion.agent.machine.stray_processes import MARK, kill_all, look
 from bastion.agent.settings import FOLDER, AgentSettings, Cloud, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
+from bastion.agent.usage.devices import DEVICE_FILE, DeviceProbe
+from bastion.agent.usage.sampler import MachineSampler
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import InlineLane, Lane, ThreadLane
 from bastion.own_memory import hide_memory
+from bastion.records import layout
 from bastion.secret_rules import SecretRule
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
-from bastion.store.open import open_store
+from bastion.store.open import open_store, open_watch
 from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 
 _WORKERS = 6
 """Threads for calls to the store: enough to overlap their latency."""
+
+UPGRADED = 76
+"""Exit code of an agent that another build replaces: the start-up script starts that one."""
 
 _LONG_WORKERS = 3
 """Threads for code and output: more would only share one network."""
@@ -110,6 +116,7 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         user=user.pw_name,
         user_home=user.pw_dir,
         run_as=run_as,
+        root_url=said.root,
         tempo=tempo_of(said.root),
         permit_s=said.permit_s,
         heartbeat_s=said.heartbeat_s,
@@ -182,7 +189,8 @@ def _begin(store: ObjectStore, settings: AgentSettings, home: Path, folder: Fold
     settings = replace(settings, devices=said.devices)
     begun = begin(said, settings.machine, store, clock, say)
     code = _serve(store, settings, home, folder, metadata, begun)
-    (said.folder / LEFT).touch()
+    if code != UPGRADED:
+        (said.folder / LEFT).touch()
     return code
 
 
@@ -196,12 +204,17 @@ def _serve(
 ) -> int:
     clock = SystemClock()
     is_folder = settings.tempo == FOLDER
+    sampler = MachineSampler(DeviceProbe(file=settings.environ.get(DEVICE_FILE, "")))
     while True:
-        # A call to a folder is over before a thread would have started.
-        lane: Lane = InlineLane() if is_folder else ThreadLane("store", workers=_WORKERS)
+        lane = ThreadLane("store", workers=_WORKERS)
+        # A look into a folder is over before a thread would have begun; a write waits for the disk.
+        look_lane: Lane = InlineLane() if is_folder else lane
         long_lane = ThreadLane("work", workers=_LONG_WORKERS)
         keeper = _keeper(store, settings, home, folder, clock, metadata)
         say(f"agent of {settings.machine}, life {keeper.life}, process {os.getpid()}")
+        first = layout.instructions(settings.machine, keeper.life, 0)
+        watch = open_watch(settings.root_url, layout.folder_of(first), clock)
+        keeper.wakes = watch.fileno
         agent = Agent(
             store,
             keeper,
@@ -216,6 +229,9 @@ def _serve(
             engine=Engine(settings.engine_socket) if settings.engine_socket else None,
             metadata=metadata,
             begun=begun,
+            watch=watch,
+            look_lane=look_lane,
+            sampler=sampler,
         )
         try:
             agent.run()
@@ -229,7 +245,12 @@ def _serve(
             _kill_all(keeper)
             _end_keeper(keeper, clock)
             raise
+        finally:
+            watch.close()
         _end_keeper(keeper, clock)
+        if agent.is_upgraded:
+            say(f"agent of {settings.machine} ends, for one of another build")
+            return UPGRADED
         say(f"agent of {settings.machine} has left")
         return 0
 
@@ -312,6 +333,7 @@ def _kill_all(keeper: KeeperClient) -> None:
 def _end_keeper(keeper: KeeperClient, clock: SystemClock) -> None:
     """Tell the keeper to end, and wait until it has."""
     deadline = clock.monotonic() + _KEEPER_S
+    keeper.wakes = lambda: -1
     with suppress(KeeperGoneError):
         keeper.terminate()
         while clock.monotonic() < deadline:

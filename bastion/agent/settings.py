@@ -86,6 +86,8 @@ class AgentSettings:
     user_home: str = "/root"
     run_as: RunAs | None = None
     """That user, if it is not the agent's own."""
+    root_url: str = ""
+    """Of the bucket; what is new below it is watched where that is possible."""
     tempo: Tempo = FOLDER
     permit_s: float = 0.0
     """
@@ -93,7 +95,7 @@ class AgentSettings:
     confirms deletions of the machine.
     """
     heartbeat_s: float = 0.0
-    """Between bells without news, which show that the machine is alive; 0: none."""
+    """Between bells without news, which show that the agent is alive; 0: none."""
     keep_work_s: float = 7 * 86400.0
     """How long work directories are kept after their job."""
     git_key_file: str = ""

@@ -1,8 +1,10 @@
 """
 Whether the accelerators of this machine are those that its pool declares, and whether they work.
 
-GPUs are asked of `nvidia-smi`, which comes with their driver, and of the kernel's log, which alone
-tells of an XID. TPUs and Neuron devices are counted by their device files.
+GPUs are asked of the driver's library, by `nvml`, where this Python has `nvidia-ml-py`, else of
+`nvidia-smi`, which comes with their driver. The kernel's log tells of XIDs; where it cannot be
+read, as in a container, the library tells of those that happen during the look. TPUs and Neuron
+devices are counted by their device files.
 
 Source: docs.nvidia.com/deploy/xid-errors; `nvidia-smi --help-query-gpu`.
 """
@@ -12,11 +14,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
+from bastion.agent.begin.nvml import MISSING
 from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS
+from bastion.catalog import units_a_chip
 from bastion.value import value
 
 QUERY = (
@@ -29,6 +34,8 @@ QUERY = (
     "clocks_throttle_reasons.hw_thermal_slowdown",
 )
 """What is asked of each GPU, in this order."""
+XID_S = 5.0
+"""How long a look waits for XIDs where the kernel's log cannot be read."""
 SMI_S = 60.0
 """Longest answer of nvidia-smi: without a persistent driver eight GPUs are started first."""
 
@@ -66,19 +73,35 @@ def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
     counted = _count_problem(declared, _device_files())
     if counted or not gpus:
         return DeviceReport(unwell=counted)
-    command = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
+    log = _kernel_log()
+    library = [sys.executable, "-m", "bastion.agent.begin.nvml", *(() if log else (f"{XID_S:g}",))]
+    smi = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
+    table = _answer("the library of its GPUs", library)
+    if table is None:
+        table = _answer("nvidia-smi", smi)
+    if table is None:
+        return DeviceReport(unwell="its GPUs cannot be asked: there is no nvidia-smi")
+    if isinstance(table, DeviceReport):
+        return table
+    return gpu_report(gpus, table, log or table)
+
+
+def _answer(name: str, command: list[str]) -> str | DeviceReport | None:
+    """What a program says of the GPUs, or that it fails; None where it is not there."""
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SMI_S
         )
     except FileNotFoundError:
-        return DeviceReport(unwell="its GPUs cannot be asked: there is no nvidia-smi")
+        return None
     except subprocess.TimeoutExpired:
-        return DeviceReport(unwell=f"nvidia-smi did not answer within {SMI_S:g} s")
+        return DeviceReport(unwell=f"{name} did not answer within {SMI_S:g} s")
+    if done.returncode == MISSING:
+        return None
     if done.returncode != 0:
-        said = " ".join((done.stdout + done.stderr).split())[:300]
-        return DeviceReport(unwell=f"nvidia-smi exited with {done.returncode}: {said}")
-    return gpu_report(gpus, done.stdout, _kernel_log())
+        said = " ".join((done.stdout + done.stderr).split())[-300:]
+        return DeviceReport(unwell=f"{name} exited with {done.returncode}: {said}")
+    return done.stdout
 
 
 def gpu_report(declared: Mapping[str, int], table: str, kernel_log: str) -> DeviceReport:
@@ -143,10 +166,10 @@ def _is_named(kind: str, product: str) -> bool:
 
 
 def _count_problem(declared: Mapping[str, int], files: Mapping[str, int]) -> str:
-    for name, kinds in (("TPU", TPUS), ("Neuron", NEURONS)):
-        wanted = sum(n for kind, n in declared.items() if kind in kinds)
+    for name, called, kinds in (("TPU", "TPU chips", TPUS), ("Neuron", "Neuron devices", NEURONS)):
+        wanted = sum(n // units_a_chip(kind) for kind, n in declared.items() if kind in kinds)
         if wanted and files[name] != wanted:
-            return f"it has {files[name]} {name} devices, and its pool declares {wanted}"
+            return f"it has {files[name]} {called}, and its pool declares {wanted}"
     return ""
 
 

@@ -3,7 +3,7 @@ Notices that a cloud takes a machine back: asked of its metadata server every fe
 
 | cloud | what is asked                                 | how long the machine still runs        |
 |-------|-----------------------------------------------|----------------------------------------|
-| gce   | `instance/preempted` is TRUE                  | 30 s                                   |
+| gce   | `instance/preempted` is TRUE                  | 30 s, or what its pool asked for       |
 | gce   | `instance/maintenance-event` is TERMINATE_... | 1 h with GPUs, 60 s without            |
 | ec2   | `spot/instance-action`                        | until the time that it names           |
 | ec2   | `events/recommendations/rebalance`            | it is only likely: until it is certain |
@@ -24,6 +24,9 @@ LOOK_S = 5.0
 """Between two looks: of the 30 s of the shortest notice most are left, and a look costs 1 ms."""
 
 PREEMPTED_S = 30.0
+NOTICE_ATTRIBUTE = "instance/attributes/bastion-preemption-notice-s"
+"""Seconds that a preemption of this VM is announced ahead, where its pool asked for that."""
+_LONGEST_NOTICE_S = 120.0
 _MAINTENANCE_S = 60.0
 _GPU_MAINTENANCE_S = 3600.0
 _SPOT_S = 120.0
@@ -55,11 +58,20 @@ def grace_of(in_s: float) -> float:
 
 def _of_gce(metadata: Metadata, *, has_gpus: bool) -> Interruption | None:
     if metadata.read("instance/preempted") == "TRUE":
-        return Interruption(in_s=PREEMPTED_S, text="the spot VM is preempted")
+        in_s = _announced_s(metadata.read(NOTICE_ATTRIBUTE))
+        return Interruption(in_s=in_s, text="the spot VM is preempted")
     if metadata.read("instance/maintenance-event").startswith("TERMINATE"):
         in_s = _GPU_MAINTENANCE_S if has_gpus else _MAINTENANCE_S
         return Interruption(in_s=in_s, text="its host is maintained")
     return None
+
+
+def _announced_s(said: str) -> float:
+    """A notice is never taken for shorter than a shutdown, nor for longer than Google gives."""
+    try:
+        return max(PREEMPTED_S, min(float(said), _LONGEST_NOTICE_S))
+    except ValueError:
+        return PREEMPTED_S
 
 
 def _of_ec2(metadata: Metadata, wall: float) -> Interruption | None:

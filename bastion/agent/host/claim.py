@@ -111,7 +111,7 @@ def standing(
         StoreError: Out of reach.
     """
     if found is None or found.claim is None:
-        return NotOurs(why="it is revoked" if found else "nobody has claimed it")
+        return NotOurs(why="it is revoked" if found else "it is not claimed")
     if found.claim.machine != mine.machine or found.claim.life > mine.life:
         return NotOurs(why=f"{found.claim.machine}, life {found.claim.life}, has claimed it")
     ended = look(store, end_key(of, mine.machine), EndRegister)

@@ -22,7 +22,7 @@ from bastion.agent.containers.program import ATTEMPT_LABEL, HOME_LABEL, PREFIX
 from bastion.agent.home import Folders
 from bastion.agent.keeper.port import AttemptStart, ProcessStart, RunAs
 from bastion.agent.settings import AgentSettings
-from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS, gpus_of
+from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS, chips_of, gpus_of
 from bastion.spec.launch import Process
 
 _PROGRAM = """
@@ -162,7 +162,7 @@ def _device_paths(given: Mapping[str, tuple[int, ...]]) -> list[str]:
     found = list(_FABRICS) if given else []
     for kind, indices in given.items():
         if kind in TPUS:
-            found += [*(f"/dev/accel{index}" for index in indices), _OF_TPUS]
+            found += [*(f"/dev/accel{chip}" for chip in chips_of(kind, indices)), _OF_TPUS]
         elif kind in NEURONS:
             found += [f"/dev/neuron{index}" for index in indices]
     return found

@@ -12,6 +12,8 @@ from bastion.agent.instructions import Instructions
 from bastion.agent.keeper.port import Keeper, Spool
 from bastion.agent.report.bells import Bells
 from bastion.agent.settings import AgentSettings
+from bastion.agent.usage.series import Holding, HostSeries
+from bastion.records.facts import HostFact
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
@@ -40,3 +42,5 @@ class Surroundings:
     """Returns a number that grows with time, to name a saved output."""
     say: Callable[[str], None]
     """Writes one line to the agent's log."""
+    series: Callable[[HostFact, str, Holding | None, float], HostSeries | None]
+    """Returns the samples of a host that runs, by its key, what it holds and when it started."""

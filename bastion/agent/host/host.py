@@ -21,6 +21,7 @@ Rules:
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 from bastion.agent.attempt_key import host_of, key_of
 from bastion.agent.host.command.commands import Commands
@@ -33,6 +34,7 @@ from bastion.agent.host.stage import Stage
 from bastion.agent.keeper.port import AttemptStart, AttemptState, Ended, ExitRecord, Running
 from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.report.end_record import end_without_start, held_s
+from bastion.agent.usage.series import Holding, HostSeries
 from bastion.errors import BastionError, NotFoundError
 from bastion.job import End, StopReason
 from bastion.machine import Exec, Start, StopHost
@@ -68,6 +70,7 @@ class Host:
         self._follow_until = 0.0
         self._hold_until = 0.0
         self._surprise = ""
+        self._hung = self._unused = ""
         self._attempt: AttemptStart | None = None
         self.commands = Commands(of, around)
         """Users' commands beside its processes; they end before it does."""
@@ -184,7 +187,24 @@ class Host:
 
     def went_idle(self, text: str) -> None:
         """Report that it shows no sign of life and continues; or, with no text, shows one again."""
+        self._hung = f"{text}; stacks are in its log" if text else ""
+        self._tell_idle()
+
+    @property
+    def series(self) -> HostSeries | None:
+        """Its samples while it runs; None where nothing is sampled."""
+        if self.stage is not Stage.RUNNING or self._run is None:
+            return None
+        return self._run.series
+
+    def left_idle(self, text: str) -> None:
+        """Report that its devices are idle; or, with no text, that they are used again."""
+        self._unused = text
+        self._tell_idle()
+
+    def _tell_idle(self) -> None:
         if self.stage is Stage.RUNNING and self._run is not None:
+            text = self._hung or self._unused
             self._around.bells.ring(facts.Idle(of=self.of, text=text))
 
     def exited(self, record: ExitRecord, now: float) -> None:
@@ -192,6 +212,8 @@ class Host:
         if self.stage is not Stage.RUNNING or self._run is None:
             return
         end = self._run.end_of(record)
+        if end.notice == StopReason.IDLE and self._unused and not record.idle:
+            end = replace(end, detail=self._unused)
         self._end = self._ending(end)
         self._saving.ask()
         self.wake_at = 0.0
@@ -267,6 +289,7 @@ class Host:
         is_new: bool,
         secrets: tuple[str, ...] | None,
         attempt: AttemptStart | None = None,
+        holding: Holding | None = None,
     ) -> None:
         """See `Progress`."""
         around = self._around
@@ -280,6 +303,7 @@ class Host:
             started_at=started_at,
             is_new=is_new,
             secrets=secrets,
+            holding=holding,
         )
         if self._follow_until > started_at:
             self._run.logs.hurry(started_at, for_s=self._follow_until - started_at)

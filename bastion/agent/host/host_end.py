@@ -61,7 +61,7 @@ class HostEnd:
                 f"end {self._key}", work, self._wrote, now=now, otherwise=self._give_up
             )
         if run is not None:
-            run.logs.turn(now)
+            run.ship(now)
             if run.logs.broken and self._is_written:
                 self._give_up(BastionError(run.logs.broken))
                 return
@@ -69,11 +69,13 @@ class HostEnd:
         if not self._is_written or not self._saving.is_done:
             return
         if self._drained is None:
-            if run is None or run.logs.is_complete:
+            if run is None or run.is_shipped:
                 self._drained = context.bells.ring(facts.Drained(of=self._of))
         elif context.bells.has_landed(self._drained):
             if run is not None:
                 context.keeper.forget(self._key)
+                if run.series is not None:
+                    run.series.forget()
             context.home.leave(self._key)
             self._leave()
 

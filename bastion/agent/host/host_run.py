@@ -11,6 +11,8 @@ from bastion.agent.keeper.port import LAST_LINES_BYTES, ExitRecord
 from bastion.agent.report.end_record import ended_so
 from bastion.agent.report.log_shipping import Shipping
 from bastion.agent.report.redaction import Redaction
+from bastion.agent.usage.series import Holding
+from bastion.agent.usage.watch import send
 from bastion.job import End
 from bastion.records import layout
 from bastion.records.facts import HostFact
@@ -27,6 +29,7 @@ class HostRun:
         started_at: When the keeper started them.
         is_new: Whether this agent asked for the start.
         secrets: Values that are masked in its logs; None: they are not known any more.
+        holding: What it holds; None: an earlier agent started it.
     """
 
     def __init__(
@@ -40,7 +43,10 @@ class HostRun:
         started_at: float,
         is_new: bool,
         secrets: tuple[str, ...] | None,
+        holding: Holding | None,
     ) -> None:
+        self.series = context.series(of, key, holding, started_at)
+        """Its samples; None: nothing is sampled here."""
         self._key = key
         self._context = context
         self._saving = saving
@@ -79,6 +85,17 @@ class HostRun:
         self._saving.turn(now)
         return self.logs.turn(now)
 
+    @property
+    def is_shipped(self) -> bool:
+        """Whether its logs and samples are complete in the bucket."""
+        return self.logs.is_complete and (self.series is None or self.series.is_empty)
+
+    def ship(self, now: float) -> None:
+        """Send what is left of the logs and samples of a host that has ended."""
+        self.logs.turn(now)
+        if self.series is not None and self.series.seal(now, is_end=True):
+            send(self._context.store, self._context.errands, self._key, self.series, now)
+
     def end_of(self, record: ExitRecord) -> End:
         """Close the logs and return the end that follows from what the keeper recorded."""
         self.logs.close(record.processes)
@@ -88,4 +105,7 @@ class HostRun:
         home = self._context.home
         marks = home.marks(self._key)
         self._marking.end(marks)
-        return ended_so(record, marks, home.word(self._key))
+        end = ended_so(record, marks, home.word(self._key))
+        if self.series is None:
+            return end
+        return replace(end, utilisation=self.series.summary())

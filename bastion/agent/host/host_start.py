@@ -17,7 +17,7 @@ from bastion.agent.host.claim import (
 )
 from bastion.agent.host.context import Surroundings
 from bastion.agent.host.stage import Progress, Stage
-from bastion.agent.host.start_request import attempt_start, planned
+from bastion.agent.host.start_request import attempt_start, holding_of, planned
 from bastion.agent.keeper.port import KeeperError, KeeperGoneError
 from bastion.agent.report.setup_progress import SetUpProgress
 from bastion.agent.setup.prepare import Prepared, is_quick, prepare, with_python
@@ -121,7 +121,7 @@ class HostStart:
         context, fail = self._context, self._host.fail
         self._progress.turn(now)
         if self._prepared is not None:
-            self._progress.now_does("its Python environment is built")
+            self._progress.now_does("building its Python environment")
             made = with_python(context, self._of, self._prepared, now=now, otherwise=fail)
             self._is_set_up(made)
             return
@@ -209,5 +209,10 @@ class HostStart:
         # From here on the keeper has the secrets.
         self._prepared = None
         self._host.run(
-            len(attempt.processes), now, is_new=True, secrets=attempt.secrets, attempt=attempt
+            len(attempt.processes),
+            now,
+            is_new=True,
+            secrets=attempt.secrets,
+            attempt=attempt,
+            holding=holding_of(self._start, in_containers=bool(attempt.undo)),
         )

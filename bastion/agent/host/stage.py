@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Protocol
 
 from bastion.agent.keeper.port import AttemptStart
+from bastion.agent.usage.series import Holding
 from bastion.job import End
 
 
@@ -63,6 +64,7 @@ class Progress(Protocol):
         is_new: bool,
         secrets: tuple[str, ...] | None,
         attempt: AttemptStart | None = None,
+        holding: Holding | None = None,
     ) -> None:
-        """Record that the keeper has the processes, and their start request if it is known."""
+        """Record that the keeper has the processes, and what is known of their start."""
         ...

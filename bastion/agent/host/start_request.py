@@ -10,6 +10,8 @@ from bastion.agent.keeper.port import AttemptStart, IdleRule, ProcessStart
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.environment import TPUS, Place, environments, gpus_of
 from bastion.agent.setup.prepare import Prepared
+from bastion.agent.usage.series import Holding
+from bastion.catalog import units_a_chip
 from bastion.errors import SpecError
 from bastion.machine import Start
 from bastion.spec.launch import Job, Launch, Process
@@ -57,7 +59,9 @@ def attempt_start(
         secret_files=prepared.secret_files,
         python=prepared.python,
         tpu=settings.tpu,
-        chips=sum(units for kind, units in settings.resources.items() if kind in TPUS),
+        chips=sum(
+            n // units_a_chip(kind) for kind, n in settings.resources.items() if kind in TPUS
+        ),
     )
     envs = environments(start, job, place, task_environment(launch, start.task))
     limit_s = job.max_runtime_s if start.max_runtime_s is None else start.max_runtime_s
@@ -95,6 +99,17 @@ def attempt_start(
     )
 
 
+def holding_of(start: Start, *, in_containers: bool) -> Holding:
+    """Return what the host of `start` holds, as the drivers of its machine count it."""
+    tpus = (i for kind, indices in start.devices.items() if kind in TPUS for i in indices)
+    return Holding(
+        devices=(*gpus_of(start.devices), *sorted(tpus)),
+        idle_warning_s=start.idle_warning_s,
+        stops_idle=start.stops_idle,
+        in_containers=in_containers,
+    )
+
+
 def _idle_rule(start: Start, job: Job, *, in_image: bool) -> IdleRule | None:
     # A process in a container is no descendant of the keeper: its processor use is not seen.
     signs = tuple(sign for sign in job.signs_of_life if not (in_image and sign == "processor"))
@@ -121,3 +136,9 @@ def memory_limit(processes: Sequence[Process], *, hosts: int) -> int | None:
 def _home_in_image(folders: Folders, settings: AgentSettings) -> str:
     """Return the HOME to set: none for root, as images define root's; else the code folder."""
     return "" if settings.user == "root" else folders.code
+
+
+def _chips(settings: AgentSettings) -> int:
+    """The TPU chips of the machine."""
+    has = settings.resources.items()
+    return sum(units // units_a_chip(kind) for kind, units in has if kind in TPUS)

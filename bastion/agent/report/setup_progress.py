@@ -23,7 +23,7 @@ class SetUpProgress:
         self._next_at: float | None = None
 
     def now_does(self, text: str) -> None:
-        """Set the current step, as in `its code is fetched`."""
+        """Set the current step, as in `fetching its code`."""
         self._text = text
 
     def turn(self, now: float) -> None:

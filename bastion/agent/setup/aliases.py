@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from bastion.spec.launch import Alias
+from bastion.spec.names import launch_uuid
 
 _CLUSTERFUDGE = {
-    "CLUSTERFUDGE_LAUNCH_ID": "BASTION_LAUNCH_ID",
     "CLUSTERFUDGE_JOB_NAME": "BASTION_JOB_NAME",
     "CLUSTERFUDGE_REPLICA_INDEX": "BASTION_REPLICA_INDEX",
     "CLUSTERFUDGE_REPLICA_COUNT": "BASTION_REPLICA_COUNT",
@@ -47,6 +47,7 @@ def aliased(
         match scheduler:
             case "clusterfudge":
                 env |= {theirs: ours[name] for theirs, name in _CLUSTERFUDGE.items()}
+                env["CLUSTERFUDGE_LAUNCH_ID"] = launch_uuid(ours["BASTION_LAUNCH_ID"])
             case "blox":
                 env |= {theirs: ours[name] for theirs, name in _BLOX.items()}
                 every = ",".join(map(str, devices))

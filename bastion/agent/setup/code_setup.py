@@ -74,7 +74,7 @@ def set_up(
             shutil.rmtree(folders.code)
             bring(code, store, settings, home.cache, Path(folders.code), report)
         if of.attempt > 1:
-            report("what earlier attempts kept is fetched")
+            report("fetching what earlier attempts kept")
             restore(store, of, Path(folders.output))
     except OSError as error:
         raise SetUpError(f"its folders cannot be written: {error}") from error
@@ -103,18 +103,18 @@ def bring(
     from bundler.url import redacted
 
     def fetched(now: Progress) -> None:
-        report(f"its code is fetched, {show_size(now.done)} of {show_size(now.total)} so far")
+        report(f"fetching its code, {show_size(now.done)} of {show_size(now.total)} so far")
 
     try:
         match code:
             case BundleRef():
                 tree = fetch(code.digest, Bundles(store), cache, report=fetched)
             case GitRef():
-                report(f"{redacted(code.url)} is cloned")
+                report(f"cloning {redacted(code.url)}")
                 tree = _clone(code, settings, cache)
             case _:
                 raise SetUpError(f"its code was never uploaded: {code}")
-        report("its code is copied into its folder")
+        report("copying its code into its folder")
         checkout(tree, directory)
     except BundleError as error:
         raise SetUpError(str(error), hint=error.hint) from error

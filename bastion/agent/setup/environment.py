@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from bastion.agent.setup.aliases import aliased
+from bastion.catalog import units_a_chip
 from bastion.machine import Start
 from bastion.spec.launch import Job, Process
 from bastion.spec.secret import Secret
@@ -128,6 +129,11 @@ def device_shares(
     return shares
 
 
+def chips_of(kind: str, indices: Sequence[int]) -> tuple[int, ...]:
+    """Return the chips in which the units `indices` of a TPU are: some have two to a chip."""
+    return tuple(sorted({index // units_a_chip(kind) for index in indices}))
+
+
 def gpus_of(devices: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
     """Return the indices of the devices that NVIDIA's driver counts, in its order."""
     others = TPUS | NEURONS | COUNTED
@@ -192,6 +198,8 @@ def _of_host(start: Start, job: Job, place: Place) -> dict[str, str]:
         "BASTION_ATTEMPT": str(start.attempt),
         "BASTION_REPLICA_INDEX": str(start.replica),
         "BASTION_REPLICA_COUNT": str(start.replicas),
+        "BASTION_REPLICA_LEAST": str(job.range.least),
+        "BASTION_REPLICA_MOST": str(job.range.most),
         "BASTION_HOST_INDEX": str(start.host),
         "BASTION_HOST_COUNT": str(start.hosts),
         "BASTION_HOSTS": ",".join(place.addresses),
@@ -227,7 +235,7 @@ def _devices(start: Start, share: Mapping[str, tuple[int, ...]], place: Place) -
     }
     if place.in_image:
         env |= _IN_IMAGE if start.devices.keys() - COUNTED else {**_IN_IMAGE, **_NO_DEVICES}
-    chips = [index for kind in sorted(TPUS & share.keys()) for index in share[kind]]
+    chips = sorted(chip for kind in TPUS & share.keys() for chip in chips_of(kind, share[kind]))
     return env | _tpu(start, place, chips) if chips else env
 
 

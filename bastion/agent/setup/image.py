@@ -95,7 +95,7 @@ def _pull(
     say_at = clock() + _SAY_S
     for line in engine.pull(name.exact, header):
         _record_progress(line, layers)
-        report(f"its image is pulled, {_so_far(layers)}")
+        report(f"pulling its image, {_so_far(layers)}")
         if clock() >= say_at:
             say(f"image {ref}: {_so_far(layers)}")
             say_at = clock() + _SAY_S

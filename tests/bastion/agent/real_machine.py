@@ -14,6 +14,7 @@ from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.spec import Job, Process
 from bastion.store.local import LocalStore
 from tests.rigs.agent import MACHINE, Bucket
+from tests.rigs.limits import killed
 
 DEADLINE_S = 20.0
 REPOSITORY = Path(__file__).parents[3]
@@ -48,8 +49,7 @@ class Machine:
     def kill(self) -> None:
         """Kill (-9) the agent."""
         assert self.agent is not None
-        self.agent.kill()
-        self.agent.wait()
+        killed(self.agent)
 
     def keeper_pid(self) -> int:
         """The process of the living keeper."""

@@ -10,10 +10,11 @@ import pytest
 
 from bastion.machine import Exec
 from bastion.records import layout
+from bastion.records.codec import encode
 from bastion.records.register import look
-from bastion.records.registers import CommandEnd
+from bastion.records.registers import CommandEnd, LongCommand
 from tests.bastion.agent.real_machine import Machine, shell
-from tests.rigs.agent import OF, start
+from tests.rigs.agent import MACHINE, OF, start
 
 ID = "01ARZ3NDEKTSV4RRFFQ69G5FA"
 
@@ -139,3 +140,18 @@ def test_a_killed_agent_goes_on_with_commands(machine: Machine) -> None:
     assert output_of(machine, 2) == b"red\n"
     assert ended(machine).code == 0
     assert output_of(machine) == b"one\ntwo\n"
+
+
+def test_a_long_command_is_read_and_run(machine: Machine) -> None:
+    """Its arguments are an object of their own; one whose object is missing says so."""
+    machine.bucket.spec(shell("sleep 60"))
+    machine.bucket.instruct(start())
+    machine.until(lambda: "started" in machine.bucket.told())
+    data = encode(LongCommand(argv=("/bin/sh", "-c", "echo long")))
+    machine.bucket.store.create(layout.argv(MACHINE, f"{ID}1", "d1"), data)
+    for number in (1, 2):
+        told = replace(command("", number), argv=(), argv_digest=f"d{number}")
+        machine.bucket.instruct(told)
+    assert ended(machine, 1).code == 0
+    assert output_of(machine, 1) == b"long\n"
+    assert ended(machine, 2).problem == "its arguments are not in the bucket"

@@ -130,7 +130,8 @@ def test_silence_is_told_and_told_again_by_a_new_agent() -> None:
     rig.pass_s(7)
     rig.pass_s(7)
     told = [fact.text for fact in rig.bucket.facts() if isinstance(fact, Idle)]
-    assert told == ["no output for 5 s", "no output for 5 s", ""]
+    lacks = "no output for 5 s; stacks are in its log"
+    assert told == [lacks, lacks, ""]
     assert rig.bucket.end() is None
 
 

@@ -36,6 +36,37 @@ def fail() -> object:
     raise StoreError("away")
 
 
+def test_a_look_does_not_wait_behind_a_write() -> None:
+    """With a lane of their own, looks are made while a write is under way."""
+    busy = HeldLane()
+    errands = Errands(busy, InlineLane(), retry_s=1.0, say=str, look_lane=InlineLane())
+    told: list[str] = []
+    errands.send("write", lambda: "written", told.append, now=0.0)
+    errands.send("look", lambda: "seen", told.append, now=0.0, is_look=True)
+    assert not errands.collect(0.0)
+    assert (told, errands.is_calling()) == (["seen"], True)
+    busy.release()
+    assert errands.collect(0.0)
+    assert (told, errands.is_calling()) == (["seen", "written"], False)
+
+
+class HeldLane(InlineLane):
+    """A lane whose calls end when it is released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[tuple[str, Callable[[], object]]] = []
+
+    def submit(self, key: str, work: Callable[[], object]) -> None:
+        """See `Lane`."""
+        self._held.append((key, work))
+
+    def release(self) -> None:
+        """Make every call."""
+        for key, work in self._held:
+            super().submit(key, work)
+
+
 def test_a_result_is_told_when_collected() -> None:
     """Nothing follows an errand before it is collected, then once."""
     bench = Bench()

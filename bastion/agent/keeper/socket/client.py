@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bastion.agent.keeper.port import (
@@ -82,6 +83,8 @@ class KeeperClient:
     """
 
     def __init__(self, home: Path) -> None:
+        self.wakes: Callable[[], int] = lambda: -1
+        """Returns a descriptor that ends `poll` early while it is readable; -1: there is none."""
         self._folder = Path(os.path.realpath(home)) / "keeper"
         self._lock = threading.Lock()
         self._number = 0
@@ -148,7 +151,8 @@ class KeeperClient:
         """See `Keeper.poll`."""
         deadline = time.monotonic() + timeout_s
         while True:
-            if not _is_readable(self._event_socket, max(0.0, deadline - time.monotonic())):
+            left_s = max(0.0, deadline - time.monotonic())
+            if not _is_readable(self._event_socket, left_s, also=self.wakes()):
                 return ()
             self._event_bytes += self._received(self._event_socket)
             *lines, self._event_bytes = self._event_bytes.split(b"\n")
@@ -304,14 +308,20 @@ def _connect(folder: Path) -> socket.socket:
     return connection
 
 
-def _is_readable(connection: socket.socket, timeout_s: float) -> bool:
-    """Whether data or the end has arrived; by `poll`, as `select` stops at descriptor 1023."""
+def _is_readable(connection: socket.socket, timeout_s: float, *, also: int) -> bool:
+    """
+    Whether data or the end has arrived; by `poll`, as `select` stops at descriptor 1023.
+
+    The wait ends too when the descriptor `also` is readable.
+    """
     waiter = select.poll()
     try:
         waiter.register(connection, select.POLLIN)
     except ValueError:
         raise KeeperGoneError("this connection to the keeper is closed") from None
-    return bool(waiter.poll(timeout_s * 1e3))
+    if also >= 0:
+        waiter.register(also, select.POLLIN)
+    return any(found != also for found, _ in waiter.poll(timeout_s * 1e3))
 
 
 def _event(line: bytes) -> KeeperEvent | None:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from bastion.agent.begin.devices import _device_files, gpu_report
+import pytest
+
+from bastion.agent.begin.devices import (
+    _count_problem,
+    _device_files,
+    gpu_report,
+    look_at_devices,
+)
 
 
 def row(index: int, *, name: str = "NVIDIA H100 80GB HBM3", ecc: str = "0", **other: str) -> str:
@@ -74,3 +84,63 @@ def test_device_files_are_counted(tmp_path: Path) -> None:
     assert _device_files(tmp_path) == {"TPU": 2, "Neuron": 1}
     (tmp_path / "accel0").touch()
     assert _device_files(tmp_path)["TPU"] == 1
+
+
+@pytest.mark.parametrize(("declared", "chips"), [({"v4": 8, "cpu": 240}, 4), ({"v5e": 4}, 4)])
+def test_a_tpu_is_counted_by_its_chips(declared: dict[str, int], chips: int) -> None:
+    """A v4 host of eight cores has four chips, and a file for each; a v5e is counted in chips."""
+    assert _count_problem(declared, {"TPU": chips, "Neuron": 0}) == ""
+    said = _count_problem(declared, {"TPU": chips - 1, "Neuron": 0})
+    assert said == f"it has {chips - 1} TPU chips, and its pool declares {chips}"
+
+
+FAKE = Path(__file__).parent / "fake_nvml"
+
+
+def looked(monkeypatch: pytest.MonkeyPatch, fault: str = "", **declared: int) -> tuple[object, ...]:
+    """What a real look through a driver's library that is a fake says."""
+    monkeypatch.setenv("PYTHONPATH", str(FAKE))
+    monkeypatch.setenv("FAULT", fault)
+    report = look_at_devices(declared or {"h100": 2})
+    return dict(report.bad), report.text, report.unwell
+
+
+def test_gpus_are_asked_of_the_drivers_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count, names, ECC errors and heat; what a device does not tell is no fault."""
+    assert looked(monkeypatch) == ({}, "", "")
+    bad = {"h100": (1,)}
+    assert looked(monkeypatch, "ecc") == (bad, "h100 1: 3 uncorrected ECC errors", "")
+    hot = "h100 1: it is slowed down by heat, at 91 degrees"
+    assert looked(monkeypatch, "heat") == (bad, hot, "")
+    assert looked(monkeypatch, a100=2)[2] == (
+        "its pool declares a100, and it has NVIDIA H100 80GB HBM3"
+    )
+    assert looked(monkeypatch, h100=8)[2] == "it has 2 GPUs, and its pool declares 8 h100"
+
+
+def test_an_xid_of_the_library_counts_where_no_log_is(tmp_path: Path) -> None:
+    """It is printed as the kernel spells it, and names its device."""
+    environ = {**os.environ, "PYTHONPATH": str(FAKE), "FAULT": "xid"}
+    command = [sys.executable, "-m", "bastion.agent.begin.nvml", "0.05"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+    report = gpu_report({"h100": 2}, done.stdout, done.stdout)
+    assert report.text == "h100 1: XID 79, it has fallen off the bus"
+
+
+def test_a_library_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is unwell in the driver's own words."""
+    assert "NVMLError: Driver Not Loaded" in str(looked(monkeypatch, "driver")[2])
+
+
+def test_nvidia_smi_is_asked_where_the_library_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its text is the fallback; where neither is there, that is said."""
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\ncat <<'END'\n{table(row(0), row(1, ecc='3'))}END\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert look_at_devices({"h100": 2}).text == "h100 1: 3 uncorrected ECC errors"
+    monkeypatch.setenv("PATH", "/nonexistent")
+    unwell = "its GPUs cannot be asked: there is no nvidia-smi"
+    assert look_at_devices({"h100": 2}).unwell == unwell

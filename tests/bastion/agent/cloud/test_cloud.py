@@ -58,6 +58,18 @@ def test_google_announces_a_preemption(server: MetadataServer) -> None:
     assert found(server, "gce") == Interruption(in_s=30.0, text="the spot VM is preempted")
 
 
+@pytest.mark.parametrize(
+    ("said", "in_s"), [("120", 120.0), ("9999", 120.0), ("1", 30.0), ("nan", 30.0), ("x", 30.0)]
+)
+def test_google_announces_a_preemption_as_long_ahead_as_its_pool_asked(
+    server: MetadataServer, said: str, in_s: float
+) -> None:
+    """What stands in the VM's metadata counts, within what Google gives at all."""
+    server.says[f"{GOOGLE}instance/preempted"] = "TRUE"
+    server.says[f"{GOOGLE}instance/attributes/bastion-preemption-notice-s"] = said
+    assert found(server, "gce") == Interruption(in_s=in_s, text="the spot VM is preempted")
+
+
 def test_google_announces_maintenance(server: MetadataServer) -> None:
     """A VM with GPUs has an hour, one without a minute."""
     server.says[f"{GOOGLE}instance/maintenance-event"] = "TERMINATE_ON_HOST_MAINTENANCE"

@@ -163,3 +163,16 @@ def test_a_keeper_that_cannot_be_seen_is_not_gone(world: RealWorld) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert not isinstance(raised.value, KeeperGoneError)
+
+
+def test_a_wait_for_events_ends_with_other_news(world: RealWorld) -> None:
+    """An agent waits for its keeper and for its instructions at once."""
+    ends, other = os.pipe()
+    world.keeper.wakes = lambda: ends
+    os.write(other, b"news")
+    assert world.keeper.poll(60.0) == ()
+    os.read(ends, 10)
+    world.keeper.start(attempt("a", EXITS))
+    assert world.ended("a").processes[0].code == 0
+    os.close(ends)
+    os.close(other)

@@ -40,6 +40,7 @@ from tests.rigs.keepers import (
     python,
     shell,
 )
+from tests.rigs.limits import joined, on_thread
 
 DAEMON = """
 import os, signal, sys, time
@@ -156,10 +157,9 @@ def test_a_failure_before_a_late_notice_is_its_own(world: RealWorld, tmp_path: P
     over.register(handle, select.POLLIN)
     assert over.poll(10_000)
     os.close(handle)
-    late = threading.Thread(target=stop, args=(world, "a"))
-    late.start()
+    late = on_thread(stop, world, "a")
     os.kill(world.pid, signal.SIGCONT)
-    late.join()
+    joined(late)
     record = world.ended("a")
     assert record.notices == ()
     assert record.failed_by_itself
@@ -469,7 +469,7 @@ def test_no_key_runs_twice_however_the_keeper_dies(
             for key in keys[until:] + keys[:until]:
                 with contextlib.suppress(ConflictError):
                     world.keeper.start(attempt(key, f"echo {key} >> {ran}"))
-        killer.join()
+        joined(killer)
         world.gone()
         world.next_life()
     known = {state.record.key for state in world.keeper.attempts() if isinstance(state, Ended)}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.machine import stray_processes as strays
+from tests.rigs.limits import PATIENCE_S, killed
 
 
 @pytest.fixture
@@ -36,10 +37,7 @@ def run() -> Iterator[object]:
 
     yield start
     for process in started:
-        process.kill()
-        process.wait()
-        assert process.stdout
-        process.stdout.close()
+        killed(process)
 
 
 def test_marked_processes_and_their_descendants_are_found(run: object, mark: str) -> None:
@@ -53,7 +51,7 @@ def test_marked_processes_and_their_descendants_are_found(run: object, mark: str
     assert other.pid not in found
     assert strays.find(mark + "b") == []
     assert strays.kill_all(mark) >= 2
-    assert process.wait() == -signal.SIGKILL
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
     assert other.poll() is None
 
 
@@ -78,7 +76,7 @@ def test_a_recycled_pid_is_never_signalled(run: object) -> None:
     assert not strays.send(stranger, signal.SIGKILL)
     assert process.poll() is None
     assert strays.send(seen, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
 
 
 def test_strange_names_are_read_right(tmp_path: Path) -> None:
@@ -91,8 +89,7 @@ def test_strange_names_are_read_right(tmp_path: Path) -> None:
         assert seen
         assert (seen.parent, seen.session) == (os.getpid(), process.pid)
     finally:
-        process.kill()
-        process.wait()
+        killed(process)
 
 
 def test_what_is_gone_is_none() -> None:
@@ -108,5 +105,5 @@ def test_zombies_and_ourselves_are_no_strays(mark: str) -> None:
     assert os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert strays.find(mark) == []
     assert strays.kill_all(mark) == 0
-    process.wait()
+    process.wait(PATIENCE_S)
     assert os.getpid() not in {each.pid for each in strays.find("")}

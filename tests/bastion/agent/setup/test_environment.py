@@ -14,6 +14,7 @@ from bastion.agent.setup.environment import PATH, Place, device_shares, environm
 from bastion.errors import SpecError
 from bastion.machine import Start
 from bastion.spec import Job, Process, Resources
+from bastion.spec.names import launch_uuid
 from tests.rigs.agent import start
 
 PLACE = Place(
@@ -80,6 +81,8 @@ def test_a_lone_process_sees_exactly_this() -> None:
         "BASTION_ATTEMPT": "1",
         "BASTION_REPLICA_INDEX": "0",
         "BASTION_REPLICA_COUNT": "1",
+        "BASTION_REPLICA_LEAST": "1",
+        "BASTION_REPLICA_MOST": "1",
         "BASTION_HOST_INDEX": "0",
         "BASTION_HOST_COUNT": "1",
         "BASTION_HOSTS": "10.0.0.1",
@@ -189,12 +192,15 @@ def test_a_whole_tpu_host_knows_its_topology_and_a_part_its_chips() -> None:
     """Facts of the machine are for processes with all its chips; others are told their chips."""
     of_machine = {"TPU_TOPOLOGY": "2x2x2", "TPU_WORKER_ID": "never"}
     where = replace(place("a", "b"), tpu=of_machine, chips=4)
-    second = one(replace(start(devices={"v4": (0, 1, 2, 3)}, hosts=2), host=1), where=where)
+    whole = start(devices={"v4": (0, 1, 2, 3, 4, 5, 6, 7)}, hosts=2)
+    second = one(replace(whole, host=1), where=where)
     assert (second["TPU_TOPOLOGY"], second["TPU_WORKER_ID"]) == ("2x2x2", "1")
     assert "TPU_VISIBLE_CHIPS" not in second
-    part = one(start(devices={"v4": (2, 3)}), where=replace(where, addresses=("a",)))
+    part = one(start(devices={"v4": (4, 5, 6, 7)}), where=replace(where, addresses=("a",)))
     assert (part["TPU_VISIBLE_CHIPS"], part["TPU_CHIPS_PER_PROCESS_BOUNDS"]) == ("2,3", "1,2,1")
     assert part["TPU_PROCESS_BOUNDS"] == "1,1,1"
+    newer = one(start(devices={"v5e": (2, 3)}), where=replace(where, addresses=("a",)))
+    assert newer["TPU_VISIBLE_CHIPS"] == "2,3"
     assert "TPU_TOPOLOGY" not in part
 
 
@@ -255,7 +261,7 @@ def test_other_schedulers_names_mean_what_they_meant() -> None:
     )
     theirs = {name: text for name, text in second.items() if name.startswith("CLUSTERFUDGE_")}
     assert theirs == {
-        "CLUSTERFUDGE_LAUNCH_ID": "launch-abc",
+        "CLUSTERFUDGE_LAUNCH_ID": launch_uuid("launch-abc"),
         "CLUSTERFUDGE_JOB_NAME": "train",
         "CLUSTERFUDGE_REPLICA_INDEX": "1",
         "CLUSTERFUDGE_REPLICA_COUNT": "2",

@@ -1,0 +1,66 @@
+"""The regular cleaning of the agent's home: folders of ended jobs, environments nobody uses."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+
+from bastion.agent.host.context import Surroundings
+from bastion.agent.settings import KEEP_ENVIRONMENT_S
+from bastion.clock import Clock
+
+_CLEAN_S = 600.0
+"""Longest time between two cleanings of old work directories."""
+
+_CLEAN_WHEN_FULL_S = 30.0
+"""The same on a machine that can start nothing."""
+
+_KEEP_WHEN_FULL_S = 3600.0
+"""How long such a machine keeps the folders of ended jobs: their output is in the bucket."""
+
+_CLEANINGS = 10
+"""Minimum number of cleanings in the time that folders are kept."""
+
+_LEAST_CLEAN_S = 1.0
+"""Shortest time between two cleanings if folders are hardly kept: each looks at every folder."""
+
+
+class Cleaning:
+    """
+    The cleaning of one agent's home.
+
+    Args:
+        around: The agent's parts.
+        clock: Time on this machine.
+    """
+
+    def __init__(self, around: Surroundings, clock: Clock) -> None:
+        self._home = around.home
+        self._errands = around.errands
+        self._say = around.say
+        self._clock = clock
+        self._keep_s = around.settings.keep_work_s
+        self._every_s = max(_LEAST_CLEAN_S, min(_CLEAN_S, self._keep_s / _CLEANINGS))
+        self._clean_at = clock.monotonic() + self._every_s
+        self.is_due = False
+        """Whether the next turn cleans, whatever the time."""
+
+    def turn(self, now: float, spared: Collection[str], *, is_full: bool) -> None:
+        """Clean when it is time, and more where the machine can start nothing."""
+        if now < self._clean_at and not self.is_due:
+            return
+        self.is_due = False
+        self._clean_at = now + (_CLEAN_WHEN_FULL_S if is_full else self._every_s)
+        today = self._clock.wall()
+        work = partial(
+            self._home.clean,
+            ended=today - (_KEEP_WHEN_FULL_S if is_full else self._keep_s),
+            taken=today - (_KEEP_WHEN_FULL_S if is_full else KEEP_ENVIRONMENT_S),
+            spared=frozenset(spared),
+        )
+        self._errands.send(
+            "clean", work, lambda _: None, otherwise=self._not_cleaned, is_long=True, now=now
+        )
+
+    def _not_cleaned(self, error: Exception) -> None:
+        self._say(f"old working directories cannot be cleaned: {error}")

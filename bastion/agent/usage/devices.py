@@ -1,0 +1,149 @@
+"""
+The devices of this machine, from the program `probe`: started where there may be some, read without
+waiting, killed when it falls silent, and started again later.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from bastion.agent.usage.port import DeviceProcess, Devices
+from bastion.agent.usage.probe import MISSING, Row, rows
+from bastion.errors import SpecError
+from bastion.records.usage import MAX_DEVICES, DeviceUse
+
+DEVICE_FILE = "BASTION_DEVICE_FILE"
+"""The variable of an agent that names a file which stands for its devices."""
+PERIOD_S = 10.0
+"""Between two samples."""
+_SILENT_S = 60.0
+"""Longest time without a line: without a persistent driver eight GPUs are started first."""
+_AGAIN_S = 600.0
+"""Before a probe that failed, or fell silent, is started again."""
+_LINE_BYTES = 1 << 20
+"""A longer line is no answer of a probe."""
+_SIGNS = ("/dev/nvidiactl", "/dev/accel0", "/dev/vfio/0", "/dev/dxg")
+"""Files of drivers; without one of them no probe is started. Source: NVIDIA's driver, libtpu."""
+
+
+def may_have_devices() -> bool:
+    """Whether this machine may have devices that tell of their use."""
+    return any(Path(sign).exists() for sign in _SIGNS)
+
+
+class DeviceProbe:
+    """
+    The devices, as their probe told last.
+
+    Args:
+        file: Stands for devices, in tests and demos; empty: the machine's own are asked.
+        period_s: Between two lines of the probe.
+    """
+
+    def __init__(self, *, file: str = "", period_s: float = PERIOD_S) -> None:
+        said = [file] if file else []
+        self._command = [
+            *(sys.executable, "-m", "bastion.agent.usage.probe"),
+            *(f"{period_s:g}", *said),
+        ]
+        self._program: subprocess.Popen[bytes] | None = None
+        self._fresh_s = 2.5 * period_s
+        self._start_at = 0.0
+        self._line_at = 0.0
+        self._rest = b""
+        self._last = Devices()
+        self.is_over = not file and not may_have_devices()
+        """Whether there is nothing to ask on this machine."""
+
+    def look(self, now: float) -> Devices:
+        """Return what was told lately; nothing if the probe is silent, failed or just started."""
+        if self.is_over:
+            return Devices()
+        if self._program is None:
+            self._start(now)
+            return Devices()
+        self._read(now)
+        code = self._program.poll()
+        if code is not None:
+            self._program = None
+            self.is_over = code == MISSING
+            self._start_at = now + _AGAIN_S
+            return Devices()
+        if now - self._line_at > _SILENT_S:
+            self._program.kill()  # waited for at a later look: a broken driver may hold it for ever
+        return self._last if now - self._line_at <= self._fresh_s else Devices()
+
+    def close(self) -> None:
+        """End the probe, without waiting for a driver that does not let it end."""
+        if self._program is not None:
+            self._program.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._program.wait(1.0)
+            for pipe in (self._program.stdin, self._program.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._program = None
+
+    def _start(self, now: float) -> None:
+        if now < self._start_at:
+            return
+        self._start_at = now + _AGAIN_S
+        self._line_at, self._rest, self._last = now, b"", Devices()
+        with suppress(OSError):
+            self._program = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            assert self._program.stdout is not None
+            os.set_blocking(self._program.stdout.fileno(), False)
+
+    def _read(self, now: float) -> None:
+        assert self._program is not None
+        assert self._program.stdout is not None
+        with suppress(BlockingIOError):
+            while data := os.read(self._program.stdout.fileno(), 1 << 16):
+                self._rest = (self._rest + data)[-_LINE_BYTES:]
+        *lines, self._rest = self._rest.split(b"\n")
+        if lines:
+            self._line_at = now
+            self._last = devices_of(lines[-1])
+
+
+def devices_of(line: bytes) -> Devices:
+    """Return the devices in a line of the probe; those that are malformed are left out."""
+    each: list[DeviceUse] = []
+    processes: list[DeviceProcess] = []
+    for row in rows(line):
+        with suppress(SpecError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            each.append(_device(row))
+            told = row.get("processes") or ()
+            processes += [_process(each[-1].index, one) for one in told]
+    return Devices(each=tuple(each[:MAX_DEVICES]), processes=tuple(processes))
+
+
+def _device(row: Row) -> DeviceUse:
+    used = row.get("used")
+    return DeviceUse(
+        index=int(row["index"]),
+        used=None if used is None else float(used),
+        memory_bytes=int(row.get("memory", 0)),
+        memory_total_bytes=int(row.get("total", 0)),
+    )
+
+
+def _process(device: int, said: Mapping[str, object]) -> DeviceProcess:
+    return DeviceProcess(
+        pid=int(str(said["pid"])),
+        device=device,
+        memory_bytes=int(str(said.get("memory", 0))),
+        name=str(said.get("name", "")),
+        user=str(said.get("user", "")),
+        mark=str(said.get("mark", "")),
+    )

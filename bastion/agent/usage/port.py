@@ -1,0 +1,67 @@
+"""What an agent asks of its machine every ten seconds: the port, and its values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Protocol
+
+from bastion.records.usage import DeviceUse, GroupUse
+from bastion.value import value
+
+
+@value
+class DeviceProcess:
+    """A process that has opened a device."""
+
+    pid: int
+    device: int
+    memory_bytes: int = 0
+    name: str = ""
+    user: str = ""
+    mark: str = ""
+    """The keeper's mark in its environment; empty: no keeper started it."""
+
+
+@value
+class Devices:
+    """The devices of a machine as their driver tells of them."""
+
+    each: tuple[DeviceUse, ...] = ()
+    processes: tuple[DeviceProcess, ...] = ()
+
+
+@value
+class Group:
+    """The processes of one host, to be looked at."""
+
+    pids: tuple[int, ...]
+    """Those that the keeper started; their descendants belong to it too."""
+    started_at: float
+    """On the keeper's clock."""
+
+
+@value
+class Sample:
+    """One look."""
+
+    groups: Mapping[str, GroupUse] = field(default_factory=dict)
+    """Host by the keeper's key."""
+    devices: Devices = Devices()
+    cores: float = 0.0
+    """In use on the whole machine."""
+    memory_bytes: int = 0
+    received_bytes_s: float = 0.0
+    sent_bytes_s: float = 0.0
+
+
+class Sampler(Protocol):
+    """Looks at a machine; called on one thread at a time, and may take seconds."""
+
+    def sample(self, groups: Mapping[str, Group], now: float) -> Sample:
+        """Return what `groups`, the devices and the machine use; what cannot be seen is absent."""
+        ...
+
+    def close(self) -> None:
+        """End what it started."""
+        ...
