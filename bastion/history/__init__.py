@@ -1,0 +1,21 @@
+"""
+The record: every attempt that ended, for years, in files that any program can read.
+
+Sealed events come in; rows come out. Read `attempt_row` first (the columns), then `sealed_log`
+(where rows come from) and `ended` (all of them, wherever they lie now).
+
+DuckDB is imported where it is used: reading rows of the last days needs none.
+"""
+
+from bastion.history.attempt_row import COLUMNS, AttemptRow, Column, attempt_row
+from bastion.history.record import Record, ended_attempts, recorded_events
+
+__all__ = [
+    "COLUMNS",
+    "AttemptRow",
+    "Column",
+    "Record",
+    "attempt_row",
+    "ended_attempts",
+    "recorded_events",
+]

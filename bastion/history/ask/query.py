@@ -1,0 +1,108 @@
+"""
+The SQL of a user over the record: it may read the tables, and nothing else on this machine.
+
+Only one statement that reads is let in. Beneath that, DuckDB itself opens no file but those of the
+record, loads no extension, reaches no network, and its settings are locked before the statement is
+seen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from bastion.errors import SpecError
+from bastion.history.record import Record
+from bastion.history.tables import TABLES
+from bastion.value import value
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, Error
+
+MOST_ROWS = 100_000
+"""Of one answer: more belongs into a program that reads the files."""
+_READING = frozenset({"SELECT", "EXPLAIN"})
+_NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
+_NO_COLUMN = re.compile(r'Referenced column "([^"]+)" not found')
+_KIND = re.compile(r"^(\w+ )+Error: ")
+VIEWS = (*(table.name for table in TABLES), "running")
+
+
+@value
+class Answer:
+    """The rows of a query."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    is_cut: bool
+    """Whether there were more than `MOST_ROWS`."""
+    spoilt: tuple[str, ...] = ()
+    """Places of records that could not be read."""
+
+
+def query(record: Record, sql: str) -> Answer:
+    """
+    Run `sql`, one statement that reads.
+
+    Raises:
+        SpecError: It is no such statement, or it is wrong; the nearest table or column is named.
+        MissingExtraError: DuckDB is not installed.
+        StoreError: Out of reach.
+    """
+    with record.opened(is_closed=True) as connection:
+        import duckdb
+
+        try:
+            statements = duckdb.extract_statements(sql)
+        except duckdb.Error as error:
+            raise _refusal(connection, error) from error
+        kinds = [each.type.name for each in statements]
+        if len(kinds) != 1 or kinds[0] not in _READING:
+            found = ", ".join(kinds) or "nothing"
+            raise SpecError(
+                f"query: {found} is not allowed; one SELECT",
+                hint=f"the tables are {', '.join(VIEWS)}; bastion query 'DESCRIBE attempts'",
+            )
+        try:
+            asked = connection.execute(statements[0])
+            rows = asked.fetchmany(MOST_ROWS + 1)
+        except duckdb.Error as error:
+            raise _refusal(connection, error) from error
+        columns = tuple(each[0] for each in asked.description or ())
+        return Answer(
+            columns=columns,
+            rows=tuple(rows[:MOST_ROWS]),
+            is_cut=len(rows) > MOST_ROWS,
+            spoilt=tuple(record.spoilt),
+        )
+
+
+def _refusal(connection: DuckDBPyConnection, error: Error) -> SpecError:
+    """Return DuckDB's complaint in our words, with what was probably meant."""
+    from quota.choice import choose
+
+    text = str(error)
+    if (table := _NO_TABLE.search(text)) is not None:
+        name = table[1].strip('"')
+        return SpecError(f"query: there is no table {name!r}; {choose(name, VIEWS)}")
+    if (column := _NO_COLUMN.search(text)) is not None:
+        name = column[1]
+        return SpecError(
+            f"query: there is no column {name!r}; {choose(name, _columns(connection))}",
+            hint="bastion query 'DESCRIBE attempts' lists them",
+        )
+    if "disabled by configuration" in text or "disabled through configuration" in text:
+        return SpecError(
+            "query: it reads something beside the record, which is not allowed",
+            hint=f"the tables are {', '.join(VIEWS)}",
+        )
+    first = _KIND.sub("", text.splitlines()[0])
+    return SpecError(f"query: {first[:1].lower()}{first[1:]}")
+
+
+def _columns(connection: DuckDBPyConnection) -> Sequence[str]:
+    found = connection.execute(
+        "SELECT DISTINCT column_name FROM duckdb_columns() WHERE NOT internal"
+    ).fetchall()
+    return sorted(str(name) for (name,) in found)

@@ -1,0 +1,224 @@
+"""
+Usage: who held how much, by which right, at what cost, and what of it was for nothing.
+
+An attempt counts with the part of it that lies in the window: of one that held eight devices from
+Sunday to Tuesday, Monday counts with a third of its hours. So the sums of two windows side by side
+are those of both. Attempts that have not ended count up to now. All times are the store's.
+
+* **waiting**: from joining the queue to the admission, of attempts admitted in the window.
+* **waste**: device hours held after the last checkpoint of attempts that were preempted; and of
+  those that failed, were lost or were stopped because another job failed.
+* **owned**: what the quota file gave the project, over the window, from the first day on record.
+* **idle**: device hours in which sampled devices were used less than 5 %, of attempts that ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from bastion.errors import SpecError
+from bastion.history.record import Record
+from bastion.history.tables import ATTEMPTS, SHARES
+from bastion.value import value
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Key: TypeAlias = Literal["project", "user", "pool"]
+KEYS: tuple[Key, ...] = ("project", "user", "pool")
+DAY_S = 86400.0
+SHARES_BEFORE_S = 7 * DAY_S
+"""How long before a window its first shares are looked for: they are recorded every day."""
+_COLUMNS = {"user": '"user"'}
+"""Names that SQL reserves."""
+
+
+@value
+class UsageRow:
+    """The sums of one project, user or pool, of one type of device."""
+
+    project: str | None = None
+    user: str | None = None
+    pool: str | None = None
+    device_type: str | None
+    """None: jobs that held no accelerator."""
+    jobs: int
+    """Each counts with its first attempt in the window."""
+    attempts: int
+    guaranteed_h: float
+    borrowed_h: float
+    """Device hours in each class."""
+    owned_h: float | None
+    """Device hours that the project owned; None where rows are of no project."""
+    waited_p50_s: float | None
+    waited_p90_s: float | None
+    preempted_h: float
+    failed_h: float
+    """Device hours for nothing, by preemption and by failure or loss."""
+    idle_h: float | None
+    """None: nothing was sampled."""
+    cost: float | None
+    """None: no price is known."""
+    unpriced_h: float
+    """Device hours without a price, which `cost` leaves out."""
+
+    @property
+    def used_h(self) -> float:
+        """Device hours in both classes."""
+        return self.guaranteed_h + self.borrowed_h
+
+    @property
+    def share(self) -> float | None:
+        """What was used of what was owned; None where nothing was."""
+        return self.used_h / self.owned_h if self.owned_h else None
+
+
+@value
+class Usage:
+    """The sums of a window."""
+
+    since: float
+    until: float
+    rows: tuple[UsageRow, ...]
+    spoilt: Mapping[str, str]
+    """Records that could not be read, by place."""
+
+
+def usage(record: Record, *, by: Sequence[Key], since: float, until: float) -> Usage:
+    """
+    Sum up the window `[since, until)`, in seconds of the store's clock.
+
+    Raises:
+        SpecError: `by` names nothing, or the same twice, or the window is empty.
+        MissingExtraError: DuckDB is not installed.
+        StoreError: Out of reach.
+    """
+    if not by or len(set(by)) != len(by) or set(by) - set(KEYS):
+        given = ",".join(by)
+        raise SpecError(f"by: {given!r} is not allowed; some of {', '.join(KEYS)}, each once")
+    if not since < until:
+        raise SpecError(f"since: {since} is not before {until}")
+    with record.opened(since=since - SHARES_BEFORE_S, tables=[SHARES]) as connection:
+        owned = _owned(connection, since, until) if "project" in by and len(by) == 1 else {}
+    with record.opened(since=since, tables=[ATTEMPTS]) as connection:
+        asked = connection.execute(_sql(by), {"since": since, "until": until})
+        names = [each[0] for each in asked.description or ()]
+        found = [dict(zip(names, row)) for row in asked.fetchall()]
+    rows = [
+        UsageRow(**{**row, "owned_h": owned.get((row.get("project"), row["device_type"]))})
+        for row in found
+    ]
+    used = {(row.project, row.device_type) for row in rows}
+    rows += [_unused(project, kind, h) for (project, kind), h in owned.items()] if owned else []
+    kept = [row for row in rows if row.attempts or (row.project, row.device_type) not in used]
+    kept.sort(key=lambda row: [getattr(row, name) or "" for name in (*by, "device_type")])
+    return Usage(since=since, until=until, rows=tuple(kept), spoilt=record.spoilt)
+
+
+def _unused(project: str | None, kind: str | None, owned_h: float) -> UsageRow:
+    """The row of a project that owned devices and used none."""
+    return UsageRow(
+        project=project,
+        device_type=kind,
+        jobs=0,
+        attempts=0,
+        guaranteed_h=0.0,
+        borrowed_h=0.0,
+        owned_h=owned_h,
+        waited_p50_s=None,
+        waited_p90_s=None,
+        preempted_h=0.0,
+        failed_h=0.0,
+        idle_h=None,
+        cost=None,
+        unpriced_h=0.0,
+    )
+
+
+def _owned(
+    connection: DuckDBPyConnection, since: float, until: float
+) -> dict[tuple[str | None, str | None], float]:
+    """Return device hours owned in the window, by project and type."""
+    rows = connection.execute(
+        """
+        WITH told AS (
+            SELECT event, epoch(min(occurred_at)) AS begins FROM shares
+            WHERE epoch(occurred_at) < $until GROUP BY event
+        ), spans AS (
+            SELECT event, greatest(begins, $since) AS begins,
+                   lead(begins, 1, $until) OVER (ORDER BY event) AS ends FROM told
+        )
+        SELECT project, device_type, sum(units * greatest(0, ends - begins)) / 3600
+        FROM shares JOIN spans USING (event)
+        GROUP BY ALL HAVING sum(units * greatest(0, ends - begins)) > 0
+        """,
+        {"since": since, "until": until},
+    ).fetchall()
+    return {(project, kind): hours for project, kind, hours in rows}
+
+
+_SUMS = (
+    *("jobs", "attempts", "guaranteed_h", "borrowed_h"),
+    *("preempted_h", "failed_h", "idle_h", "cost", "unpriced_h"),
+)
+
+
+def _sql(by: Sequence[Key]) -> str:
+    """
+    Return the SQL of the sums, which reads every row once.
+
+    Rows are summed up by wait first, rounded to three digits; quantiles come from that. Ten
+    million waits by themselves would take more memory than all the rest.
+    """
+    keys = ", ".join([*(_COLUMNS.get(name, name) for name in by), "device_type"])
+    sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
+    return f"""
+        WITH parts AS (
+            SELECT {keys}, outcome, attempt = 1 OR epoch(queued_at) < $since AS is_job,
+                   guaranteed_device_s, borrowed_device_s, lost_s, lost_device_s,
+                   cost, idle_fraction,
+                   epoch(admitted_at) AS begins, epoch(freed_at) AS ends,
+                   epoch(admitted_at) - epoch(queued_at) AS waited_s
+            FROM (FROM attempts UNION ALL BY NAME FROM running)
+            WHERE attempt > 0 AND epoch(admitted_at) < $until AND epoch(freed_at) >= $since
+        ), cut AS (
+            SELECT *,
+                   CASE WHEN ends > begins THEN
+                       greatest(0, least(ends, $until) - greatest(begins, $since)) / (ends - begins)
+                   ELSE 0 END AS part,
+                   CASE WHEN lost_s > 0 THEN
+                       greatest(0, least(ends, $until) - greatest(ends - lost_s, $since)) / lost_s
+                   ELSE 0 END AS lost_part,
+                   CASE WHEN begins < $since THEN NULL
+                        WHEN waited_s < 1000 THEN round(waited_s, 1)
+                        ELSE round(waited_s, 2 - CAST(floor(log10(waited_s)) AS INTEGER))
+                   END AS wait
+            FROM parts
+        ), by_wait AS (
+            SELECT {keys}, wait,
+                   count(*) FILTER (is_job) AS jobs,
+                   count(*) AS attempts,
+                   sum(guaranteed_device_s * part) / 3600 AS guaranteed_h,
+                   sum(borrowed_device_s * part) / 3600 AS borrowed_h,
+                   coalesce(sum(lost_device_s * lost_part)
+                       FILTER (outcome = 'preempted'), 0) / 3600 AS preempted_h,
+                   coalesce(sum(lost_device_s * lost_part)
+                       FILTER (outcome <> 'preempted'), 0) / 3600 AS failed_h,
+                   sum((guaranteed_device_s + borrowed_device_s) * part * idle_fraction) / 3600
+                       AS idle_h,
+                   sum(cost * part) AS cost,
+                   coalesce(sum((guaranteed_device_s + borrowed_device_s) * part)
+                       FILTER (cost IS NULL), 0) / 3600 AS unpriced_h
+            FROM cut GROUP BY {keys}, wait
+        ), ranked AS (
+            SELECT *, sum(attempts) FILTER (wait IS NOT NULL)
+                          OVER (PARTITION BY {keys} ORDER BY wait) AS upto,
+                   sum(attempts) FILTER (wait IS NOT NULL) OVER (PARTITION BY {keys}) AS total
+            FROM by_wait
+        )
+        SELECT {keys}, {sums},
+               min(wait) FILTER (upto >= 0.5 * total) AS waited_p50_s,
+               min(wait) FILTER (upto >= 0.9 * total) AS waited_p90_s
+        FROM ranked GROUP BY {keys}
+    """

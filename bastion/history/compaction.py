@@ -1,0 +1,281 @@
+"""
+Compaction: sealed events become files of the record.
+
+Two kinds of work, each repeated until nothing is due:
+
+1. Events that no file covers become one file a table below `history/recent/`, once they span
+   `RECENT_S` or are `MOST_EVENTS`.
+2. A day that is over becomes one file a table in `history/<table>/dt=<day>/`, out of the files
+   below `history/recent/`. A day is over at the first event of a later day, so every compaction
+   finds the same events. Its file is written once.
+
+Files are created, never replaced, and their names say which events they cover. So whatever was done
+before a crash is done again with the same meaning, and readers count each event once (`coverage`).
+Files below `history/recent/` are deleted a day after the files of their days were there.
+
+All times are of events or of the store, never of this machine.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import field
+from pathlib import Path
+
+from bastion.errors import ConflictError, NotFoundError, StoreError
+from bastion.history.coverage import Span, StoredFile, covered, spans, stored_files
+from bastion.history.launched_code import LaunchedCode, launched_code
+from bastion.history.parquet import connect, copy, from_files, from_lines
+from bastion.history.sealed_log import read_segment, sealed_segments
+from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table, json_line
+from bastion.records import layout
+from bastion.records.root import Event
+from bastion.store import ObjectStore
+from bastion.value import value
+
+DAY_S = 86400.0
+RECENT_S = 3600.0
+"""Events that span less are left in the log: a reader reads the log of an hour in a second."""
+MOST_EVENTS = 50_000
+"""Of one file below `history/recent/`, and of one step in memory: about 30 MB."""
+KEEP_S = DAY_S
+"""How long a file below `history/recent/` is kept once a day's file has its rows: for readers."""
+
+
+class _SpoiltError(Exception):
+    """A file of the record cannot be read; it was set aside."""
+
+
+@value
+class Compacted:
+    """What a compaction did."""
+
+    events: int = 0
+    """How many events became rows."""
+    files: tuple[str, ...] = ()
+    """The keys that it created."""
+    deleted: tuple[str, ...] = ()
+    spoilt: Mapping[str, str] = field(default_factory=dict)
+    """What could not be read, by its place: it is copied to `state/aside/`, the rest is kept."""
+
+
+class Compactor:
+    """
+    Compacts the record of one bucket.
+
+    Args:
+        store: The bucket.
+        folder: A folder for files that nothing else uses.
+    """
+
+    def __init__(self, store: ObjectStore, folder: Path) -> None:
+        self._store = store
+        self._folder = folder
+        self._connection = connect(folder)
+        self._events = 0
+        self._created: list[str] = []
+        self._deleted: list[str] = []
+        self._spoilt: dict[str, str] = {}
+
+    def compact(self) -> Compacted:
+        """
+        Do all that is due, and return what was done.
+
+        Raises:
+            StoreError: Out of reach; do it again later.
+        """
+        for step in (self._add_recent, self._close_day):
+            while self._is_moved_by(step):
+                pass
+        self._delete_old()
+        self._connection.close()
+        return Compacted(
+            events=self._events,
+            files=tuple(self._created),
+            deleted=tuple(self._deleted),
+            spoilt=self._spoilt,
+        )
+
+    def _is_moved_by(self, step: Callable[[], bool]) -> bool:
+        """Take one step; True when another may be due. A file that is spoilt is done without."""
+        try:
+            return step()
+        except _SpoiltError:
+            while self._add_recent():
+                pass
+            return True
+
+    def _add_recent(self) -> bool:
+        """Write the next file below `history/recent/` of each table; False if none is due."""
+        files = stored_files(self._store)
+        first = min(covered(files, table.name) for table in TABLES)
+        events = list(self._next_events(first))
+        if not events:
+            return False
+        if len(events) < MOST_EVENTS and events[-1].at - events[0].at < RECENT_S:
+            return False
+        after = events[-1].n + 1
+        for table in TABLES:
+            rows = list(self._rows(table, events))
+            path = self._folder / "rows.json"
+            path.write_text("".join(f"{line}\n" for line in rows), encoding="ascii")
+            key = layout.recent_file(table.name, first, after)
+            self._write(key, from_lines(table, path))
+        self._events += len(events)
+        return True
+
+    def _next_events(self, first: int) -> Iterator[Event]:
+        """Yield the next events from number `first` on, at most `MOST_EVENTS` and a segment."""
+        count = 0
+        for segment in sealed_segments(self._store, after=first):
+            for event in read_segment(self._store, segment, self._set_aside):
+                if event.n >= first + count:
+                    count = event.n + 1 - first
+                    yield event
+            if count >= MOST_EVENTS:
+                return
+
+    def _rows(self, table: Table, events: Iterable[Event]) -> Iterator[str]:
+        found = [(event, row) for event in events for row in table.rows_of(event)]
+        if table is ATTEMPTS:
+            names = {(str(row["project"]), str(row["launch"])) for _, row in found}
+            codes = launched_code(self._store, names)
+            found = [(event, _with_code(row, codes)) for event, row in found]
+        for event, row in found:
+            try:
+                yield json_line(table, row)
+            except ValueError as error:
+                self._spoilt[f"event {event.n}"] = str(error)
+
+    def _close_day(self) -> bool:
+        """Write the files of the oldest day that is over; False if none is."""
+        files = stored_files(self._store)
+        first = min(covered(files, table.name, days=True) for table in TABLES)
+        known = min(covered(files, table.name) for table in TABLES)
+        if known <= first:
+            return False
+        events = self._query(EVENTS, files, first, known)
+        found = self._connection.execute(
+            f"SELECT epoch(arg_min(occurred_at, event)) FROM ({events})"
+        ).fetchone()
+        if found is None or found[0] is None:
+            return False
+        begin_s = found[0] - found[0] % DAY_S
+        after = self._connection.execute(
+            f"SELECT min(event) FROM ({events}) WHERE epoch(occurred_at) >= {begin_s + DAY_S}"
+        ).fetchone()
+        if after is None or after[0] is None:
+            return False
+        date = time.strftime("%Y-%m-%d", time.gmtime(begin_s))
+        for table in TABLES:
+            key = layout.day_file(table.name, date, first, after[0])
+            self._write(key, self._query(table, files, first, after[0]))
+        return True
+
+    def _query(self, table: Table, files: Iterable[StoredFile], first: int, after: int) -> str:
+        """Return the SQL of the rows of `table` from events `[first, after)`."""
+        wanted = [
+            Span(file=each.file, first=max(first, each.first), after=min(after, each.after))
+            for each in spans(files, table.name)
+            if each.first < after and each.after > first
+        ]
+        return from_files(table, wanted, [self._fetched(each.file) for each in wanted])
+
+    def _fetched(self, file: StoredFile) -> Path:
+        """Return where the bytes of `file` are on this machine."""
+        path = self._folder / file.key.replace("/", "!")
+        if not path.exists():
+            found = self._store.read(file.key)
+            assert found is not None
+            if not is_parquet(found.data):
+                # The log still has its rows, so the next step writes them again.
+                self._spoilt[file.key] = "it is no Parquet file; it is made again from the log"
+                with suppress(ConflictError):
+                    self._store.create(layout.aside(file.key), found.data)
+                self._store.delete(file.key)
+                raise _SpoiltError
+            path.write_bytes(found.data)
+        return path
+
+    def _write(self, key: str, query: str) -> None:
+        """Create the file of `query`, unless an earlier compaction has."""
+        path = self._folder / "made.parquet"
+        copy(self._connection, query, path)
+        data = path.read_bytes()
+        if create_file(self._store, key, data):
+            self._created.append(key)
+
+    def _set_aside(self, place: str, fault: str) -> None:
+        """Keep a copy of what cannot be read, and name it."""
+        self._spoilt[place] = fault
+        key, _, line = place.rpartition(":")
+        try:
+            found = self._store.read(key)
+            assert found is not None
+            data = found.data.splitlines()[int(line) - 1]
+            self._store.create(layout.aside(place), data)
+        except (ConflictError, NotFoundError, ValueError, IndexError):
+            return
+
+    def _delete_old(self) -> None:
+        """Delete files below `history/recent/` whose rows the files of days have had for long."""
+        files = stored_files(self._store)
+        until = min(covered(files, table.name, days=True) for table in TABLES)
+        days = [each.modified_at for each in files if each.name.date]
+        for each in files if days else ():
+            is_old = max(days) - each.modified_at >= KEEP_S
+            if not each.name.date and each.name.after <= until and is_old:
+                self._store.delete(each.key)
+                self._deleted.append(each.key)
+
+
+def create_file(store: ObjectStore, key: str, data: bytes) -> bool:
+    """
+    Create a file of the record; False if it was there. One that is no Parquet file is replaced.
+
+    Raises:
+        StoreError: Out of reach or in doubt; try again.
+    """
+    try:
+        store.create(key, data)
+        return True
+    except ConflictError:
+        pass
+    found = store.read(key)
+    assert found is not None
+    if is_parquet(found.data):
+        return False
+    try:
+        store.swap(key, data, if_version=found.version)
+    except ConflictError as error:
+        raise StoreError(f"{key}: it was changed meanwhile") from error
+    return True
+
+
+def is_parquet(data: bytes) -> bool:
+    """Whether `data` begins and ends as a complete Parquet file does."""
+    return len(data) > len(_MAGIC) * 3 and data.startswith(_MAGIC) and data.endswith(_MAGIC)
+
+
+_MAGIC = b"PAR1"
+"""Source: the file format of Apache Parquet; the last bytes of a file that is cut off differ."""
+
+
+def compact(store: ObjectStore) -> Compacted:
+    """
+    Compact the record of a bucket, in a temporary folder of its own.
+
+    Raises:
+        MissingExtraError: DuckDB is not installed.
+        StoreError: Out of reach; do it again later.
+    """
+    with tempfile.TemporaryDirectory(prefix="bastion-history-") as folder:
+        return Compactor(store, Path(folder)).compact()
+
+
+def _with_code(row: Row, codes: Mapping[tuple[str, str], LaunchedCode]) -> Row:
+    found = codes.get((str(row["project"]), str(row["launch"])), LaunchedCode())
+    return {**row, "code": found.code, "code_commit": found.commit}

@@ -1,0 +1,244 @@
+"""
+The row of an attempt: what it held, for how long, and why it stopped.
+
+Pure: a function of the job before and after the event, and of the machines it was on. The row of an
+attempt that has not ended is made of the same parts, as of now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bastion.array import ArrayRecord
+from bastion.job import (
+    FAILURES,
+    Attempt,
+    HostState,
+    JobRecord,
+    Outcome,
+    OutcomeKind,
+    Phase,
+    ReplicaPlace,
+)
+from bastion.machine import Machine, Pool
+from bastion.machine_name import pool_of
+from bastion.records.history import EndedAttempt
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+_WASTED = FAILURES | {OutcomeKind.PREEMPTED, OutcomeKind.STOPPED, OutcomeKind.LOST}
+"""Outcomes after which work since the last checkpoint is done again, or was for nothing."""
+_NO_DEVICES = ("cpu", "memory")
+
+
+@value
+class Hardware:
+    """The machines and pools that attempts ran on, as far as they are known."""
+
+    machines: Mapping[str, Machine]
+    pools: Mapping[str, Pool]
+
+    def shape(self, machine: str) -> Amounts | None:
+        """What a machine has; None if that is not known."""
+        if machine in self.machines:
+            return self.machines[machine].resources
+        pool = self.pools.get(pool_of(machine))
+        return pool.resources if pool is not None else None
+
+
+@value
+class _Held:
+    """What one replica held, and for how long."""
+
+    units: Amounts
+    machines: float | None
+    """Of a machine; None if its shape is not known."""
+    total_s: float
+    borrowed_s: float
+    lost_s: float
+
+
+def has_row(before: JobRecord, after: JobRecord) -> bool:
+    """Whether the change from `before` to `after` ended an attempt, or a job in the queue."""
+    if before.phase is Phase.DRAINING:
+        return after.phase in (Phase.QUEUED, Phase.DONE)
+    return before.phase is Phase.QUEUED and after.phase is Phase.DONE
+
+
+def ended_attempt(
+    before: JobRecord, after: JobRecord, now: float, hardware: Hardware, *, stopped_for: str = ""
+) -> EndedAttempt:
+    """
+    Return the row of what ended between `before` and `after`, at `now`.
+
+    `stopped_for` is the project of the job that preempted it, or empty.
+    """
+    attempt = before.attempt
+    outcome = before.last if attempt is not None else after.outcome
+    assert outcome is not None, f"{after.id} ended without an outcome"
+    final = after.outcome.kind.value if after.outcome is not None else ""
+    row = replace(
+        _queued(before),
+        outcome=outcome.kind.value,
+        job_outcome=final,
+        text=outcome.text,
+        exit_code=outcome.code,
+    )
+    if attempt is None:
+        return row
+    return _with_attempt(row, before, now, hardware, outcome, stopped_for=stopped_for)
+
+
+def standing_attempt(job: JobRecord, now: float, hardware: Hardware) -> EndedAttempt:
+    """Return the row of an attempt that has not ended, as of `now`; its outcome is its phase."""
+    row = _with_attempt(_queued(job), job, now, hardware, None)
+    # What some of its hosts used until they ended says nothing of those that run.
+    return replace(row, utilisation=None)
+
+
+def ended_array(array: ArrayRecord) -> EndedAttempt:
+    """Return the row of an array that ended: it stands for the tasks that never started."""
+    outcome = array.outcome
+    return replace(
+        _queued(array.each),
+        tasks=len(array.tasks),
+        outcome=outcome.kind.value,
+        job_outcome=outcome.kind.value,
+        text=outcome.text,
+        exit_code=outcome.code,
+    )
+
+
+def _queued(job: JobRecord) -> EndedAttempt:
+    return EndedAttempt(
+        user=job.user,
+        launch=job.launch,
+        name=job.name,
+        task=job.task,
+        gang=max(1, len(job.gang)),
+        request=job.request,
+        submitted_at=job.submitted_at,
+        queued_at=job.queued_at,
+        outcome=job.phase.value,
+    )
+
+
+def _with_attempt(
+    row: EndedAttempt,
+    job: JobRecord,
+    now: float,
+    hardware: Hardware,
+    outcome: Outcome | None,
+    *,
+    stopped_for: str = "",
+) -> EndedAttempt:
+    attempt = job.attempt
+    assert attempt is not None, f"{job.id} has no attempt"
+    held = [_held(job, attempt, r, now, hardware) for r in range(len(attempt.placement))]
+    freed_at = attempt.admitted_at + max(each.total_s for each in held)
+    borrowed_s = max(each.borrowed_s for each in held)
+    stop = attempt.stop
+    return replace(
+        _with_devices(_with_machines(row, attempt, hardware), held, outcome),
+        attempt=attempt.number,
+        nonce=attempt.nonce,
+        admitted_at=attempt.admitted_at,
+        started_at=attempt.started_at,
+        freed_at=freed_at,
+        job_class=attempt.job_class.value,
+        guaranteed_s=freed_at - attempt.admitted_at - borrowed_s,
+        borrowed_s=borrowed_s,
+        stop_reason=stop.reason.value if stop is not None else "",
+        stopped_by=stop.by if stop is not None else "",
+        stopped_for=stopped_for,
+        utilisation=attempt.utilisation,
+    )
+
+
+def _with_machines(row: EndedAttempt, attempt: Attempt, hardware: Hardware) -> EndedAttempt:
+    names = tuple(dict.fromkeys(place.machine for _, _, place, _ in attempt.each_host()))
+    first = names[0]
+    machine, pool = hardware.machines.get(first), hardware.pools.get(pool_of(first))
+    return replace(
+        row,
+        machines=names,
+        pool=pool_of(first),
+        zone=machine.zone if machine is not None else "",
+        tier=attempt.placement[0].tier,
+        instance_type=pool.instance_type if pool is not None else "",
+        terms=pool.terms if pool is not None else "",
+        price_per_hour=(pool.price_per_hour or None) if pool is not None else None,
+    )
+
+
+def _with_devices(row: EndedAttempt, held: list[_Held], outcome: Outcome | None) -> EndedAttempt:
+    total = Amounts.sum(each.units for each in held)
+    device = _device(total)
+    units = [each.units[device] if device else 0 for each in held]
+    own_s = [each.total_s - each.borrowed_s for each in held]
+    shares = [each.machines for each in held]
+    is_waste = outcome is not None and outcome.kind in _WASTED
+    return replace(
+        row,
+        device_type=device,
+        devices=sum(units),
+        cpu=total["cpu"],
+        memory_bytes=total["memory"],
+        guaranteed_device_s=sum(n * s for n, s in zip(units, own_s)),
+        borrowed_device_s=sum(n * each.borrowed_s for n, each in zip(units, held)),
+        machine_s=_machine_s(held) if None not in shares else None,
+        lost_s=max(each.lost_s for each in held) if is_waste else None,
+        lost_device_s=sum(n * each.lost_s for n, each in zip(units, held)) if is_waste else None,
+    )
+
+
+def _held(job: JobRecord, attempt: Attempt, replica: int, now: float, hardware: Hardware) -> _Held:
+    place = attempt.placement[replica]
+    last = max(attempt.hosts[replica], key=lambda host: _ended_at(host, now))
+    ended_at = max(_ended_at(last, now), attempt.admitted_at)
+    shapes = [hardware.shape(host.machine) for host in place.hosts]
+    units = job.request.per_replica
+    if job.request.takes_whole:
+        units = Amounts.sum(shape or NOTHING for shape in shapes)
+    total_s = ended_at - attempt.admitted_at
+    since = attempt.admitted_at if attempt.checkpoint_at is None else attempt.checkpoint_at
+    return _Held(
+        units=units,
+        machines=_share(job, place, shapes),
+        total_s=total_s,
+        borrowed_s=min(total_s, _borrowed_s(attempt, last, now)),
+        lost_s=max(0.0, ended_at - since),
+    )
+
+
+def _ended_at(host: HostState, now: float) -> float:
+    """When the host's devices were free; an older Bastion did not record it."""
+    return now if host.ended_at is None else host.ended_at
+
+
+def _borrowed_s(attempt: Attempt, last: HostState, now: float) -> float:
+    return attempt.borrowed_until(now) if last.ended_at is None else last.borrowed_s
+
+
+def _share(job: JobRecord, place: ReplicaPlace, shapes: list[Amounts | None]) -> float | None:
+    """How many machines a replica held: a part of one, unless it takes whole machines."""
+    if job.request.takes_whole:
+        return float(len(place.hosts))
+    shape = shapes[0]
+    if shape is None:
+        return None
+    asked = job.request.per_replica
+    device = _device(asked)
+    kinds = (device,) if device else _NO_DEVICES
+    return min(1.0, max(asked[kind] / shape[kind] if shape[kind] else 0.0 for kind in kinds))
+
+
+def _machine_s(held: list[_Held]) -> float:
+    return sum(each.total_s * each.machines for each in held if each.machines is not None)
+
+
+def _device(units: Amounts) -> str:
+    """The accelerator of which there is most; empty if there is none."""
+    kinds = [kind for kind in units.types() if kind not in _NO_DEVICES]
+    return max(sorted(kinds), key=lambda kind: units[kind], default="")

@@ -1,0 +1,83 @@
+"""
+What code a launch ran: the reference in its spec, and the commit that a bundle is based on.
+
+Specs and origins are read as plain JSON, a few at a time: only two fields of them matter here, and
+checking all others would take most of the time of a compaction.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from bastion.errors import NotFoundError, OversizeError
+from bastion.records import layout
+from bastion.records.limits import RECORD_BYTES
+from bastion.store import ObjectStore
+from bastion.value import value
+
+READERS = 8
+"""Objects that are read at the same time: a cloud answers each in 30 ms."""
+
+
+@value
+class LaunchedCode:
+    """The code of a launch."""
+
+    code: str | None = None
+    commit: str | None = None
+
+
+def launched_code(
+    store: ObjectStore, launches: Iterable[tuple[str, str]]
+) -> Mapping[tuple[str, str], LaunchedCode]:
+    """
+    Return the code of `launches`, each a project and the id of a launch.
+
+    A spec that is gone or malformed has no code: its row is kept without.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    wanted = sorted(set(launches))
+    with ThreadPoolExecutor(READERS) as readers:
+        specs = readers.map(lambda each: _read(store, layout.spec(*each)), wanted)
+        found = dict(zip(wanted, specs))
+        digests = sorted({_text(spec, "origin") or "" for spec in found.values()} - {""})
+        read = readers.map(lambda each: _read(store, layout.origin(each)), digests)
+        origins = dict(zip(digests, read))
+    return {name: _code(spec, origins) for name, spec in found.items()}
+
+
+def _code(spec: Mapping[str, Any], origins: Mapping[str, Mapping[str, Any]]) -> LaunchedCode:
+    code = _table(_table(spec, "launch"), "code")
+    commit = _text(code, "commit")
+    name = _text(code, "digest") or _text(code, "ref")
+    if commit and not name:
+        name = f"{_text(code, 'url') or ''}@{commit}"
+    if not commit:
+        tree = _table(origins.get(_text(spec, "origin") or "", {}), "tree")
+        commit = _text(tree, "commit")
+    return LaunchedCode(code=name, commit=commit)
+
+
+def _read(store: ObjectStore, key: str) -> Mapping[str, Any]:
+    try:
+        found = store.read(key, limit_bytes=RECORD_BYTES)
+        assert found is not None
+        record = json.loads(found.data)
+    except (NotFoundError, OversizeError, ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _table(record: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = record.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _text(record: Mapping[str, Any], name: str) -> str | None:
+    found = record.get(name)
+    return found if isinstance(found, str) and found else None

@@ -1,0 +1,86 @@
+"""
+List prices: what an instance type costs an hour, by terms and date, where no admin says it.
+
+Only prices that were read in a price list are here, each with the day from which it counts. What is
+not here has no price: an unknown cost is better than a wrong one. So there is no spot price of EC2,
+which changes within the day and between zones, and no price of GCE machines, whose parts are billed
+apart. Dollars, on demand: EC2 in us-east-1, TPUs in us-central1 (v4 in us-central2).
+
+Source: aws.amazon.com/ec2/pricing/on-demand and cloud.google.com/tpu/pricing. The prices of p4de,
+p5, v5p and v6e were compared with SkyPilot's catalog of prices (v8, skypilot-org/skypilot-catalog),
+which reads the vendors' interfaces; that of trn1 with one published comparison (usage.ai, June
+2026), that of g5.xlarge with another (factualminds.com, June 2026). v4 and v5e were not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from bastion.catalog import lookup
+from bastion.errors import SpecError
+from bastion.machine import Terms
+
+_MIDDLE_OF_2025 = "2025-07-01"
+"""Amazon lowered its prices of accelerated instances in June 2025; these are those since."""
+
+_EC2: Mapping[str, tuple[tuple[str, float], ...]] = {
+    "g5.xlarge": ((_MIDDLE_OF_2025, 1.006),),
+    "p4de.24xlarge": ((_MIDDLE_OF_2025, 27.44705),),
+    "p5.4xlarge": ((_MIDDLE_OF_2025, 6.88),),
+    "p5.48xlarge": ((_MIDDLE_OF_2025, 55.04),),
+    "trn1.32xlarge": ((_MIDDLE_OF_2025, 21.50),),
+}
+"""Instance type -> (first day, dollars an hour), oldest first."""
+
+_TPU_CHIPS: Mapping[str, tuple[tuple[str, float], ...]] = {
+    "v4": ((_MIDDLE_OF_2025, 3.22),),
+    "v5e": ((_MIDDLE_OF_2025, 1.20),),
+    "v5p": ((_MIDDLE_OF_2025, 4.20),),
+    "v6e": ((_MIDDLE_OF_2025, 2.70),),
+}
+"""TPU version -> (first day, dollars a chip and hour), oldest first."""
+
+
+def list_price(instance_type: str, terms: str, at: float) -> float | None:
+    """
+    Return the list price of one machine of `instance_type` for an hour; None if it is not known.
+
+    Args:
+        instance_type: By any of its names. A slice counts as its hosts, so a part of its price.
+        terms: `on_demand` only: other terms have no list price here.
+        at: Seconds since 1970.
+    """
+    if terms != "on_demand":
+        return None
+    try:
+        found = lookup(instance_type)
+    except SpecError:
+        return None
+    day = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d")
+    if found.provider != "gcp_tpu":
+        return _in_force(_EC2.get(found.name, ()), day)
+    (version,) = found.resources.types()
+    price = _in_force(_TPU_CHIPS.get(version, ()), day)
+    return None if price is None else price * found.chips / found.hosts
+
+
+def _in_force(prices: tuple[tuple[str, float], ...], day: str) -> float | None:
+    return next((price for since, price in reversed(prices) if since <= day), None)
+
+
+def own_price(
+    prices: Mapping[str, Mapping[Terms, float]], instance_type: str, terms: Terms
+) -> float:
+    """
+    Return what `prices` of `config/bastion.toml` say one machine costs an hour; 0 for nothing.
+
+    A price there is of the whole instance type, so of all hosts of a slice.
+    """
+    price = prices.get(instance_type, {}).get(terms, 0.0)
+    if not price:
+        return 0.0
+    try:
+        return price / lookup(instance_type).hosts
+    except SpecError:
+        return price

@@ -1,0 +1,317 @@
+"""
+The record of one bucket, as tables that SQL can ask.
+
+Rows of older days are in Parquet, those of the last hour in sealed segments, the newest in root.
+`attempts`, `shares` and `events` hold every row once, wherever it lies; `running` has a row for
+each attempt that has not ended, as of the last commit, with the columns of `attempts`.
+
+A file that is no Parquet is named and passed over: the log has its rows.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from bastion.errors import NotFoundError
+from bastion.history.attempt_row import COLUMNS, AttemptRow, attempt_row, row_of
+from bastion.history.coverage import NO_END, Span, StoredFile, gaps, spans, stored_files
+from bastion.history.ended_attempt import Hardware, standing_attempt
+from bastion.history.parquet import close, connect, from_files, from_lines, has_duckdb, write_lines
+from bastion.history.prices import own_price
+from bastion.history.sealed_log import read_segment, sealed_segments
+from bastion.history.tables import ATTEMPTS, TABLES, Row, Table
+from bastion.machine import Pool
+from bastion.records import layout
+from bastion.records.root import Event, Root, decode_root
+from bastion.store import ObjectStore
+from quota.amounts import NOTHING
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+READERS = 8
+"""Files that are fetched at the same time."""
+_ENDS = b"PAR1"
+
+
+class Record:
+    """
+    The record of one bucket.
+
+    Args:
+        store: The bucket.
+        url: Its URL. Files of a folder are read where they lie; those of a cloud are fetched once
+            and kept in the user's cache, since they never change. Empty: they are not kept.
+    """
+
+    def __init__(self, store: ObjectStore, url: str = "") -> None:
+        self._store = store
+        parts = urlsplit(url)
+        self._root = Path(unquote(parts.path)) if parts.scheme == "file" else None
+        self._cache = _cache(url) if url and self._root is None else None
+        self.spoilt: dict[str, str] = {}
+        """What could not be read in the last `opened`, by its place."""
+
+    @contextmanager
+    def opened(
+        self,
+        *,
+        since: float | None = None,
+        tables: Sequence[Table] = TABLES,
+        is_closed: bool = False,
+    ) -> Iterator[DuckDBPyConnection]:
+        """
+        Open a connection with one view for each of `tables`, and the view `running`.
+
+        Args:
+            since: Leave out rows of earlier days, where that saves reading files.
+            tables: Those that are needed.
+            is_closed: Let SQL reach nothing but these views: for SQL of a user.
+
+        Raises:
+            MissingExtraError: DuckDB is not installed.
+            StoreError: Out of reach.
+        """
+        self.spoilt = {}
+        with tempfile.TemporaryDirectory(prefix="bastion-history-") as name:
+            folder = Path(name)
+            connection = connect(folder)
+            try:
+                root = self._read_root()
+                found = self._checked(stored_files(self._store))
+                self._add_running(connection, root, folder)
+                paths: list[Path] = []
+                for table in tables:
+                    paths += self._add(connection, table, found, root, folder, since)
+                if is_closed:
+                    close(connection, paths)
+                yield connection
+            finally:
+                connection.close()
+
+    def attempts(
+        self, *, since: float | None = None, until: float | None = None
+    ) -> Iterator[AttemptRow]:
+        """
+        Yield the rows of attempts that ended in `[since, until)`, in the order of their ends.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        if not has_duckdb():
+            yield from self._from_log(since, until)
+            return
+        cells = ", ".join(
+            f"epoch({column.name})" if column.sql_type == "TIMESTAMP" else column.name
+            for column in COLUMNS
+        )
+        with self.opened(since=since, tables=[ATTEMPTS]) as connection:
+            asked = connection.execute(
+                f"SELECT {cells} FROM attempts WHERE epoch(ended_at) >= ? AND epoch(ended_at) < ?"
+                " ORDER BY event",
+                [since or 0.0, float("inf") if until is None else until],
+            )
+            while rows := asked.fetchmany(1000):
+                for row in rows:
+                    named = dict(zip((column.name for column in COLUMNS), row))
+                    yield AttemptRow(**{**named, "machines": tuple(named["machines"] or ())})
+
+    def _from_log(self, since: float | None, until: float | None) -> Iterator[AttemptRow]:
+        """Yield the same rows from the log alone."""
+        for event in self._events([(0, NO_END)], self._read_root(), since):
+            row = attempt_row(event)
+            if row is None or row.ended_at < (since or 0.0):
+                continue
+            if until is None or row.ended_at < until:
+                yield row
+
+    def _read_root(self) -> Root | None:
+        """Read root before the log: what leaves it meanwhile is in the log then."""
+        try:
+            found = self._store.read(layout.ROOT)
+        except NotFoundError:
+            return None
+        assert found is not None
+        return decode_root(found.data)
+
+    def _add(
+        self,
+        connection: DuckDBPyConnection,
+        table: Table,
+        found: Sequence[StoredFile],
+        root: Root | None,
+        folder: Path,
+        since: float | None,
+    ) -> list[Path]:
+        """Make the view of `table`; return the files that it reads."""
+        known = self._spans(found, table.name)
+        fresh = folder / f"{table.name}.json"
+        events = self._events(gaps(known), root, since)
+        write_lines(fresh, table, (row for event in events for row in table.rows_of(event)))
+        connection.execute(f"CREATE TABLE fresh_{table.name} AS {from_lines(table, fresh)}")
+        wanted = [each for each in known if _may_hold(each, since)]
+        with ThreadPoolExecutor(READERS) as readers:
+            paths = list(readers.map(lambda each: self._fetched(each.file, folder), wanted))
+        stored = from_files(table, wanted, paths)
+        connection.execute(
+            f"CREATE VIEW {table.name} AS {stored} UNION ALL BY NAME FROM fresh_{table.name}"
+        )
+        return paths
+
+    def _spans(self, files: Sequence[StoredFile], table: str) -> tuple[Span, ...]:
+        return spans(files, table)
+
+    def _add_running(self, connection: DuckDBPyConnection, root: Root | None, folder: Path) -> None:
+        path = folder / "running.json"
+        write_lines(path, ATTEMPTS, running_rows(root) if root is not None else ())
+        connection.execute(f"CREATE TABLE running AS {from_lines(ATTEMPTS, path)}")
+
+    def _events(
+        self, ranges: Sequence[tuple[int, int]], root: Root | None, since: float | None
+    ) -> Iterator[Event]:
+        """Yield each event of `ranges` once, from the log and from `root`."""
+        for first, after in ranges:
+            position = first
+            for event in self._logged(first, after, since):
+                if position <= event.n < after:
+                    position = event.n + 1
+                    yield event
+            for event in _unsealed(root):
+                if position <= event.n < after:
+                    position = event.n + 1
+                    yield event
+
+    def _logged(self, first: int, after: int, since: float | None) -> Iterator[Event]:
+        """Yield the events of the segments that may hold `[first, after)`."""
+        for segment in sealed_segments(self._store, after=first):
+            if segment.first >= after:
+                return
+            # An event is older than the segment it was written in, by the same clock.
+            if since is None or segment.modified_at >= since:
+                yield from read_segment(self._store, segment, self._spoil)
+
+    def _spoil(self, place: str, fault: str) -> None:
+        self.spoilt[place] = fault
+
+    def _checked(self, files: Sequence[StoredFile]) -> list[StoredFile]:
+        """Return `files` without those of a folder that are no Parquet."""
+        good = []
+        for each in files:
+            if self._root is None or _is_parquet_file(self._root / each.key):
+                good.append(each)
+            else:
+                self.spoilt[each.key] = "it is no Parquet file; its rows are read from the log"
+        return good
+
+    def _fetched(self, file: StoredFile, folder: Path) -> Path:
+        """Return where `file` can be read as a file."""
+        if self._root is not None:
+            return self._root / file.key
+        path = (self._cache or folder) / file.key
+        if path.exists() and path.stat().st_size == file.size and _is_parquet_file(path):
+            return path
+        found = self._store.read(file.key)
+        assert found is not None
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_bytes(found.data)
+        part.replace(path)
+        return path
+
+
+def ended_attempts(
+    store: ObjectStore, *, since: float | None = None, until: float | None = None, url: str = ""
+) -> Iterator[AttemptRow]:
+    """
+    Yield the rows of attempts that ended in `[since, until)`, in the order of their ends.
+
+    Args:
+        store: The bucket.
+        since: Seconds since 1970; None: from the beginning.
+        until: None: up to now.
+        url: The bucket's URL, so that its files are read in place or kept in the user's cache.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    return Record(store, url).attempts(since=since, until=until)
+
+
+def recorded_events(store: ObjectStore, *, since: float | None = None) -> Iterator[Event]:
+    """
+    Yield every event of the log and of root once, in order; some that are older than `since` too.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    record = Record(store)
+    return record._events([(0, NO_END)], record._read_root(), since)
+
+
+def running_rows(root: Root) -> Iterator[Row]:
+    """Yield a row for each attempt of `root` that has not ended, as of its commit."""
+    hardware = Hardware(machines=root.machines, pools=_pools(root.config_text))
+    for job in root.jobs.values():
+        if job.attempt is None:
+            continue
+        standing = standing_attempt(job, root.now, hardware)
+        event = Event(n=0, at=root.now, job=job.id, project=job.project, what=job.phase.value)
+        row = row_of(standing, event)
+        yield {column.name: getattr(row, column.name) for column in COLUMNS} | {"event": None}
+
+
+def _pools(text: str) -> dict[str, Pool]:
+    """Return the pools of a valid `config/bastion.toml`, with what a row says of them."""
+    tables = tomllib.loads(text) if text else {}
+    prices = tables.get("prices", {})
+    return {
+        name: Pool(
+            name=name,
+            provider=pool["provider"],
+            resources=NOTHING,
+            max_machines=0,
+            instance_type=(kind := pool.get("instance_type", "")),
+            terms=(terms := pool.get("terms", "on_demand")),
+            price_per_hour=pool.get("price") or own_price(prices, kind, terms),
+        )
+        for name, pool in tables.get("pools", {}).items()
+    }
+
+
+def _unsealed(root: Root | None) -> Iterator[Event]:
+    if root is not None:
+        yield from (event for segment in root.sealed for event in segment.events)
+        yield from root.events
+
+
+def _may_hold(span: Span, since: float | None) -> bool:
+    """Whether rows of `since` or later may be in this span: a row is no later than its day."""
+    if since is None or not span.file.name.date:
+        return True
+    return span.file.name.date >= datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%d")
+
+
+def _is_parquet_file(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            first = file.read(4)
+            file.seek(-4, os.SEEK_END)
+            return first == _ENDS and file.read(4) == _ENDS
+    except OSError:
+        return False
+
+
+def _cache(url: str) -> Path:
+    """Where the files of this bucket are kept on this machine."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return home / "bastion" / "history" / sha256(url.encode()).hexdigest()[:16]

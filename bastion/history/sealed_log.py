@@ -1,0 +1,84 @@
+"""
+The sealed events of a bucket: segments in the order of their numbers.
+
+A segment is named by the number of its first event and is written once. A line that cannot be
+decoded is passed over and named, and the others of its segment are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bastion.errors import OversizeError, RecordError
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.root import Event
+from bastion.store import ObjectStore
+from bastion.value import value
+
+SEGMENT_BYTES = 64 << 20
+"""Above every segment that a bastion seals: 500 events and what one commit adds to them."""
+PAGE = 1000
+
+
+@value
+class SealedSegment:
+    """One segment: where it begins, and the time at which it was written."""
+
+    key: str
+    first: int
+    modified_at: float
+
+
+def sealed_segments(store: ObjectStore, *, after: int = 0) -> Iterator[SealedSegment]:
+    """
+    Yield the segments that may hold events from number `after` on, in order.
+
+    The segment before the first that begins later is among them.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    start = ""
+    waiting: SealedSegment | None = None
+    while True:
+        entries = store.list(layout.EVENTS, start_after=start, limit=PAGE)
+        for entry in entries:
+            first = layout.parse_events(entry.key)
+            if first is None:
+                continue
+            found = SealedSegment(key=entry.key, first=first, modified_at=entry.modified_at)
+            if waiting is not None and first > after:
+                yield waiting
+            waiting = found
+        if len(entries) < PAGE:
+            break
+        start = entries[-1].key
+    if waiting is not None:
+        yield waiting
+
+
+def read_segment(
+    store: ObjectStore, segment: SealedSegment, spoilt: Callable[[str, str], None]
+) -> Iterator[Event]:
+    """
+    Yield the events of `segment`; tell `spoilt` the place and fault of each that cannot be read.
+
+    Raises:
+        NotFoundError: It is gone.
+        StoreError: Out of reach.
+    """
+    try:
+        found = store.read(segment.key, limit_bytes=SEGMENT_BYTES)
+    except OversizeError as error:
+        spoilt(segment.key, error.message)
+        return
+    assert found is not None
+    for number, line in enumerate(found.data.splitlines()):
+        if not line.strip():
+            continue
+        place = f"{segment.key}:{number + 1}"
+        try:
+            yield decode(Event, line, key=place)
+        except RecordError as error:
+            spoilt(place, error.message)

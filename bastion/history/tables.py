@@ -1,0 +1,121 @@
+"""
+The tables of the record, and the rows that one event adds to each.
+
+`attempts` has what ended, `events` every line of the history, `shares` what each project owned: one
+row for each project and type, whenever the quota file changed and with the first commit of a day.
+
+A row is checked before it is written: a number that no file can hold would spoil all rows beside
+it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+
+from bastion.history.attempt_row import COLUMNS, Column, attempt_row
+from bastion.records.history import Shares
+from bastion.records.root import Event
+from bastion.value import value
+
+Row = Mapping[str, object]
+
+LATEST_S = 4_102_444_800.0
+"""The year 2100: no store's clock is beyond it."""
+_MOST = 1 << 63
+
+
+@value
+class Table:
+    """One table: its columns, and the rows of an event, column by column."""
+
+    name: str
+    columns: tuple[Column, ...]
+    rows_of: Callable[[Event], Iterator[Row]]
+
+
+def _attempts(event: Event) -> Iterator[Row]:
+    row = attempt_row(event)
+    if row is not None:
+        yield {column.name: getattr(row, column.name) for column in COLUMNS}
+
+
+def _events(event: Event) -> Iterator[Row]:
+    yield {
+        "event": event.n,
+        "occurred_at": event.at,
+        "project": event.project or None,
+        "job": event.job or None,
+        "what": event.what,
+        "text": event.text,
+    }
+
+
+def _shares(event: Event) -> Iterator[Row]:
+    if not isinstance(event.record, Shares):
+        return
+    for project, units in sorted(event.record.nominal.items()):
+        for kind, number in sorted(units.items()):
+            yield {
+                "event": event.n,
+                "occurred_at": event.at,
+                "project": project,
+                "device_type": kind,
+                "units": number,
+            }
+
+
+def _columns(**types: str) -> tuple[Column, ...]:
+    return tuple(Column(name=name, sql_type=kind) for name, kind in types.items())
+
+
+ATTEMPTS = Table(name="attempts", columns=COLUMNS, rows_of=_attempts)
+EVENTS = Table(
+    name="events",
+    columns=_columns(
+        event="BIGINT",
+        occurred_at="TIMESTAMP",
+        project="VARCHAR",
+        job="VARCHAR",
+        what="VARCHAR",
+        text="VARCHAR",
+    ),
+    rows_of=_events,
+)
+SHARES = Table(
+    name="shares",
+    columns=_columns(
+        event="BIGINT",
+        occurred_at="TIMESTAMP",
+        project="VARCHAR",
+        device_type="VARCHAR",
+        units="BIGINT",
+    ),
+    rows_of=_shares,
+)
+TABLES = (ATTEMPTS, SHARES, EVENTS)
+"""In the order in which they are written. `events` is the last: where it ends, all others do."""
+
+
+def json_line(table: Table, row: Row) -> str:
+    """
+    Return `row` as a line of JSON, with times as whole microseconds.
+
+    Raises:
+        ValueError: A number in it fits no column.
+    """
+    made: dict[str, object] = {}
+    for column in table.columns:
+        cell = row[column.name]
+        if column.sql_type == "TIMESTAMP" and cell is not None:
+            cell = _microseconds(column.name, cell)
+        elif isinstance(cell, int) and abs(cell) >= _MOST:
+            raise ValueError(f"{column.name}: {cell} has more than 64 bits")
+        made[column.name] = cell
+    return json.dumps(made, allow_nan=False, separators=(",", ":"))
+
+
+def _microseconds(name: str, seconds: object) -> int:
+    if not isinstance(seconds, int | float) or not 0 <= seconds < LATEST_S:
+        raise ValueError(f"{name}: {seconds} is no time between 1970 and 2100")
+    return round(seconds * 1e6)

@@ -1,0 +1,116 @@
+"""SQL of users: what it may read, and what it is told when it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.errors import SpecError
+from bastion.history import Record
+from bastion.history.ask.query import query
+from bastion.history.compaction import compact
+from bastion.store.local import LocalStore
+from tests.bastion.history.log import DAY_S, T0, Bucket
+
+
+def record(folder: Path) -> Record:
+    """A record of two days in a folder: one in Parquet, one in the log."""
+    bucket = Bucket()
+    store = LocalStore(folder, makes_root=True, durable=False)
+    bucket.store = store  # type: ignore[assignment]
+    bucket.seal(bucket.end(T0), bucket.end(T0 + 5000))
+    bucket.seal(bucket.end(T0 + DAY_S), bucket.end(T0 + DAY_S + 100))
+    compact(store)
+    return Record(store, folder.as_uri())
+
+
+def test_sql_reads_every_row_once(tmp_path: Path) -> None:
+    """Rows in Parquet and in the log are one table; moments are moments."""
+    found = query(
+        record(tmp_path),
+        "SELECT count(*) AS n, sum(guaranteed_device_s) AS s, max(ended_at) AS last FROM attempts",
+    )
+    assert found.columns == ("n", "s", "last")
+    assert found.rows[0][:2] == (4, 4 * 480.0)
+    assert str(found.rows[0][2]) == "2024-10-05 00:01:40"
+    tables = query(record_of(found, tmp_path), "SHOW TABLES")
+    assert {"attempts", "events", "shares", "running"} <= {row[0] for row in tables.rows}
+
+
+def record_of(_: object, folder: Path) -> Record:
+    """The same record again."""
+    return Record(LocalStore(folder, durable=False), folder.as_uri())
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT * FROM attemps", "no table 'attemps'; .* nearest is attempts"),
+        (
+            "SELECT projct FROM attempts",
+            "no column .projct.; allowed are admitted_at, .* nearest is project",
+        ),
+        ("SELECT FROM", "syntax error"),
+        ("", "nothing is not allowed; one SELECT"),
+        ("SELECT 1; SELECT 2", "SELECT, SELECT is not allowed"),
+        ("DROP VIEW attempts", "DROP is not allowed"),
+        ("COPY (SELECT 1) TO 'x.csv'", "COPY is not allowed"),
+        ("SET threads = 1", "SET is not allowed"),
+        ("SELECT nosuch(1)", "nosuch does not exist"),
+        ("SELECT 1/0 + 'x'", "could not convert"),
+    ],
+)
+def test_a_wrong_query_is_told_what_is_right(tmp_path: Path, sql: str, words: str) -> None:
+    """What is wrong with a query is one line, with what was probably meant."""
+    with pytest.raises(SpecError, match=words) as error:
+        query(record(tmp_path), sql)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM '{secret}'",
+        "SELECT * FROM read_csv('{secret}')",
+        "SELECT * FROM read_text('{secret}')",
+        "SELECT * FROM read_blob('{root}/state/log/*')",
+        "SELECT * FROM glob('/etc/*')",
+        "SELECT * FROM read_parquet('{root}/../secret.csv')",
+        "SELECT * FROM sniff_csv('{secret}')",
+        "SELECT * FROM 'https://example.org/x.csv'",
+        "FROM duckdb_secrets(), read_text('{secret}')",
+        "EXPLAIN ANALYZE COPY (SELECT 1) TO '{root}/out.csv'",
+        "SELECT (SELECT content FROM read_text('{secret}'))",
+    ],
+)
+def test_sql_reaches_no_file_of_this_machine(tmp_path: Path, sql: str) -> None:
+    """No statement reads or writes a file beside the record's, however it is put."""
+    secret, root = tmp_path / "secret.csv", tmp_path / "bucket"
+    secret.write_text("password\n")
+    found = record(root)
+    with pytest.raises(SpecError):
+        query(found, sql.format(secret=secret, root=root))
+    assert not (root / "out.csv").exists()
+
+
+def test_sql_cannot_open_its_cage(tmp_path: Path) -> None:
+    """Settings are locked, no variable of Python is seen, and `pg_catalog` shows no secret."""
+    found = record(tmp_path)
+    hidden = [("password",)]
+    with pytest.raises(SpecError, match="no table 'hidden'"):
+        query(found, "SELECT * FROM hidden")
+    assert hidden
+    settings = query(
+        found,
+        "SELECT name, value FROM duckdb_settings() WHERE name IN"
+        " ('enable_external_access', 'lock_configuration')",
+    )
+    assert dict(settings.rows) == {"enable_external_access": "false", "lock_configuration": "true"}  # type: ignore[arg-type]
+
+
+def test_a_long_answer_is_cut(tmp_path: Path) -> None:
+    """More rows than an answer may have are cut, and that is told."""
+    found = query(record(tmp_path), "FROM range(200000)")
+    assert found.is_cut
+    assert len(found.rows) == 100_000
