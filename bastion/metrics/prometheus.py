@@ -1,0 +1,136 @@
+"""The meter that counts: its own registry, so that two in one process do not mix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import choose_encoder
+
+from bastion.job import JobRecord
+from bastion.metrics.gauges import ViewGauges, Views
+from bastion.metrics.use_gauges import Uses
+from bastion.records.root import Event
+from bastion.version import VERSION
+
+View = Mapping[str, Any]
+WAITS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 3600, 168 * 3600)
+"""From at once to a week: what a share, a borrowed start and a full pool make of a wait."""
+TURNS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+CALLS_S = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60)
+_ENDS = frozenset(
+    {"succeeded", "failed", "cancelled", "timed_out", "out_of_memory", "setup_failed", "lost"}
+)
+
+
+class PrometheusMeter:
+    """Counts what is reported, and answers with it."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._views: Views = {}
+        self._uses: Uses = {}
+        own = {"registry": self.registry, "namespace": "bastion"}
+        self._turns = Histogram(
+            "turn_seconds",
+            "How long a turn of the leader took",
+            ("moved",),
+            buckets=TURNS_S,
+            **own,  # type: ignore[arg-type]
+        )
+        self._commits = Counter("commits", "Commits of this process", **own)  # type: ignore[arg-type]
+        self._calls = Histogram(
+            "store_seconds",
+            "Calls of the store, by operation and outcome",
+            ("operation", "outcome"),
+            buckets=CALLS_S,
+            **own,  # type: ignore[arg-type]
+        )
+        self._waits = Histogram(
+            "job_wait_seconds",
+            "From the submission of a job to its first start, counted as it starts",
+            ("project",),
+            buckets=WAITS_S,
+            **own,  # type: ignore[arg-type]
+        )
+        self._preemptions = Counter(
+            "preemptions",
+            "Jobs that were preempted, by project",
+            ("project",),
+            **own,  # type: ignore[arg-type]
+        )
+        self._ends = Counter(
+            "job_ends",
+            "Jobs that ended, by project and outcome",
+            ("project", "outcome"),
+            **own,  # type: ignore[arg-type]
+        )
+        self._strangers = Gauge(
+            "stranger_machines",
+            "Machines that a provider lists and the bastion's state does not have",
+            **own,  # type: ignore[arg-type]
+        )
+        build = Gauge("build", "1, with the version", ("version",), **own)  # type: ignore[arg-type]
+        build.labels(VERSION).set(1)
+        self.registry.register(ViewGauges(lambda: self._views, lambda: self._uses))
+        self._seen: dict[str, tuple[int, bool]] | None = None
+
+    def turned(self, seconds: float, *, moved: bool) -> None:
+        """Count a turn."""
+        self._turns.labels("yes" if moved else "no").observe(seconds)
+
+    def committed(self, events: Sequence[Event], jobs: Mapping[str, JobRecord]) -> None:
+        """Count a commit, and the starts, preemptions and ends in it."""
+        self._commits.inc()
+        for event in events:
+            if event.what == "running":
+                job = jobs.get(event.job)
+                if job is not None and job.attempts == 1 and job.attempt is not None:
+                    at = job.attempt.started_at or event.at
+                    self._waits.labels(job.project).observe(max(0.0, at - job.submitted_at))
+            elif event.what == "preempted":
+                self._preemptions.labels(event.project).inc()
+            elif event.what in _ENDS and event.job:
+                self._ends.labels(event.project, event.what).inc()
+
+    def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep the views for the gauges; one that is not among them stays as it was."""
+        self._views = {**self._views, **views}
+
+    def strangers(self, number: int) -> None:
+        """Keep the number of machines that root does not have."""
+        self._strangers.set(number)
+
+    def asked(self, operation: str, seconds: float, outcome: str) -> None:
+        """Count a call of the store."""
+        self._calls.labels(operation, outcome).observe(seconds)
+
+    def looked(self, queue: View, pool: View, status: View, uses: Uses | None = None) -> None:
+        """
+        Keep views that another process published, and count what has changed between two.
+
+        `uses` is what machines use, for the gauges.
+
+        A job that starts and ends between two looks is not counted.
+        """
+        before = self._seen
+        now: dict[str, tuple[int, bool]] = {}
+        for row in queue.get("jobs") or ():
+            preemptions, began = row.get("preemptions", 0), row.get("started_at")
+            now[row["id"]] = (preemptions, began is not None or row.get("attempt", 0) > 1)
+            if before is None:
+                continue
+            known = before.get(row["id"], (0, False))
+            if preemptions > known[0]:
+                self._preemptions.labels(row["project"]).inc(preemptions - known[0])
+            if began is not None and not known[1] and row.get("attempt") == 1:
+                self._waits.labels(row["project"]).observe(max(0.0, began - row["submitted_at"]))
+        self._seen = now
+        self._views = {"queue": queue, "pool": pool, "status": status}
+        self._uses = uses or {}
+
+    def answer(self, accept: str) -> tuple[bytes, str]:
+        """Everything in the format that `accept` asks for, and its content type."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
