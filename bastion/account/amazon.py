@@ -1,0 +1,225 @@
+"""
+An account of Amazon's: the bucket, roles with instance profiles, and the right to make machines.
+
+A role is assumed by EC2 alone. The bastion's has one policy, `bastion-machines`: it makes instances
+only with its tag, ends and starts only what carries that, and passes on only the machines' roles.
+
+Source: IAM User Guide, "Use an IAM role to grant permissions to applications running on Amazon
+EC2 instances"; Service Authorization Reference, "Actions, resources, and condition keys for EC2".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from bastion.account.needs import Needs, Step
+from bastion.provider.aws.calls import call
+from bastion.value import value
+
+POLICY = "bastion-machines"
+_ROLE = re.compile(r"arn:aws[a-z-]*:iam::(\d{12}):role/([\w+=,.@-]{1,64})")
+_ASSUMED = {
+    "Version": "2012-10-17",
+    "Statement": [
+        {
+            "Effect": "Allow",
+            "Action": "sts:AssumeRole",
+            "Principal": {"Service": "ec2.amazonaws.com"},
+        }
+    ],
+}
+Json = dict[str, Any]
+
+
+def steps(needs: Needs) -> Iterator[Step]:
+    """Yield what there should be, in the order in which it can be made."""
+    if needs.location:
+        yield Bucket(name=needs.bucket, region=needs.location, endpoint_url=needs.endpoint_url)
+    roles = [found for each in (needs.bastion, *needs.agents) if (found := _ROLE.fullmatch(each))]
+    for role in roles:
+        yield Role(name=role[2])
+    if "ec2" in needs.providers and (own := _ROLE.fullmatch(needs.bastion)):
+        passed = [role[0] for role in roles if role[0] != needs.bastion]
+        yield Policy(role=own[2], document=machines_policy(passed))
+
+
+def machines_policy(roles: Iterable[str]) -> Json:
+    """Return the policy of a bastion that makes instances; it passes on `roles`, by their ARNs."""
+    passed = list(roles)
+    statements: list[Json] = [
+        {
+            "Sid": "Look",
+            "Effect": "Allow",
+            "Action": ["ec2:DescribeInstances", "ec2:DescribeImages", "ec2:DescribeSubnets"],
+            "Resource": "*",
+        },
+        {
+            "Sid": "MakeOnlyWithOurTag",
+            "Effect": "Allow",
+            "Action": "ec2:RunInstances",
+            "Resource": [
+                "arn:aws:ec2:*:*:instance/*",
+                "arn:aws:ec2:*:*:volume/*",
+                "arn:aws:ec2:*:*:network-interface/*",
+                "arn:aws:ec2:*:*:spot-instances-request/*",
+            ],
+            "Condition": {"Null": {"aws:RequestTag/bastion": "false"}},
+        },
+        {
+            "Sid": "MakeFromWhatThereIs",
+            "Effect": "Allow",
+            "Action": "ec2:RunInstances",
+            "Resource": [
+                "arn:aws:ec2:*::image/*",
+                "arn:aws:ec2:*:*:subnet/*",
+                "arn:aws:ec2:*:*:security-group/*",
+                "arn:aws:ec2:*:*:key-pair/*",
+                "arn:aws:ec2:*:*:placement-group/*",
+                "arn:aws:ec2:*:*:capacity-reservation/*",
+                "arn:aws:resource-groups:*:*:group/*",
+            ],
+        },
+        {
+            "Sid": "TagOnlyWhatIsMade",
+            "Effect": "Allow",
+            "Action": "ec2:CreateTags",
+            "Resource": "arn:aws:ec2:*:*:*/*",
+            "Condition": {"StringEquals": {"ec2:CreateAction": "RunInstances"}},
+        },
+        {
+            "Sid": "EndAndStartOnlyOurs",
+            "Effect": "Allow",
+            "Action": ["ec2:TerminateInstances", "ec2:StartInstances"],
+            "Resource": "arn:aws:ec2:*:*:instance/*",
+            "Condition": {"Null": {"aws:ResourceTag/bastion": "false"}},
+        },
+    ]
+    if passed:
+        statements.append(
+            {
+                "Sid": "GiveThemTheirRole",
+                "Effect": "Allow",
+                "Action": "iam:PassRole",
+                "Resource": passed,
+                "Condition": {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}},
+            }
+        )
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+@value
+class Bucket:
+    """A bucket; its settings are `bastion/service/access`'s."""
+
+    name: str
+    region: str
+    endpoint_url: str = ""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """See `Step`."""
+        bucket = shlex.quote(self.name)
+        return (
+            f"aws s3api head-bucket --bucket={bucket} >/dev/null 2>&1 ||"
+            f" aws s3 mb s3://{bucket} --region={self.region}",
+        )
+
+    def take(self) -> str:
+        """See `Step`."""
+        client, what = _client("s3", self.region, self.endpoint_url), f"bucket s3://{self.name}"
+        if call(lambda: client.head_bucket(Bucket=self.name), what, but=("404", "NoSuchBucket")):
+            return ""
+        # Amazon refuses the name of its first region where it takes all others.
+        place = {"LocationConstraint": self.region}
+        given: Json = {} if self.region == "us-east-1" else {"CreateBucketConfiguration": place}
+        call(lambda: client.create_bucket(Bucket=self.name, **given), what)
+        return f"made bucket s3://{self.name} in {self.region}"
+
+
+@value
+class Role:
+    """A role that EC2 assumes, with an instance profile of its name."""
+
+    name: str
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """See `Step`."""
+        name, assumed = self.name, shlex.quote(json.dumps(_ASSUMED))
+        return (
+            f"aws iam get-role --role-name={name} >/dev/null 2>&1 || aws iam create-role"
+            f" --role-name={name} --assume-role-policy-document={assumed}",
+            f"aws iam get-instance-profile --instance-profile-name={name} >/dev/null 2>&1 ||"
+            f" {{ aws iam create-instance-profile --instance-profile-name={name} &&"
+            f" aws iam add-role-to-instance-profile --instance-profile-name={name}"
+            f" --role-name={name}; }}",
+        )
+
+    def take(self) -> str:
+        """See `Step`."""
+        client, name, what = _client("iam"), self.name, f"role {self.name}"
+        gone = ("NoSuchEntity",)
+        made = []
+        if not call(lambda: client.get_role(RoleName=name), what, but=gone):
+            document = json.dumps(_ASSUMED)
+            call(lambda: client.create_role(RoleName=name, AssumeRolePolicyDocument=document), what)
+            made.append("role")
+        shown = call(lambda: client.get_instance_profile(InstanceProfileName=name), what, but=gone)
+        if not shown:
+            call(lambda: client.create_instance_profile(InstanceProfileName=name), what)
+            made.append("instance profile")
+        if not (shown and shown["InstanceProfile"]["Roles"]):
+            call(
+                lambda: client.add_role_to_instance_profile(
+                    InstanceProfileName=name, RoleName=name
+                ),
+                what,
+            )
+        return f"made {' and '.join(made)} {name}" if made else ""
+
+
+@value
+class Policy:
+    """The policy of the bastion's role."""
+
+    role: str
+    document: Json
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """See `Step`."""
+        text = json.dumps(self.document, indent=2)
+        return (
+            f"cat > machines.json <<'END'\n{text}\nEND",
+            f"aws iam put-role-policy --role-name={self.role} --policy-name={POLICY}"
+            " --policy-document=file://machines.json",
+        )
+
+    def take(self) -> str:
+        """See `Step`."""
+        client, what = _client("iam"), f"policy {POLICY} of role {self.role}"
+        named: Json = {"RoleName": self.role, "PolicyName": POLICY}
+        shown = call(lambda: client.get_role_policy(**named), what, but=("NoSuchEntity",))
+        if shown and _document(shown["PolicyDocument"]) == self.document:
+            return ""
+        text = json.dumps(self.document)
+        call(lambda: client.put_role_policy(**named, PolicyDocument=text), what)
+        return f"{what}: {len(self.document['Statement'])} statements"
+
+
+def _document(shown: Any) -> Any:
+    """A policy as its client has read it, or as the API writes it: quoted as in a URL."""
+    return json.loads(unquote(shown)) if isinstance(shown, str) else shown
+
+
+def _client(service: str, region: str = "us-east-1", endpoint_url: str = "") -> Any:
+    """A client of this machine's or user's credentials; IAM is one for all regions."""
+    import boto3
+
+    session = boto3.session.Session()
+    return session.client(service, region_name=region, endpoint_url=endpoint_url or None)  # type: ignore[call-overload]

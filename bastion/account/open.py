@@ -1,0 +1,24 @@
+"""`steps_of`: from what a bastion needs to the steps in its own cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bastion.account.needs import Needs, Step
+from bastion.clock import Clock
+
+
+def steps_of(kind: str, needs: Needs, clock: Clock) -> Iterator[Step]:
+    """
+    Yield the steps in the cloud of `kind`: `gs` or `s3`.
+
+    Raises:
+        SpecError: Something that they need is not known.
+    """
+    if kind == "gs":
+        from bastion.account import google
+
+        return google.steps(needs, clock)
+    from bastion.account import amazon
+
+    return amazon.steps(needs)
