@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     pass
 
 
+NICE = 10
+"""Of a compaction: the bastion's turns, and local jobs, come first."""
+
+
 def serve(
     *,
     root: str,
@@ -32,6 +36,8 @@ def serve(
     once: bool = False,
     log_level: Literal["debug", "info", "warning"] = "info",
     log_as_json: bool = False,
+    metrics_port: int | None = None,
+    metrics_host: str = "",
 ) -> int:
     """
     Run one bastion on `root` until SIGTERM or SIGINT, and return the exit code.
@@ -48,6 +54,8 @@ def serve(
         once: Run one turn, then stop.
         log_level: Lines of its log below this level are left out.
         log_as_json: Write its log as one JSON object a line.
+        metrics_port: Where it answers Prometheus; None: nowhere.
+        metrics_host: The address for that; loopback by default.
 
     Raises:
         BastionError: It cannot run, and why.
@@ -64,6 +72,8 @@ def serve(
         pace=pace_of(root),
         log_level=log_level,
         log_as_json=log_as_json,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host or "127.0.0.1",
     )
     from bastion.clock import SystemClock
     from bastion.own_memory import hide_memory
@@ -87,19 +97,34 @@ def default_machines_dir(root: str) -> Path:
     return Path(state) / "bastion" / sha256(root.encode()).hexdigest()[:12] / "machines"
 
 
+def compact(root: str) -> int:
+    """Compact the history of the bucket at `root`, and print what was done as one JSON object."""
+    import json
+
+    from bastion.history.compaction import compact as compact_record
+    from bastion.own_memory import hide_memory
+    from bastion.records.codec import plain
+    from bastion.store import open_store
+
+    hide_memory()
+    os.nice(NICE)
+    sys.stdout.write(f"{json.dumps({'spoilt': {}, **plain(compact_record(open_store(root)))})}\n")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Dispatch `python -m bastion VERB ...`, and return the exit code."""
     if arguments[:1] == ["agent"]:
         from bastion.agent.main import main as agent
 
         return agent(arguments[1:])
-    if arguments[:1] == ["serve"] and len(arguments) == 2:
+    if arguments[:1] in (["serve"], ["compact"]) and len(arguments) == 2:
         try:
-            return serve(root=arguments[1])
+            return serve(root=arguments[1]) if arguments[0] == "serve" else compact(arguments[1])
         except BastionError as error:
             sys.stderr.write(f"{error}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
             return 1
-    sys.stderr.write("usage: python -m bastion agent FLAGS | serve ROOT\n")
+    sys.stderr.write("usage: python -m bastion agent FLAGS | serve ROOT | compact ROOT\n")
     return 2
 
 

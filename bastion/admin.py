@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 from pathlib import Path
@@ -110,29 +111,48 @@ class Admin:
             SpecError: `config/bastion.toml` is not valid; every problem is named.
             StoreError: Out of reach.
         """
+        from bastion.pool import left_zones
         from bastion.service.repair.inventory import (
             UNLISTED,
             Inspection,
+            Odd,
+            lacking_or_why,
             listed_or_why,
             odd_machines,
+            silent_machines,
         )
 
         pools = self._pools()
-        seen = {
-            name: listed_or_why(self._provider(pool))
+        left = left_zones(pools, self._root().machines)
+        providers = {
+            name: self._provider(pool, left[name])
             for name, pool in pools.items()
             if pool.provider not in UNLISTED
+        }
+        seen = {name: listed_or_why(provider) for name, provider in providers.items()}
+        rights = {
+            name: lacking_or_why(providers[name])
+            for name, listed in seen.items()
+            if not isinstance(listed, str)
         }
         root = self._root()
         odd = [
             odd_machines(pools[name], listed, root.machines, seq=root.seq)
             for name, listed in seen.items()
         ]
+        unlisted = tuple(sorted(pools.keys() - seen.keys()))
+        odd += [silent_machines(pools[name], root.machines, root.now) for name in unlisted]
+        lacks = [
+            Odd(pool=name, kind="rights", text=text)
+            for name, found in rights.items()
+            for text in (() if isinstance(found, str) else found)
+        ]
         return Inspection(
             bucket=root.bucket,
             listed={name: len(each) for name, each in seen.items() if not isinstance(each, str)},
-            unlisted=tuple(sorted(pools.keys() - seen.keys())),
-            odd=tuple(each for found in odd for each in found),
+            unlisted=unlisted,
+            unchecked={name: why for name, why in rights.items() if isinstance(why, str)},
+            odd=(*lacks, *(each for found in odd for each in found)),
         )
 
     def delete_orphans(self, found: Inspection) -> Iterator[tuple[Odd, str]]:
@@ -145,7 +165,10 @@ class Admin:
         from bastion.service.repair.inventory import delete_orphans
 
         pools = self._pools()
-        return delete_orphans(found.odd, lambda pool: self._provider(pools[pool]))
+        zones = {each.pool: set[str]() for each in found.odd}
+        for each in found.odd:
+            zones[each.pool].add(each.zone)
+        return delete_orphans(found.odd, lambda pool: self._provider(pools[pool], zones[pool]))
 
     def _root(self) -> Root:
         from bastion.records.root import RootWriter
@@ -163,13 +186,16 @@ class Admin:
         assert found is not None
         return parse_config(found.data.decode("utf-8-sig", "replace")).pools
 
-    def _provider(self, pool: Pool) -> Provider:
+    def _provider(self, pool: Pool, zones: Iterable[str]) -> Provider:
+        """The provider of `pool`, which looks in `zones` too."""
         from bastion.bucket_name import bucket_name_from_url
         from bastion.provider.open import open_provider
 
         bucket = self._root().bucket or bucket_name_from_url(self.root)
         nowhere = Path("/nonexistent")  # only local pools have a folder, and they are not opened
-        return open_provider(pool, root_url=self.root, bucket=bucket, machines_dir=nowhere)
+        more = sorted({zone for zone in zones if zone} - {*pool.zones})
+        everywhere = replace(pool, zones=(*pool.zones, *more))
+        return open_provider(everywhere, root_url=self.root, bucket=bucket, machines_dir=nowhere)
 
     def exposed_webhooks(self) -> tuple[str, ...]:
         """

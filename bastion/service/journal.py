@@ -32,7 +32,7 @@ _BAD = frozenset(
     | {"machine unwell", "machine not made", "final record replaced", "notification given up"}
 )
 """Events that an operator looks for."""
-_PASSING = frozenset({"draining", "ready", "exec", "machine greeted", "machine deaf"})
+_PASSING = frozenset({"shares", "draining", "ready", "exec", "machine greeted", "machine deaf"})
 """Events that only a developer looks for."""
 FLUSH_S = 10.0
 """Between two writes to the bucket: a busy bastion says something in every turn."""

@@ -23,13 +23,13 @@ from bastion.errors import BastionError, LeaseError, StoreError
 from bastion.job import JobRecord, Phase
 from bastion.lane import Lane
 from bastion.lifecycle import DrainEnded
+from bastion.metrics.meter import NO_METER, Meter
 from bastion.monitor import Options, due, watch
 from bastion.pool import Seen
+from bastion.records.history import Shares
 from bastion.records.outlook import snapshot_of
 from bastion.records.root import Held, RootWriter
-from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
-from bastion.scheduler.state.memory import Memory
 from bastion.service.act import actions as act
 from bastion.service.act.absorbed_objects import AbsorbedObjects
 from bastion.service.act.bucket_gc import GarbageCollector
@@ -37,16 +37,20 @@ from bastion.service.act.machines import Machines
 from bastion.service.act.notifications import Notifier
 from bastion.service.act.register_sweep import RegisterSweep
 from bastion.service.act.root_copies import RootCopies
+from bastion.service.compaction import Compaction
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import Pace
 from bastion.service.decide.applied_plan import apply_plan
+from bastion.service.decide.cycles import Cycles
 from bastion.service.decide.decayed_usage import accrued
-from bastion.service.decide.python_gc import paused
 from bastion.service.decide.schedulable_machines import digestible
 from bastion.service.draft.active_names import ActiveNames, Owners
 from bastion.service.draft.dependencies import settle
 from bastion.service.draft.launch_failures import end_failed_launches, failing_launches
-from bastion.service.draft.machine_health import cordon_suspect, try_again
+from bastion.service.draft.machines.drained import drain_machines
+from bastion.service.draft.machines.health import cordon_suspect, try_again
+from bastion.service.draft.machines.upgraded import upgrade_machines
+from bastion.service.draft.machines.warm import warmed
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import record_alive
@@ -59,6 +63,7 @@ from bastion.store import ObjectStore
 
 SEAL_AT = 500
 """Events in one sealed segment: about 100 kB."""
+DAY_S = 86400.0
 SEAL_AFTER_S = 60.0
 """Events wait at most this long in root before they are sealed."""
 _DELETE = "delete "
@@ -74,6 +79,7 @@ class Leader:
         lane: Runs actions on the store; inline in the simulation.
         spec_lane: Reads the inbox, and writes specs before a commit names them.
         nonce: Fresh names for commits and attempts.
+        compaction: Of the history; None: the history stays in the log.
     """
 
     def __init__(
@@ -92,6 +98,8 @@ class Leader:
         pace: Pace,
         nonce: Callable[[], str],
         journal: Journal,
+        meter: Meter = NO_METER,
+        compaction: Compaction | None = None,
     ) -> None:
         self.held = held
         self._store = store
@@ -106,6 +114,8 @@ class Leader:
         self._pace = pace
         self._nonce = nonce
         self._journal = journal
+        self._meter = meter
+        self._compaction = compaction
         self._inbox_reader = InboxReader(store, spec_lane)
         self._intake = Intake(store, spec_lane, journal)
         self._sweep = RegisterSweep(store)
@@ -116,9 +126,11 @@ class Leader:
         self._absorbed = AbsorbedObjects(store, clock)
         standing = Draft(held.root, held.root.now)
         self._working, self._dependents = tuple(standing.working), tuple(standing.dependents)
-        self._memory = Memory()
+        self._cycles = Cycles(pace.ttl_s, journal)
         self._plan: Plan | None = None
         self._must_decide = True
+        self._is_told = False
+        """Whether the history says that this bastion leads: only a commit has the store's time."""
         files.adopt(held.root)
 
     @property
@@ -139,7 +151,16 @@ class Leader:
         # 1. Read what is new: the admins' files, the inbox, results of earlier actions, listings.
         self._read_files()
         inbox = self._read_inbox()
-        draft = Draft(self.held.root, self.now, working=self._working, dependents=self._dependents)
+        draft = Draft(
+            self.held.root,
+            self.now,
+            working=self._working,
+            dependents=self._dependents,
+            pools=self._files.config.pools,
+        )
+        if not self._is_told and (mine := self.held.root.leader) is not None:
+            text = f"{mine.holder} on {mine.host}, epoch {self.held.root.epoch}"
+            draft.tell(what="leads", text=text)
         self._apply_results(draft)
         listings = self._machines.collect(draft.now)
 
@@ -150,17 +171,22 @@ class Leader:
         self._settle_dependencies(draft)
         self._guarded("machines", self._reconcile, draft, listings)
         self._guarded("unwell machines", try_again, draft)
+        self._guarded("drained machines", drain_machines, draft, self._files.rules.options)
 
         # 3. Decide which jobs run next; their instructions belong to the same commit.
         plan, has_moves = self._schedule(draft, absorbed)
         self._watch(draft)
         self._settle_dependencies(draft)
 
+        self._guarded("upgrades", self._upgrade, draft)
+
         # 4. Commit, if there is anything to commit or the lease is due.
+        self._guarded("shares", self._tell_shares, draft)
         draft.seal(at_most=SEAL_AT, older_than=draft.now - SEAL_AFTER_S)
         # A bell counts too: one that told this leader nothing may be news to the next one.
         if draft.is_changed or inbox.bells or self._is_lease_due():
             self._commit(draft)
+            self._is_told = True
         if plan is not None:
             self._plan, self._must_decide = plan, has_moves
 
@@ -191,6 +217,8 @@ class Leader:
         self._lane.close()
         self._spec_lane.close()
         self._notifier.close()
+        if self._compaction is not None:
+            self._compaction.close()
         self._machines.close()
 
     def settle(self, timeout_s: float) -> None:
@@ -253,13 +281,9 @@ class Leader:
             self._intake.apply_bell(draft, read_bell, self._files.config.pools)
 
     def _apply_requests(self, draft: Draft, inbox: InboxBatch) -> list[ReadRequest]:
-        """Apply the requests, and return those that need not wait; write specs of new launches."""
+        """Apply the requests, and return those that need not wait."""
         rules = self._files.rules
-        absorbed = [
-            each for each in inbox.requests if self._intake.apply_request(draft, each, rules)
-        ]
-        self._intake.write_specs(draft, absorbed)
-        return absorbed
+        return [each for each in inbox.requests if self._intake.apply_request(draft, each, rules)]
 
     def _settle_dependencies(self, draft: Draft) -> None:
         """Tell the jobs that wait for others what has become of these."""
@@ -295,22 +319,34 @@ class Leader:
                 draft.instruct(machine, instruction)
 
     def _reconcile(self, draft: Draft, listings: Mapping[str, tuple[Seen, ...]]) -> None:
-        pools = self._files.config.pools
-        self._machines.open_pools(pools)
+        pools = warmed(draft, self._files.config.pools)
+        self._machines.open_pools(self._files.config.pools, draft.machines)
         options = self._files.rules.options
         stale = self._machines.reconcile(draft, pools, listings, _in_use(draft), options)
         if stale:
             raise self._writer.overtaken(self.held, by=stale)
 
+    def _upgrade(self, draft: Draft) -> None:
+        if builds := self._machines.builds:
+            upgrade_machines(draft, builds, _in_use(draft))
+
     def _schedule(self, draft: Draft, absorbed: list[ReadRequest]) -> tuple[Plan | None, bool]:
-        """Apply a new plan to `draft` if one is due; return it, and whether it moves anything."""
+        """
+        Apply a new plan to `draft` if one is due; return it, and whether it moves anything.
+
+        The specs of the launches in `absorbed` that are not refused are written.
+        """
         wake_at = self._plan.wake_at if self._plan is not None else None
         is_due = wake_at is not None and draft.now >= wake_at
         if not (self._must_decide or draft.is_scheduling or is_due):
+            self._intake.write_specs(draft, absorbed)
             return None, False
         self._must_decide = True
+        self._cycles.begin_turn()
         plan = self._decided(draft)
-        while plan is not None and self._intake.judge(draft, absorbed, plan):
+        while (plan is not None and self._intake.judge(draft, absorbed, plan)) or (
+            self._intake.write_specs(draft, absorbed)
+        ):
             plan = self._decided(draft)
         return plan, plan is not None and apply_plan(draft, plan, self._nonce)
 
@@ -334,13 +370,17 @@ class Leader:
             quota_problem=self._files.quota_problem,
             stockouts=self._machines.stockouts(draft.now),
             runs=draft.runs,
+            considered=self._plan.considered if self._plan is not None else frozenset(),
         )
-        try:
-            with paused():
-                return decide(snapshot, draft.now, self._memory)
-        except Exception as error:  # noqa: BLE001 - running jobs are monitored all the same
-            self._journal.failure("scheduler", error)
-            return None
+        return self._cycles.plan(snapshot, draft.now)
+
+    def _tell_shares(self, draft: Draft) -> None:
+        """Tell the history what projects own: when the quota file changed, and once a day."""
+        root, quota = draft.root, self._files.quota
+        is_new_day = root.now // DAY_S != draft.now // DAY_S
+        if quota is not None and (is_new_day or self._files.quota_text != root.quota_text):
+            nominal = {name: dict(each.nominal.items()) for name, each in quota.projects.items()}
+            draft.tell(what="shares", record=Shares(nominal=nominal, file=self._files.quota_text))
 
     def _is_lease_due(self) -> bool:
         return self._clock.monotonic() - self._synced_at > self._pace.ttl_s / 3
@@ -358,7 +398,9 @@ class Leader:
         )
         first = self.held.root.next_event
         self.held = self._writer.commit(root, over=self.held)
-        self._journal.tell_events(event for event in root.events if event.n >= first)
+        new = [event for event in root.events if event.n >= first]
+        self._journal.tell_events(new)
+        self._meter.committed(new, root.jobs)
         self._working, self._dependents = tuple(draft.working), tuple(draft.dependents)
         self._synced_at = self._clock.monotonic()
 
@@ -374,12 +416,15 @@ class Leader:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"
                 self._lane.submit(key, act.batch_work(self._store, machine, batch))
         self._machines.act(root, self.now)
+        self._meter.strangers(self._machines.strangers)
         rules = self._files.config.notifications
         self._guarded("notifications", self._notifier.act, root, rules)
         for key, answer in root.answers.items():
             self._lane.submit(f"answer {key}", act.answer_work(self._store, key, answer))
         for segment in root.sealed:
             self._lane.submit(f"events {segment.first}", act.segment_work(self._store, segment))
+        if self._compaction is not None:
+            self._guarded("history", self._compaction.act, root)
         if self._clock.monotonic() >= self._sweep_at:
             self._sweep_at = self._clock.monotonic() + self._pace.sweep_s
             for key, work in self._sweep.works(root):
@@ -398,7 +443,7 @@ class Leader:
                 root, self._plan, self._files, problems, self._machines.shortages(self.now)
             ),
             "copy": lambda: self._copies.work(root),
-            "garbage": lambda: self._garbage.work(root),
+            "garbage": lambda: self._garbage.work(root, self._files.config.keep),
             "log": lambda: self._journal.flush(self._store),
         }
         for key, make in works.items():

@@ -53,7 +53,7 @@ def open_vm(vm: BastionVm, clock: Clock) -> Vm:
         from bastion.vm.gce import GceVm
 
         return GceVm(vm, Api("compute", project=vm.project, clock=clock))
-    from bastion.provider.aws.ec2 import client
+    from bastion.provider.aws.client import client
     from bastion.provider.aws.ec2_pool import region_of
     from bastion.vm.ec2 import Ec2Vm
 

@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 
-from bastion.provider.boot.script import bootstrap
+from bastion.provider.boot.bare_program import bootstrap
 from bastion.vm.bastion_vm import BastionVm
 
 FOLDER = "/var/lib/bastion-serve"

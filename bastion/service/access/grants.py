@@ -2,7 +2,8 @@
 The rights of every identity under a root: least privilege, independent of any cloud.
 
 The key of an object names its writer, so every right is on a prefix. Users and agents may only
-create objects: they can change or delete none. Only the bastion writes what agents obey
+create objects: they can change or delete none. The one exception is the use of a machine, which its
+agent replaces and nothing depends on. Only the bastion writes what agents obey
 (instructions and start barriers).
 """
 
@@ -56,6 +57,8 @@ class People:
 
 _POOL_CREATES = (layout.RUNS, layout.MACHINES, layout.BELLS)
 """Where an agent writes below its own pool."""
+_POOL_WRITES = layout.USAGE
+"""Where an agent replaces what it wrote below its pool: nothing there is ever decided on."""
 _POOL_READS = layout.INSTRUCTIONS
 _AGENTS_CREATE = (layout.LOGS, layout.OUTPUTS)
 """Where an agent writes below the project of its job: logs stay there when the job moves pools."""
@@ -70,6 +73,8 @@ _USERS_READ = (
     layout.ANSWERS,
     layout.folder_of(layout.ROOT),
     layout.VIEWS,
+    layout.HISTORY,
+    layout.USAGE,
 )
 """
 Every user may read the queue, its reasons and its history. In the inbox a user reads only their own
@@ -91,6 +96,7 @@ def grants(people: People, members: Mapping[str, Iterable[str]]) -> tuple[Grant,
             found += _of_agent(f"agent of {pool}", agent, f"{pool}/")
     for admin in people.admins:
         found += [_grant("admin", admin, Right.WRITE, prefix) for prefix in _ADMINS_WRITE]
+        found.append(_grant("admin", admin, Right.CREATE, layout.ADMINS))
         found.append(_grant("admin", admin, Right.READ, ""))
     for user in sorted({user for users in members.values() for user in users}):
         if user in people.users:
@@ -120,6 +126,7 @@ def _of_agent(role: str, principal: str, pool: str) -> Iterator[Grant]:
     own = [prefix + pool for prefix in _POOL_CREATES]
     for prefix in (*own, *_AGENTS_CREATE):
         yield _grant(role, principal, Right.CREATE, prefix)
+    yield _grant(role, principal, Right.WRITE, _POOL_WRITES + pool)
     for prefix in (*own, _POOL_READS + pool, *_AGENTS_READ):
         yield _grant(role, principal, Right.READ, prefix)
 

@@ -64,9 +64,10 @@ _CREATE_ONLY = (
     layout.OUTPUTS,
     layout.BUNDLES,
     layout.WHEELS,
+    layout.HISTORY,
 )
 """Prefixes below which no identity may replace an object."""
-_REPLACED = (layout.ROOT, layout.VIEWS)
+_REPLACED = (layout.ROOT, layout.VIEWS, layout.USAGE)
 
 
 def statements(place: Place, grants: Iterable[Grant]) -> list[Json]:
@@ -229,8 +230,10 @@ def _enforced(place: Place) -> list[Json]:
     denied = {"Effect": "Deny", "Principal": "*", "Action": "s3:PutObject"}
     replaced = [each if each == layout.ROOT else f"{each}*" for each in _REPLACED]
     # This denies multipart uploads too, since parts have no precondition: Bastion uses none. Log
-    # segments end in `.log`; the tail of a bastion's own log does not, because it is replaced.
-    logs = (f"{layout.LOGS}*.log", layout.command_end(f"{layout.LOGS}*/"))
+    # segments end in `.log`, samples in `.json.gz`; the tail of a bastion's own log ends in
+    # neither, because it is replaced.
+    ends = layout.command_end(f"{layout.LOGS}*/")
+    logs = (f"{layout.LOGS}*.log", f"{layout.LOGS}*.json.gz", ends)
     created = [*(f"{prefix}*" for prefix in _CREATE_ONLY), *logs]
     return [
         *_secured(place),

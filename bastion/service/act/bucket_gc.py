@@ -9,16 +9,22 @@ Deleted are, by age (a difference of the store's own times):
   job that it names. In a keeper life that has not ended, only the oldest batch is deleted, and only
   if there is a newer one. So an agent that reads its instructions again finds no gap, and no number
   is allocated twice;
+* the outcome of a check of a machine, and a long command, after 30 days;
 * an older life of a machine, after 30 days. The newest is kept for ever, so that no number is
   allocated twice;
 * an answer, after 30 days, once its request has left the inbox;
 * objects below `state/aside/`, after 30 days;
 * copies of root: all of them are kept for 2 days, the first of each day for 30;
-* objects of probes, after a day.
+* the use of a machine, a day after it was last replaced, if the machine is not in root;
+* objects of probes, after a day;
+* logs and samples of a job, and then its final record, at the ages that the admins configured,
+  counted from when the final record was written. Without such an age they stay for ever.
 
 Nothing that can still fence is deleted: agents refuse instructions older than 7 days, requests
 whose name is more than 7 days from the store's time are refused, and a final record is kept for
-ever. Specs, final records, events, logs, outputs of jobs and bundles are never deleted here.
+60 days at least. Final records come last in a round: what is found by them has left by then, and
+what that round missed goes by its own age. Specs, events, the record, outputs of jobs and bundles
+are never deleted here.
 
 One step is one list and at most `DELETES` deletions. Steps are a minute apart, and an hour apart
 after a full round. A new leader waits ten minutes before its first step. Two bastions that collect
@@ -30,16 +36,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bastion.errors import NotFoundError, RecordError
-from bastion.machine import Batch, Leave
+from bastion.machine import Batch, Check, Leave, Upgrade
 from bastion.records import layout
 from bastion.records.codec import decode
+from bastion.records.keep import Keep
 from bastion.records.limits import BATCH_BYTES, RECORD_BYTES
 from bastion.records.root import Root
 from bastion.service.act.actions import DraftUpdate, Work
+from bastion.spec.task import tasks_of_id
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 
 DAY_S = 86400.0
+FOR_EVER = Keep()
+_OF_NO_JOB = (Check, Upgrade, Leave)
 KEEP_S = 30 * DAY_S
 """Four times the 7 days after which late instructions and late requests are refused."""
 HOURLY_S = 2 * DAY_S
@@ -64,6 +74,9 @@ ROUND = (
     layout.ASIDE,
     layout.SNAPSHOTS,
     layout.PROBES,
+    layout.USAGE,
+    layout.LOGS,
+    layout.RESULTS,
 )
 """The prefixes of a round, in order. Below other prefixes nothing is ever deleted."""
 
@@ -84,8 +97,12 @@ class GarbageCollector:
         self._position = Position()
         self._next_at: float | None = None
 
-    def work(self, root: Root) -> Work | None:
-        """Return the work of the next step, as of the committed `root`; None if it is not due."""
+    def work(self, root: Root, keep: Keep) -> Work | None:
+        """
+        Return the work of the next step, as of the committed `root`; None if it is not due.
+
+        `keep` says how long logs and final records stay.
+        """
         if self._next_at is None:
             self._next_at = root.now + FIRST_S
         if root.now < self._next_at:
@@ -94,7 +111,7 @@ class GarbageCollector:
         position = self._position
 
         def work() -> DraftUpdate:
-            next_position = collect(self._store, root, position)
+            next_position = collect(self._store, root, position, keep=keep)
             return lambda _: self._move(next_position, root.now)
 
         return work
@@ -106,7 +123,13 @@ class GarbageCollector:
 
 
 def collect(
-    store: ObjectStore, root: Root, position: Position, *, page: int = PAGE, deletes: int = DELETES
+    store: ObjectStore,
+    root: Root,
+    position: Position,
+    *,
+    keep: Keep = FOR_EVER,
+    page: int = PAGE,
+    deletes: int = DELETES,
 ) -> Position:
     """
     Delete the garbage on one page of the bucket: one step of a round.
@@ -120,8 +143,12 @@ def collect(
         StoreError: Out of reach; the same step can be repeated.
     """
     prefix = ROUND[position.prefix]
+    if (keep.logs_s is None and prefix == layout.LOGS) or (
+        keep.results_s is None and prefix == layout.RESULTS
+    ):
+        return Position(prefix=(position.prefix + 1) % len(ROUND))
     entries = store.list(prefix, start_after=position.after, limit=page)
-    is_garbage = _criterion(prefix, Expiry(store, root))
+    is_garbage = _criterion(prefix, Expiry(store, root, keep))
     before, deleted = position.after, 0
     for entry in entries:
         if is_garbage(entry, before):
@@ -149,6 +176,9 @@ def _criterion(prefix: str, expiry: Expiry) -> Criterion:
         layout.ASIDE: lambda entry, _: expiry.is_old(entry),
         layout.SNAPSHOTS: expiry.is_copy_expired,
         layout.PROBES: lambda entry, _: expiry.is_probe_expired(entry),
+        layout.USAGE: lambda entry, _: expiry.is_use_expired(entry),
+        layout.LOGS: lambda entry, _: expiry.is_log_expired(entry),
+        layout.RESULTS: lambda entry, _: expiry.is_result_expired(entry),
     }
     return criteria[prefix]
 
@@ -156,15 +186,22 @@ def _criterion(prefix: str, expiry: Expiry) -> Criterion:
 class Expiry:
     """Which objects have expired as of one committed root; it caches what it reads."""
 
-    def __init__(self, store: ObjectStore, root: Root) -> None:
+    def __init__(self, store: ObjectStore, root: Root, keep: Keep) -> None:
         self._store = store
         self._root = root
-        self._ended: dict[tuple[str, str], bool] = {}
+        self._keep = keep
+        self._ended: dict[tuple[str, str], float | None] = {}
         self._inboxes: dict[tuple[str, str], frozenset[str]] = {}
 
     def is_probe_expired(self, entry: Entry) -> bool:
         """Whether a probe left this object: it was killed, or its delete failed."""
         return self._root.now - entry.modified_at >= DAY_S
+
+    def is_use_expired(self, entry: Entry) -> bool:
+        """Whether this is the use of a machine that has been gone for a day."""
+        machine = layout.parse_machine_use(entry.key)
+        is_gone = machine is not None and machine not in self._root.machines
+        return is_gone and self._root.now - entry.modified_at >= DAY_S
 
     def is_old(self, entry: Entry) -> bool:
         """Whether `entry` was written at least `KEEP_S` ago."""
@@ -173,10 +210,12 @@ class Expiry:
     def is_register_expired(self, entry: Entry) -> bool:
         """Whether this register is old and no longer needed as a fence."""
         name = layout.parse_register(entry.key)
-        return name is not None and self.is_old(entry) and self._has_ended(name.project, name.job)
+        return name is not None and self.is_old(entry) and self._has_ended(name, entry)
 
     def is_life_expired(self, entry: Entry) -> bool:
-        """Whether this keeper life is old, and its machine has a newer one."""
+        """Whether this is old: a check, or a keeper life whose machine has a newer one."""
+        if layout.is_of_request(entry.key):
+            return self.is_old(entry)
         life = layout.parse_life(entry.key)
         if life is None or not self.is_old(entry):
             return False
@@ -184,13 +223,15 @@ class Expiry:
         return any(layout.parse_life(each.key) for each in newer)
 
     def is_batch_expired(self, entry: Entry) -> bool:
-        """Whether this batch of instructions is old and no agent and no job needs it."""
+        """Whether this is old and no agent and no job needs it: a batch, or a long command."""
+        if layout.is_of_request(entry.key):
+            return self.is_old(entry)
         batch = layout.parse_instructions(entry.key)
         if batch is None or not self.is_old(entry):
             return False
         machine = self._root.machines.get(batch[0])
         is_current = machine is not None and batch[1] >= machine.life
-        return (not is_current or self._is_first(entry.key)) and self._have_ended(entry.key)
+        return (not is_current or self._is_first(entry.key)) and self._have_ended(entry)
 
     def _is_first(self, key: str) -> bool:
         """Whether this batch of instructions is the oldest of its life, and not the newest."""
@@ -214,34 +255,68 @@ class Expiry:
         is_first = last is None or last[0] != name[0]
         return not is_first or self.is_old(entry)
 
-    def _has_ended(self, project: str, job: str) -> bool:
-        """Whether the final record of the job is old enough."""
-        if job in self._root.jobs:
+    def is_log_expired(self, entry: Entry) -> bool:
+        """Whether this is a part of a job's log, or its samples, and the job ended long ago."""
+        keep_s = self._keep.logs_s
+        job = layout.job_of_log(entry.key)
+        if keep_s is None or job is None or self._root.now - entry.modified_at < keep_s:
+            return False
+        return self._ended_for(*job, keep_s, entry)
+
+    def is_result_expired(self, entry: Entry) -> bool:
+        """Whether this is the final record of a job that ended long ago."""
+        keep_s, name = self._keep.results_s, layout.parse_result(entry.key)
+        if keep_s is None or name is None or self._is_active(name[1]):
+            return False
+        return self._root.now - entry.modified_at >= keep_s
+
+    def _has_ended(self, name: layout.RegisterName, entry: Entry) -> bool:
+        """Whether the final record of the job in `name` is old enough for `entry` to go."""
+        return self._ended_for(name.project, name.job, KEEP_S, entry)
+
+    def _ended_for(self, project: str, job: str, keep_s: float, entry: Entry) -> bool:
+        """
+        Whether the final record of the job was written that long ago.
+
+        One that has left by its own age says the same of what is at least as old.
+        """
+        if self._is_active(job):
             return False
         if (project, job) not in self._ended:
-            self._ended[project, job] = self._is_result_old(layout.result(project, job))
-        return self._ended[project, job]
+            self._ended[project, job] = self._ended_at(layout.result(project, job))
+        at = self._ended[project, job]
+        if at is not None:
+            return self._root.now - at >= keep_s
+        results_s = self._keep.results_s
+        return results_s is not None and self._root.now - entry.modified_at >= results_s
 
-    def _is_result_old(self, key: str) -> bool:
+    def _is_active(self, job: str) -> bool:
+        """Whether the job is in root, or a task of an array that is: it may run again."""
+        task = tasks_of_id(job)
+        array = job if task is None else task[0]
+        return job in self._root.jobs or array in self._root.arrays
+
+    def _ended_at(self, key: str) -> float | None:
+        """When the final record at `key` was written; None if there is none."""
         try:
             found = self._store.read(key, limit_bytes=RECORD_BYTES)
         except NotFoundError:
-            return False
+            return None
         assert found is not None
-        return self._root.now - found.modified_at >= KEEP_S
+        return found.modified_at
 
-    def _have_ended(self, key: str) -> bool:
-        """Whether every job in the batch at `key` has ended; an undecodable batch names none."""
+    def _have_ended(self, entry: Entry) -> bool:
+        """Whether every job in this batch has ended; an undecodable batch names none."""
         try:
-            found = self._store.read(key, limit_bytes=BATCH_BYTES)
+            found = self._store.read(entry.key, limit_bytes=BATCH_BYTES)
             assert found is not None
-            batch = decode(Batch, found.data, key=key)
+            batch = decode(Batch, found.data, key=entry.key)
         except NotFoundError:
             return False
         except RecordError:
             return True
-        named = {(i.project, i.job) for i in batch.instructions if not isinstance(i, Leave)}
-        return all(self._has_ended(project, job) for project, job in named)
+        named = {(i.project, i.job) for i in batch.instructions if not isinstance(i, _OF_NO_JOB)}
+        return all(self._ended_for(project, job, KEEP_S, entry) for project, job in named)
 
     def _requests(self, project: str, user: str) -> frozenset[str]:
         """The ULIDs of the requests in this user's inbox; a full page may be incomplete."""

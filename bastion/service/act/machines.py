@@ -13,14 +13,14 @@ from dataclasses import replace
 from bastion.clock import Clock
 from bastion.errors import BastionError, NoCapacityError, ProviderRefusedError
 from bastion.lane import Done, Lane
-from bastion.machine import Machine, MachinePhase, Pool
+from bastion.machine import Build, Machine, MachinePhase, Pool
 from bastion.monitor import Options
-from bastion.pool import Create, MachineAction, Seen, machine_actions, reconcile
+from bastion.pool import Create, MachineAction, Seen, left_zones, machine_actions, reconcile
 from bastion.provider.port import Listed, Provider
 from bastion.records.root import Root
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.service.act.shortages import MAX_SAID_CHARACTERS, Shortage, Shortages
-from bastion.service.draft.deaf_machines import DEAF_S, deaf_machines
+from bastion.service.draft.machines.deaf import DEAF_S, deaf_machines, mute_machines
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.withdrawn_attempts import withdraw_attempts
 from bastion.service.journal import Journal
@@ -32,6 +32,7 @@ RETRY_S = 10.0
 LONGEST_GAP_S = 60.0
 """Between two turns. After a longer one, as in an outage, agents get their time to answer anew."""
 _CREATE = "create "
+_LIST = "list"
 _WAITS = "the provider keeps the request until it has machines"
 
 
@@ -42,8 +43,11 @@ class OpenPool:
     pool: Pool
     provider: Provider
     lane: Lane
-    before_create: Callable[[], None] = lambda: None
-    """Called in the lane before each create: what a new machine needs is in its place then."""
+    before_create: Callable[[], Build | None] = lambda: None
+    """
+    Called in the lane before each create: what a new machine needs is in its place then. Returns
+    the build that new machines install, if they do.
+    """
 
 
 class Machines:
@@ -70,6 +74,10 @@ class Machines:
         self._open_pool = open_pool
         self._listing_s = listing_s
         self._pools: dict[str, OpenPool] = {}
+        self._left_zones: dict[str, set[str]] = {}
+        """Pool -> the zones beside its own in which its provider looks."""
+        self.builds: dict[str, Build] = {}
+        """Pool -> the build that its new machines install, once it is in the bucket."""
         self._listings: dict[str, tuple[Seen, ...]] = {}
         self._list_at: dict[str, float] = {}
         self._called_at: dict[str, float] = {}
@@ -80,23 +88,34 @@ class Machines:
         """Machines that a create was submitted for."""
         self._unmade: dict[str, str] = {}
         """Machines that their provider refused to make -> why."""
+        self._listed_since: dict[str, float] = {}
+        """Pool -> since when every listing has succeeded; without those that failed last."""
+        self.strangers = 0
+        """Machines that providers list and the committed root does not have."""
         self._shortages = Shortages()
         self._turned_at = self._steady_since = float("-inf")
         """In the store's seconds: the last turn, and the first of those without a gap."""
 
-    def open_pools(self, pools: Mapping[str, Pool]) -> None:
+    def open_pools(self, pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> None:
         """
         Open each of `pools` that is new or was changed.
 
-        A pool that left the configuration stays open.
+        A pool that left the configuration stays open. A provider looks in the zones of `machines`
+        too: those of a pool that was moved would be leaked otherwise.
         """
+        left = left_zones(pools, machines)
         for name, pool in pools.items():
             opened = self._pools.get(name)
-            if opened is None or opened.pool != pool:
-                if opened is not None:
-                    opened.lane.close()
-                self._pools[name] = self._open_pool(pool)
-                self._list_at[name] = 0.0
+            is_same = opened is not None and opened.pool == pool
+            if is_same and left[name] <= self._left_zones[name]:
+                continue
+            if opened is not None:
+                opened.lane.close()
+            self._left_zones[name] = left[name]
+            everywhere = replace(pool, zones=(*pool.zones, *sorted(left[name])))
+            self._pools[name] = replace(self._open_pool(everywhere), pool=pool)
+            self._list_at[name] = 0.0
+            if not is_same:
                 self._shortages.forget(name)
 
     def stockouts(self, now: float) -> Mapping[str, ProviderStockout]:
@@ -120,8 +139,13 @@ class Machines:
                 self._learn(opened.pool, done, now)
                 if done.error is not None:
                     self._journal.problem(f"pool {name}: {done.key}", done.error)
+                    if done.key == _LIST:
+                        self._listed_since.pop(name, None)
+                elif isinstance(done.result, Build):
+                    self.builds[name] = done.result
                 elif isinstance(done.result, tuple):
                     fresh[name] = self._listings[name] = done.result
+                    self._listed_since.setdefault(name, now)
         return fresh
 
     def reconcile(
@@ -143,6 +167,9 @@ class Machines:
         """
         now = draft.now
         deaf = self._deaf(draft)
+        mute, silent = mute_machines(
+            draft.working_jobs(), draft.machines, now, steady_since=self._steady_since
+        )
         stocked = {name: self._only_in_stock(pool, now) for name, pool in pools.items()}
         reconciled = reconcile(
             draft.machines,
@@ -152,7 +179,9 @@ class Machines:
             now,
             seq=draft.seq,
             unmade=dict(self._refused(draft.machines, now)),
-            deaf=deaf,
+            mute=mute,
+            deaf=deaf | silent,
+            listed_since=self._listed_since,
         )
         if reconciled.stale:
             return reconciled.stale
@@ -163,6 +192,9 @@ class Machines:
         for name in sorted(deaf):
             silence = text_of_seconds(DEAF_S)
             draft.tell(what="machine deaf", text=f"{name}: has answered nothing for {silence}")
+        for name in sorted(silent - deaf):
+            heard = text_of_seconds(float(int(now - draft.machines[name].heard_at)))
+            draft.tell(what="machine deaf", text=f"{name}: its agent was heard {heard} ago")
         withdraw_attempts(draft, reconciled.given_up, options)
         for name in [name for name in draft.machines if name not in reconciled.machines]:
             draft.drop_machine(name, reconciled.given_up.get(name, ""))
@@ -173,8 +205,10 @@ class Machines:
     def act(self, root: Root, store_now: float) -> None:
         """Submit the creates and deletes of the committed `root`, and listings when due."""
         now = self._clock.monotonic()
+        self.strangers = 0
         for action in machine_actions(root.machines, self._listings, seq=root.seq):
             machine = root.machines.get(action.machine)
+            self.strangers += machine is None
             pool = machine.pool if machine is not None else getattr(action, "pool", "")
             opened = self._pools.get(pool)
             if opened is None:
@@ -191,7 +225,10 @@ class Machines:
         for name, opened in self._pools.items():
             if now >= self._list_at[name] and not self._shortages.is_paused(name, store_now):
                 self._list_at[name] = now + self._listing_s
-                opened.lane.submit("list", lambda opened=opened: _listing(opened))  # type: ignore[misc]
+                opened.lane.submit(_LIST, lambda opened=opened: _listing(opened))  # type: ignore[misc]
+        for pool in {each.pool for each in root.machines.values() if each.build}:
+            if pool in self._pools and pool not in self.builds:
+                self._pools[pool].lane.submit("build", self._pools[pool].before_create)
         self._called_at = {name: at for name, at in self._called_at.items() if now - at < RETRY_S}
         self._batches = {n: each for n, each in self._batches.items() if n in root.machines}
         self._asked &= root.machines.keys()

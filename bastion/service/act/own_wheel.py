@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bastion.machine import Build
 from bastion.provider.boot import own_wheel
 from bastion.records.wheel import ensure_wheel
 from bastion.store import ObjectStore
@@ -12,17 +13,17 @@ class WheelUpload:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._is_there = False
+        self._build: Build | None = None
 
-    def ensure(self) -> None:
+    def ensure(self) -> Build:
         """
-        Return once the wheel is in the bucket.
+        Return the build of this program once its wheel is in the bucket.
 
         Raises:
             StoreError: The bucket is out of reach, or did not take it; call it again.
         """
-        if self._is_there:
-            return
-        wheel = own_wheel()
-        ensure_wheel(self._store, wheel.digest, wheel.name, wheel.data)
-        self._is_there = True
+        if self._build is None:
+            wheel = own_wheel()
+            key = ensure_wheel(self._store, wheel.digest, wheel.name, wheel.data)
+            self._build = Build(wheel=key, digest=wheel.digest)
+        return self._build

@@ -7,10 +7,10 @@ of it is in memory: a bastion that starts anew asks once more and is told the sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
-from bastion.machine import Pool
+from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.reasons.reason import NoMachines, ProviderStockout
 from bastion.value import value
 
@@ -45,6 +45,16 @@ class Shortage:
     """How often in a row."""
     is_asked: bool = False
     """The provider named the wait itself."""
+
+    @property
+    def is_told(self) -> bool:
+        """Whether jobs are told: a single call that goes unanswered is none of their concern."""
+        return self.why != "busy" or self.is_asked or self.times >= _OFTEN
+
+    @property
+    def reason(self) -> ProviderStockout:
+        """What users are told."""
+        return ProviderStockout(pool=self.pool, until=self.until, why=self.why, said=self.said)
 
 
 class Shortages:
@@ -105,10 +115,8 @@ class Shortages:
     def reason(self, pool: Pool, now: float) -> ProviderStockout | None:
         """Why `pool` can make no machine in any zone now; None if it can."""
         whole = self._of.get((pool.name, None))
-        if whole is not None and whole.until > now and _is_told(whole):
-            return ProviderStockout(
-                pool=pool.name, until=whole.until, why=whole.why, said=whole.said
-            )
+        if whole is not None and whole.until > now and whole.is_told:
+            return whole.reason
         zones = [self._of.get((pool.name, zone)) for zone in pool.zones]
         dry = [each for each in zones if each is not None and each.until > now]
         if len(dry) < len(pool.zones):
@@ -148,6 +156,17 @@ class Shortages:
         )
 
 
-def _is_told(whole: Shortage) -> bool:
-    """Whether jobs are told of it: a single call that goes unanswered is none of their concern."""
-    return whole.why != "busy" or whole.is_asked or whole.times >= _OFTEN
+def unmade_machines(
+    machines: Iterable[Machine], shortages: Iterable[Shortage], now: float
+) -> Mapping[str, str]:
+    """Return the machines that no list has shown, and that are not made now -> why."""
+    told = {(each.pool, each.zone): each.reason for each in shortages if each.is_told}
+    if not told:
+        return {}
+    found = {}
+    for machine in machines:
+        is_unmade = machine.phase is MachinePhase.CREATING and machine.made_at is None
+        why = told.get((machine.pool, None)) or told.get((machine.pool, machine.zone))
+        if is_unmade and not machine.life and why is not None:
+            found[machine.name] = why.clause(now)
+    return found

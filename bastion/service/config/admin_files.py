@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, OversizeError, StoreError, StoreRefusedError
-from bastion.monitor import Options
+from bastion.monitor import IdleRule, Options
 from bastion.records import layout
 from bastion.records.limits import ADMIN_FILE_BYTES
 from bastion.records.root import Root
@@ -180,7 +180,12 @@ class AdminFiles:
     @property
     def rules(self) -> Rules:
         """What requests are judged by."""
-        options = Options(secrets=self.config.secrets)
+        idle = {
+            pool.name: IdleRule(warning_s=pool.idle_warning_s, stops=pool.stops_idle)
+            for pool in self.config.pools.values()
+            if pool.idle_warning_s
+        }
+        options = Options(secrets=self.config.secrets, idle_rules=idle)
         if self.quota is not None:
             scheduler = self.quota.scheduler
             options = replace(options, grace_s=scheduler.grace_s, max_grace_s=scheduler.max_grace_s)

@@ -7,15 +7,19 @@ import re
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import Annotated, Any
+from copy import deepcopy
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypedDict
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from bastion.catalog import lookup
 from bastion.errors import SpecError
+from bastion.history.prices import own_price
 from bastion.machine import Pool, Terms
 from bastion.provider.open import PROVIDERS, problems_of
 from bastion.records.codec import problems
+from bastion.records.keep import Keep, KeepTable
 from bastion.records.secrets import SecretTables
 from bastion.records.webhooks import Notifications, WebhookTables
 from bastion.secret_rules import SecretRules
@@ -26,6 +30,8 @@ from bastion.value import value
 
 MIN_PERMIT_S = 180.0
 """Least time that jobs run on without the bucket: three heartbeats may be late."""
+MIN_IDLE_WARNING_S = 60.0
+"""Devices are sampled every ten seconds: fewer than six samples say nothing of a job."""
 _HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,250}", re.ASCII)
 """What `ssh` takes for a host and cannot take for an option."""
 
@@ -37,6 +43,11 @@ class Config:
     pools: Mapping[str, Pool]
     secrets: SecretRules = SecretRules()
     notifications: Notifications = Notifications()
+    keep: Keep = Keep()
+
+
+_Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+"""What something costs an hour, in the admin's own currency."""
 
 
 class _HealthTable(BaseModel):
@@ -70,7 +81,7 @@ class _PoolTable(BaseModel):
     idle_timeout: float | str = 600.0
     boot: float | str = 120.0
     patience: float | str = 900.0
-    price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    price: _Price = 0.0
     keep_work: float | str = 7 * 86400.0
     run_as: str = ""
     terms: Terms = "on_demand"
@@ -83,9 +94,14 @@ class _PoolTable(BaseModel):
     setup: list[str] = Field(default_factory=list)
     health: _HealthTable = Field(default_factory=_HealthTable)
     orphan_timeout: float | str = 3600.0
+    idle_warning: float | str = 0.0
+    on_idle: Literal["report", "stop"] = "report"
     options: dict[str, str] = Field(default_factory=dict)
 
-    @field_validator("idle_timeout", "boot", "patience", "keep_work", "permit", "orphan_timeout")
+    @field_validator(
+        *("idle_timeout", "boot", "patience", "keep_work", "permit", "orphan_timeout"),
+        "idle_warning",
+    )
     @classmethod
     def _seconds(cls, written: float | str) -> float:
         return seconds_of("duration", written)
@@ -102,6 +118,8 @@ class _File(WebhookTables, SecretTables):
     model_config = ConfigDict(extra="forbid")
 
     pools: dict[str, _PoolTable] = Field(default_factory=dict)
+    prices: dict[str, dict[Terms, _Price]] = Field(default_factory=dict)
+    keep: KeepTable = Field(default_factory=KeepTable)
 
 
 def parse_config(text: str) -> Config:
@@ -115,20 +133,25 @@ def parse_config(text: str) -> Config:
         tables: dict[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise SpecError(f"config/bastion.toml: not TOML: {error}") from error
+    found: list[str] = []
     try:
         file = _File.model_validate(tables)
     except ValidationError as error:
-        raise SpecError(*(f"config/bastion.toml: {line}" for line in problems(error))) from error
+        found = [f"config/bastion.toml: {line}" for line in problems(error)]
+        # What is well formed is judged too, so that every problem is told at once.
+        try:
+            file = _File.model_validate(_without(tables, error))
+        except ValidationError:
+            raise SpecError(*found) from error
     if not tables:
         raise SpecError(
             "config/bastion.toml: holds no table; must hold at least one pool",
             hint="to have no machines, set max_machines = 0 in every pool",
         )
-    found: list[str] = []
     pools: dict[str, Pool] = {}
     for name, table in file.pools.items():
         try:
-            pools[name] = _pool(name, table)
+            pools[name] = _priced(_pool(name, table), file.prices)
         except SpecError as error:
             found += [f"config/bastion.toml: pools.{name}.{text}" for text in error.problems]
     secrets = SecretRules()
@@ -141,10 +164,34 @@ def parse_config(text: str) -> Config:
         notifications = file.notifications_made()
     except SpecError as error:
         found += [f"config/bastion.toml: {text}" for text in error.problems]
+    keep = Keep()
+    try:
+        keep = file.keep.made()
+    except SpecError as error:
+        found += [f"config/bastion.toml: {text}" for text in error.problems]
     found += _shared_hosts(file.pools)
+    found += _unknown_types(file.prices)
     if found:
         raise SpecError(*found)
-    return Config(pools=pools, secrets=secrets, notifications=notifications)
+    return Config(pools=pools, secrets=secrets, notifications=notifications, keep=keep)
+
+
+def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
+    """
+    A copy of `tables` without what `error` names: an unknown key, or the table of a bad value.
+
+    What is left of a table without that value would have problems of its own.
+    """
+    rest = deepcopy(dict(tables))
+    for each in error.errors():
+        path = [str(part) for part in each["loc"]]
+        path = path if each["type"] == "extra_forbidden" else path[:2]
+        inner: Any = rest
+        for part in path[:-1]:
+            inner = inner.get(part) if isinstance(inner, dict) else None
+        if isinstance(inner, dict):
+            inner.pop(path[-1], None)
+    return rest
 
 
 def _pool(name: str, table: _PoolTable) -> Pool:
@@ -156,7 +203,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         wrong.append(f"provider: {table.provider!r} is unknown; must be one of {known}{meant}")
     if table.count is not None and (table.max_machines is not None or table.min_machines):
         wrong.append("count: stands for min_machines and max_machines; give it or them")
-    wrong += _host_problems(table)
+    wrong += [*_host_problems(table), *_idle_problems(table)]
     if table.count is None and table.max_machines is None and not table.hosts:
         wrong.append("max_machines: missing; how many machines may exist (or count, if always)")
     if table.max_machines is not None and table.min_machines > table.max_machines:
@@ -211,6 +258,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         watches_devices=_watches_devices(table),
         burn=table.health.burn,
         orphan_timeout_s=float(table.orphan_timeout),
+        **_idle_rule(table),
         options=table.options,
     )
     if problems := problems_of(pool):
@@ -218,10 +266,50 @@ def _pool(name: str, table: _PoolTable) -> Pool:
     return pool
 
 
+def _unknown_types(prices: Mapping[str, object]) -> list[str]:
+    """Prices of what no catalog knows: a misspelt type would have no price, silently."""
+    found = []
+    for name in prices:
+        try:
+            lookup(name)
+        except SpecError as error:
+            found.append(f"config/bastion.toml: prices.{name}: {error.message}; {error.hint}")
+    return found
+
+
+def _priced(pool: Pool, prices: Mapping[str, Mapping[Terms, float]]) -> Pool:
+    """Return `pool` with the price of its instance type, if it names no price of its own."""
+    if pool.price_per_hour:
+        return pool
+    return replace(pool, price_per_hour=own_price(prices, pool.instance_type, pool.terms))
+
+
 def _watches_devices(table: _PoolTable) -> bool:
     """Machines of clouds are what their provider says; other pools may declare what they like."""
     asked = table.health.devices
     return table.provider in ("gce", "gcp_tpu", "ec2") if asked is None else asked
+
+
+class _IdleRule(TypedDict):
+    idle_warning_s: float
+    stops_idle: bool
+
+
+def _idle_rule(table: _PoolTable) -> _IdleRule:
+    return {"idle_warning_s": float(table.idle_warning), "stops_idle": table.on_idle == "stop"}
+
+
+def _idle_problems(table: _PoolTable) -> list[str]:
+    """What is wrong with the watch over idle devices."""
+    warning_s = float(table.idle_warning)
+    if not warning_s:
+        return (
+            ["on_idle: needs idle_warning, the time after which"] if table.on_idle == "stop" else []
+        )
+    if warning_s < MIN_IDLE_WARNING_S:
+        least = f"{MIN_IDLE_WARNING_S:g}"
+        return [f"idle_warning: {warning_s:g} s is less than {least} s, six samples; leave it out"]
+    return []
 
 
 def _host_problems(table: _PoolTable) -> list[str]:

@@ -95,5 +95,8 @@ class ServeSettings:
     pace: Pace
     log_level: Literal["debug", "info", "warning"] = "info"
     log_as_json: bool = False
+    metrics_port: int | None = None
+    """Where it answers Prometheus; None: nowhere. 0: any port that is free."""
+    metrics_host: str = "127.0.0.1"
     workers: int = 8
     """Threads of a store lane: on a folder eight syncs side by side take little longer than one."""

@@ -24,6 +24,9 @@ def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator
         yield "machine made", f"{after.name}, {took} after it was asked for"
     if after.waits and after.waits != before.waits:
         yield "machine waits", f"{after.name}: {after.waits}"
+    if after.phase is MachinePhase.SILENT and before.phase is not MachinePhase.SILENT:
+        heard = text_of_seconds(float(int(now - after.heard_at)))
+        yield "machine silent", f"{after.name}: its agent was heard {heard} ago"
     if after.phase is MachinePhase.DELETING and before.phase is not MachinePhase.DELETING:
         yield "machine deleted", f"{after.name} of pool {after.pool}{_why(before, now)}"
 

@@ -8,15 +8,19 @@ fails.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from bastion.array import ArrayRecord, taken, task_over
+from bastion.history.ended_attempt import Hardware, ended_array, ended_attempt, has_row
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import HostHeld, HostIdle, Withdrawn, remark, step
+from bastion.lifecycle.phrases import stop_text
 from bastion.lifecycle.step import TABLE
-from bastion.machine import Batch, Instruction, Machine
+from bastion.machine import Batch, Instruction, Machine, Pool, Warm
+from bastion.records.history import EndedAttempt, HistoryRecord
 from bastion.records.notification import Notification, notifications_of
 from bastion.records.request import Answer
 from bastion.records.root import Event, Root, Segment
@@ -29,6 +33,7 @@ MAX_OUTBOX = 1000
 """Most notifications that wait in root. At half a kilobyte each they stay a small part of it."""
 MAX_OUTBOX_OF_ONE = 200
 """The same for one webhook: one that is down for hours must not displace the others."""
+NO_POOLS: Mapping[str, Pool] = MappingProxyType({})
 
 
 class Draft:
@@ -42,6 +47,7 @@ class Draft:
     Args:
         working: Those of `root`, where the caller knows them; else they are looked for.
         dependents: The same.
+        pools: Those in force: the prices and shapes of machines, for the history.
     """
 
     def __init__(
@@ -51,6 +57,7 @@ class Draft:
         *,
         working: Iterable[str] | None = None,
         dependents: Iterable[str] | None = None,
+        pools: Mapping[str, Pool] = NO_POOLS,
     ) -> None:
         self.root = root
         self.now = now
@@ -65,6 +72,8 @@ class Draft:
             dependents = (job.id for job in (*root.jobs.values(), *arrays) if job.after)
         self.dependents: dict[str, None] = dict.fromkeys(dependents)
         self.machines: dict[str, Machine] = dict(root.machines)
+        self.pools = pools
+        self.warm: Mapping[str, Warm] = root.warm
         self.answers: dict[str, Answer] = dict(root.answers)
         self.sealed: tuple[Segment, ...] = root.sealed
         self.promises = root.promises
@@ -76,6 +85,8 @@ class Draft:
         self._kept_events = root.events
         self._events: list[Event] = []
         self._queued: Counter[str] | None = None
+        self.first: dict[str, bytes] = {}
+        """Objects that are written before the commit."""
         self._instructions: dict[str, list[Instruction]] = {}
 
     def apply(self, job_id: str, event: JobEvent) -> None:
@@ -91,7 +102,7 @@ class Draft:
             text = f"its machines are not made: {event.text}"
             self.tell(what=state_of(after), text=text, job=after)
         elif state_of(before) != state_of(after):
-            self._tell_state(after)
+            self._tell_state(after, self._row(before, after))
         elif isinstance(event, HostIdle | HostHeld):
             what = "held" if isinstance(event, HostHeld) else "idle"
             self.tell(what=what, text=remark(after) or "it shows signs of life again", job=after)
@@ -102,6 +113,16 @@ class Draft:
             self.is_scheduling = True
         if after.phase is Phase.DRAINING and before.phase is not Phase.DRAINING:
             self.runs = with_end(self.runs, after, self.now)
+
+    def _row(self, before: JobRecord, after: JobRecord) -> EndedAttempt | None:
+        """Return the row of what ended between `before` and `after`, or None if nothing did."""
+        if not has_row(before, after):
+            return None
+        stop = before.attempt.stop if before.attempt is not None else None
+        preemptor = self.jobs.get(stop.by) if stop is not None else None
+        hardware = Hardware(machines=self.machines, pools=self.pools)
+        stopped_for = preemptor.project if preemptor is not None else ""
+        return ended_attempt(before, after, self.now, hardware, stopped_for=stopped_for)
 
     def _notify(self, told: Notification) -> None:
         waiting = sum(each.to == told.to for each in self.outbox)
@@ -166,7 +187,7 @@ class Draft:
 
     def _tell_ended(self, array: ArrayRecord) -> None:
         outcome, each = array.outcome, array.each
-        self.tell(what=outcome.kind.value, job=each, text=outcome.text)
+        self.tell(what=outcome.kind.value, job=each, text=outcome.text, record=ended_array(array))
         ended = replace(each, phase=Phase.DONE, outcome=outcome, ended_at=array.ended_at)
         for told in notifications_of(each, ended, self.now) if each.notify else ():
             self._notify(told)
@@ -280,6 +301,12 @@ class Draft:
         if before is None or _standing(before) != _standing(machine):
             self.is_scheduling = True
 
+    def set_warm(self, warm: Mapping[str, Warm]) -> None:
+        """Record how many machines of which pools are kept ready."""
+        if warm != self.warm:
+            self.warm = warm
+            self.is_changed = True
+
     def drop_machine(self, name: str, unmade: str = "") -> None:
         """Remove a machine that is confirmed gone, or that was not made, for the reason given."""
         machine = self.machines.pop(name)
@@ -319,11 +346,31 @@ class Draft:
         self._instructions.setdefault(machine, []).append(instruction)
         self.is_changed = True
 
-    def tell(self, *, what: str, text: str = "", job: JobRecord | None = None) -> None:
-        """Add a line to the history."""
-        self.tell_of(job.id if job else "", job.project if job else "", what=what, text=text)
+    def write_first(self, key: str, data: bytes) -> None:
+        """Have an object written before the commit, which relies on it."""
+        self.first[key] = data
 
-    def tell_of(self, job: str, project: str, *, what: str, text: str = "") -> None:
+    def tell(
+        self,
+        *,
+        what: str,
+        text: str = "",
+        job: JobRecord | None = None,
+        record: HistoryRecord | None = None,
+    ) -> None:
+        """Add a line to the history, and a row where something ended."""
+        name, project = (job.id, job.project) if job is not None else ("", "")
+        self.tell_of(name, project, what=what, text=text, record=record)
+
+    def tell_of(
+        self,
+        job: str,
+        project: str,
+        *,
+        what: str,
+        text: str = "",
+        record: HistoryRecord | None = None,
+    ) -> None:
         """Add a line about a job that may be gone already."""
         number = self.root.next_event + len(self._events)
         self._events.append(
@@ -334,6 +381,7 @@ class Draft:
                 project=project,
                 what=what,
                 text=text,
+                record=record,
             )
         )
         self.is_changed = True
@@ -362,28 +410,30 @@ class Draft:
             runs=self.runs,
             events=(*self._kept_events, *self._events),
             sealed=self.sealed,
+            warm=self.warm,
             promises=self.promises,
             planned=self.planned,
             next_event=self.root.next_event + len(self._events),
             **changes,  # type: ignore[arg-type]
         )
 
-    def _tell_state(self, job: JobRecord) -> None:
+    def _tell_state(self, job: JobRecord, record: EndedAttempt | None) -> None:
         text = ""
         if job.outcome is not None:
             text = job.outcome.text
-        elif job.phase is Phase.QUEUED and job.last is not None:
-            text = job.last.text
+        elif job.phase is Phase.QUEUED and job.held:
+            text = f"by {job.held}"
+        elif job.phase is Phase.QUEUED:
+            text = job.last.text if job.last is not None else "released"
         elif job.phase is Phase.STOPPING and job.attempt and job.attempt.stop:
-            stop = job.attempt.stop
-            text = stop.reason.value + (f" ({stop.by})" if stop.by else "")
+            text = stop_text(job.attempt.stop.reason, job.attempt.stop.by)
         elif job.is_kept:
             text = remark(job)
         elif job.attempt is not None:
             places = {host.machine for r in job.attempt.placement for host in r.hosts}
             text = f"attempt {job.attempt.number} on {', '.join(sorted(places)[:4])}"
             text += f" and {len(places) - 4} more" if len(places) > 4 else ""
-        self.tell(what=state_of(job), text=text, job=job)
+        self.tell(what=state_of(job), text=text, job=job, record=record)
 
 
 def _standing(machine: Machine) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ from bastion.lane import Lane
 from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.codec import encode
+from bastion.records.facts import Bell, Heartbeat, Hello
 from bastion.records.register import create_same
 from bastion.records.request import LaunchRequest
 from bastion.scheduler.plan import Plan, Refuse, Wait
@@ -54,12 +55,24 @@ class Intake:
         if read_bell.bell is None:
             self._journal.note(f"bell set aside: {read_bell.problem}")
             return
+        if ringing.machine not in draft.machines:
+            self._tell_stranger(ringing.machine, read_bell.bell)
         try:
             apply_bell(draft, ringing, read_bell.bell, proof=read_bell.proof, pools=pools)
         except BastionError as error:
             self._journal.problem(ringing.entry.key, error)
         except Exception as error:  # noqa: BLE001 - one bad bell must not stop the rest
             self._journal.failure(ringing.entry.key, error)
+
+    def _tell_stranger(self, machine: str, bell: Bell) -> None:
+        """Say that an agent lives on a machine that no pool made; late facts of others are none."""
+        if any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
+            problem = BastionError(
+                "its agent reports, but no pool made this machine, so it gets no jobs",
+                hint="machines come from the pools of config/bastion.toml; the ssh provider"
+                " takes hosts of your own",
+            )
+            self._journal.problem(f"machine {machine}", problem)
 
     def apply_request(self, draft: Draft, arrived: ReadRequest, rules: Rules) -> bool:
         """
@@ -130,9 +143,12 @@ class Intake:
         draft.withdraw(draft.answers[answer_key(arrived.waiting)].jobs)
         refuse(draft, arrived.waiting, problems, machines=machines)
 
-    def write_specs(self, draft: Draft, absorbed: Iterable[ReadRequest]) -> None:
+    def write_specs(self, draft: Draft, absorbed: Iterable[ReadRequest]) -> bool:
         """
-        Write the `spec.json` of every launch of this turn, before any commit names the launch.
+        Write the `spec.json` of every launch of this turn, before any commit names the launch, and
+        whatever else the commit relies on.
+
+        Return whether a launch was refused because another one has its id.
 
         Raises:
             StoreError: Some may not be written; this turn must not be committed.
@@ -145,8 +161,11 @@ class Intake:
                 key, data = layout.spec(record.project, record.id), encode(record)
                 launches[key] = arrived
                 self._lane.submit(key, partial(create_same, self._store, key, data))
-        if not launches:
-            return
+        for key, data in draft.first.items():
+            self._lane.submit(key, partial(create_same, self._store, key, data))
+        if not launches and not draft.first:
+            return False
+        refused = False
         self._lane.settle(SPECS_S)
         written = {done.key: done.error for done in self._lane.collect()}
         for key, arrived in launches.items():
@@ -155,5 +174,11 @@ class Intake:
                     pass
                 case ConflictError():
                     self._withdraw(draft, arrived, ["there was a launch of this id; submit again"])
+                    refused = True
                 case error:
                     raise error
+        for key in draft.first:
+            error = written.get(key, StoreError(f"{key} is not written after {SPECS_S:g} s"))
+            if error is not None:
+                raise error
+        return refused

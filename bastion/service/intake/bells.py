@@ -32,6 +32,7 @@ from bastion.machine import Machine, MachinePhase, Pool
 from bastion.records.facts import (
     Bell,
     BootFailed,
+    Checked,
     Checkpointed,
     Claimed,
     Drained,
@@ -49,9 +50,10 @@ from bastion.records.facts import (
     Started,
 )
 from bastion.records.inbox import Ringing
-from bastion.service.draft.machine_health import host_ended, interrupted, told_health
+from bastion.service.draft.machines.health import checked, host_ended, interrupted, told_health
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.proofs import Proof, has_host, placed
+from bastion.spec.quantity import text_of_amounts
 
 
 def apply_bell(
@@ -120,6 +122,8 @@ def _apply(
             interrupted(draft, machine.name, fact)
         case BootFailed(step=step, text=text):
             told_health(draft, machine.name, f"its {step} failed: {text}")
+        case Checked():
+            checked(draft, machine.name, fact)
         case Heartbeat():
             pass
         case Ended(of=of):
@@ -177,8 +181,9 @@ def _event_of(fact: _HostFact, now: float) -> Event:
 def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool | None) -> None:
     labels = {**machine.labels, **hello.labels}
     if life == machine.life and machine.phase is MachinePhase.READY:
-        if labels != machine.labels:
-            draft.put_machine(replace(machine, labels=labels))
+        draft.put_machine(
+            replace(machine, labels=labels, heartbeat_s=hello.heartbeat_s, build=hello.build)
+        )
         return
     # The pool is no longer configured, so its machine may have what it had before.
     resources = hello.resources & (pool.resources if pool is not None else machine.resources)
@@ -199,10 +204,21 @@ def _greet(draft: Draft, machine: Machine, life: int, hello: Hello, pool: Pool |
             address=hello.address,
             hostname=hello.hostname,
             labels=labels,
+            heartbeat_s=hello.heartbeat_s,
+            build=hello.build,
+            upgrade_asked_at=None,
         )
     )
-    more = "" if resources == hello.resources else f"; it says {hello.resources}"
-    draft.tell(what="machine ready", text=f"{machine.name} ({resources}), life {life}{more}")
+    more = (
+        "" if resources == hello.resources else f"; it reports {text_of_amounts(hello.resources)}"
+    )
+    draft.tell(
+        what="machine ready",
+        text=f"{machine.name} ({text_of_amounts(resources)}), life {life}{more}",
+    )
+    if machine.build not in ("", hello.build):
+        builds = f"{machine.build[:12]} to {hello.build[:12] or 'a folder'}"
+        draft.tell(what="machine upgraded", text=f"{machine.name}: from build {builds}")
     _tell_steps(draft, machine, hello)
 
 
@@ -210,6 +226,6 @@ def _tell_steps(draft: Draft, machine: Machine, hello: Hello) -> None:
     """Tell each step of a new machine, and what all of it took since it was to be created."""
     for step in hello.steps:
         draft.tell(what=f"machine {step.name}", text=f"{machine.name}: {step.seconds:.1f} s")
-    if hello.steps:
+    if hello.steps and not machine.life:
         took_s = max(0.0, draft.now - machine.created_at)
         draft.tell(what="machine greeted", text=f"{machine.name}: {took_s:.1f} s after its create")

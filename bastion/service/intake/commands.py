@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from bastion.job import JobRecord, Phase
 from bastion.machine import Exec
+from bastion.records import layout
+from bastion.records.codec import encode
 from bastion.records.layout import RequestName
+from bastion.records.registers import LongCommand
 from bastion.records.request import ExecRequest
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.permissions import ownership_problem
 from quota import Quota
+
+SHORT_BYTES = 256
+"""Longest command that lies in root until its machine has been told: a thousand cost 256 kB."""
 
 
 def execute(draft: Draft, asked: RequestName, body: ExecRequest, quota: Quota | None) -> str:
@@ -21,7 +29,7 @@ def execute(draft: Draft, asked: RequestName, body: ExecRequest, quota: Quota | 
     if job is None or job.project != asked.project:
         return f"{body.job}: no such active job in project {asked.project}"
     if quota is None:
-        return "no quota file is in force, so nobody may do anything to a job"
+        return "no quota file is in force, so no job may be changed"
     problem = ownership_problem(asked, job, quota)
     return problem or _instruct(draft, job, asked.ulid, body)
 
@@ -42,6 +50,11 @@ def _instruct(draft: Draft, job: JobRecord, command: str, body: ExecRequest) -> 
         return f"{job.id}: replica {body.replica} has ended on host {body.host}"
     if machine is None or not machine.life:
         return f"{job.id}: the machine of replica {body.replica} has no agent now"
+    argv, digest = body.argv, ""
+    if sum(len(each.encode()) + 1 for each in argv) > SHORT_BYTES:
+        data = encode(LongCommand(argv=argv))
+        argv, digest = (), sha256(data).hexdigest()
+        draft.write_first(layout.argv(machine.name, command, digest), data)
     draft.instruct(
         machine.name,
         Exec(
@@ -53,7 +66,8 @@ def _instruct(draft: Draft, job: JobRecord, command: str, body: ExecRequest) -> 
             replica=body.replica,
             host=body.host,
             process=body.process,
-            argv=body.argv,
+            argv=argv,
+            argv_digest=digest,
             max_runtime_s=body.max_runtime_s,
         ),
     )

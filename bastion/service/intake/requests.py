@@ -18,8 +18,15 @@ from bastion.job import JobRecord
 from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
 from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
+from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.inbox import Waiting
+from bastion.records.machine_request import (
+    CheckRequest,
+    DrainRequest,
+    MachinesRequest,
+    WarmRequest,
+)
 from bastion.records.names import unknown_names
 from bastion.records.queued import queued_array, queued_jobs
 from bastion.records.quota_limits import limit_problems, runtime_problem, with_limit
@@ -43,6 +50,7 @@ from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.targets import change, obstacle, targets_of
 from bastion.service.intake.commands import execute
 from bastion.service.intake.ended_jobs import is_same_request
+from bastion.service.intake.machine_requests import change_machines, place_problem
 from bastion.service.intake.permissions import membership_problem, ownership_problem
 from bastion.spec import CodeRef, Launch, job_id, python_problems
 from bastion.value import value
@@ -139,6 +147,10 @@ def general_problems(
         return [f"request {name.ulid}: its name is not a ULID"]
     if abs(seconds_of(name.ulid) - waiting.entry.modified_at) > MAX_CLOCK_SKEW_S:
         return ["the request was made more than 7 days from the bucket's time: check your clock"]
+    if problem := place_problem(name):
+        return [problem]
+    if name.project == layout.ADMIN:
+        return []
     if rules.quota is None:
         why = rules.quota_problem or "there is none at project-quotas/project-quotas.config"
         return [f"no quota file is in force: {why}"]
@@ -190,6 +202,13 @@ def apply_request(
                 refuse(draft, waiting, [problem])
             else:
                 accept(draft, waiting, jobs=[body.job])
+            return True
+        case MachinesRequest() | DrainRequest() | CheckRequest() | WarmRequest():
+            problems = change_machines(draft, waiting.name, body, rules.pools)
+            if problems:
+                refuse(draft, waiting, problems)
+            else:
+                accept(draft, waiting)
             return True
         case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
             return _change(draft, waiting, body, [t for t in targets if t not in ended], rules)

@@ -19,7 +19,7 @@ from bastion.records.root import Root
 from bastion.scheduler.forecast.confidence import NO_START, Start, start_of
 from bastion.scheduler.plan import Plan, Verdict, Wait
 from bastion.scheduler.reasons.reason import AtOnce, Backoff, Held, text
-from bastion.spec import task_id
+from bastion.spec import Request, task_id
 
 _STATES = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")
 """The state of an array is the first of these that one of its tasks is in."""
@@ -93,6 +93,7 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
         "priority": each.request.priority,
         "units": dict(each.request.units.items()),
         "replicas": each.request.replicas,
+        **range_fields(each.request),
         "submitted_at": each.submitted_at,
         "counts": dict(counts),
         "at_once": array.at_once,
@@ -104,6 +105,11 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
         "text": text(reason, now) if reason is not None else _done_text(array),
         **plain_start(wait),
     }
+
+
+def range_fields(request: Request) -> Row:
+    """The field of a row about the range of a job that may grow and shrink."""
+    return {"replica_range": [request.replicas, request.most]} if request.is_elastic else {}
 
 
 def plain_start(verdict: Verdict | None) -> Row:

@@ -18,16 +18,17 @@ from bastion.errors import ConflictError, NotFoundError
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import kept_outcome, remark, trouble
 from bastion.machine import Machine, Pool
+from bastion.metrics.meter import NO_METER, Meter
 from bastion.records import layout
 from bastion.records.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.reasons.reason import text
-from bastion.service.act.shortages import Shortage
+from bastion.service.act.shortages import Shortage, unmade_machines
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.intake.requests import told
-from bastion.service.publish.array_rows import array_rows, plain_start
+from bastion.service.publish.array_rows import array_rows, plain_start, range_fields
 from bastion.store import ObjectStore, Version
 from bastion.value import value
 from bastion.version import VERSION
@@ -42,10 +43,13 @@ COST_SHARE = 10.0
 class Publisher:
     """Publishes the views of one bastion."""
 
-    def __init__(self, store: ObjectStore, clock: Clock, *, every_s: float) -> None:
+    def __init__(
+        self, store: ObjectStore, clock: Clock, *, every_s: float, meter: Meter = NO_METER
+    ) -> None:
         self._store = store
         self._clock = clock
         self._every_s = every_s
+        self._meter = meter
         self._next_at = 0.0
         self._published = -1
         self._shown: tuple[object, ...] = ()
@@ -70,7 +74,7 @@ class Publisher:
         names the commit of the other views, whose content is still true.
         """
         now = self._clock.monotonic()
-        shown = (root.jobs, root.arrays, root.machines, plan)
+        shown = (root.jobs, root.arrays, root.machines, root.warm, plan)
         is_same = len(self._shown) == len(shown) and all(a is b for a, b in zip(shown, self._shown))
         is_same = is_same and shortages == self._shortages
         if self._is_writing or now < self._next_at or (root.seq == self._published and is_same):
@@ -79,12 +83,16 @@ class Publisher:
         bodies: dict[str, dict[str, Any]] = {}
         if not is_same:
             self._shown, self._shown_seq, self._shortages = shown, root.seq, shortages
-            bodies["queue"] = queue_view(root, plan)
+            bodies["queue"] = queue_view(root, plan, shortages)
             bodies["pool"] = pool_view(root, files.config.pools, shortages)
         bodies["status"] = status_view(
             root, files, problems, totals=self._totals_of(root, files.quota)
         ) | {"views_seq": self._shown_seq}
-        data = {name: view_bytes(body) for name, body in bodies.items()}
+        self._meter.published(bodies)
+        data = {
+            name: (queue_bytes if name == "queue" else view_bytes)(body)
+            for name, body in bodies.items()
+        }
         cost_s = self._clock.monotonic() - now
         self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
         self._is_writing = True
@@ -150,14 +158,18 @@ class Publisher:
             return found.version, -1
 
 
-def queue_view(root: Root, plan: Plan | None) -> dict[str, Any]:
+def queue_view(
+    root: Root, plan: Plan | None, shortages: tuple[Shortage, ...] = ()
+) -> dict[str, Any]:
     """
     Return every active job (admitted ones first, then in the order of the queue), and every array.
 
-    An array is one row, with the ranges of its tasks that have no row of their own.
+    An array is one row, with the ranges of its tasks that have no row of their own. `shortages`
+    are what providers lack or refuse now.
     """
     jobs = sorted(root.jobs.values(), key=_queue_order)
-    rows = [_row(job, plan, root) for job in jobs]
+    unmade = unmade_machines(root.machines.values(), shortages, root.now)
+    rows = [_row(job, plan, root, unmade) for job in jobs]
     return {
         "schema": 1,
         "now": root.now,
@@ -171,7 +183,9 @@ def _queue_order(job: JobRecord) -> tuple[int, int, float, str]:
     return _PHASE_ORDER[job.phase.value], job.request.priority, job.queued_at, job.id
 
 
-def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
+def _row(
+    job: JobRecord, plan: Plan | None, root: Root, unmade: Mapping[str, str]
+) -> dict[str, Any]:
     verdict = plan.verdicts.get(job.id) if plan is not None else None
     attempt = job.attempt
     row: dict[str, Any] = {
@@ -184,8 +198,8 @@ def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
         "phase": job.phase.value,
         "class": attempt.job_class.value if attempt else None,
         "priority": job.request.priority,
-        "units": dict(job.request.units.items()),
-        "replicas": job.request.replicas,
+        "units": dict((job.replicas * job.request.per_replica).items()),
+        "replicas": job.replicas,
         "submitted_at": job.submitted_at,
         "started_at": attempt.started_at if attempt else None,
         "task": job.task,
@@ -197,6 +211,7 @@ def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
         "text": "",
     }
     row |= plain_start(verdict)
+    row |= range_fields(job.request)
     if job.report:
         row["report"] = dict(job.report)
     if job.after:
@@ -204,7 +219,7 @@ def _row(job: JobRecord, plan: Plan | None, root: Root) -> dict[str, Any]:
     if verdict is not None:
         row["reason"] = plain(verdict.reason)
         row["text"] = text(verdict.reason, root.now)
-    problem = trouble(job, root.machines, root.now)
+    problem = trouble(job, root.machines, root.now, unmade)
     row["text"] = problem or remark(job) or row["text"]
     kept = kept_outcome(job)
     if kept is not None:
@@ -248,19 +263,27 @@ def pool_view(
     """
     Return every machine with its resources, what of them is used, and by which jobs.
 
+    `held` names the devices of each job on it, by type and index.
+
     `shortages` are what providers lack or refuse now.
     """
     used: dict[str, Amounts] = {}
     jobs: dict[str, list[str]] = {}
+    held: dict[str, dict[str, dict[str, list[int]]]] = {}
     for job in root.jobs.values():
-        for name in (host.machine for place in job.alive for host in place.hosts):
+        for host in (host for place in job.alive for host in place.hosts):
+            name = host.machine
             jobs.setdefault(name, []).append(job.id)
+            kinds = held.setdefault(name, {}).setdefault(job.id, {})
+            for kind, indices in host.devices.items():
+                kinds.setdefault(kind, []).extend(indices)
             if not job.request.takes_whole:
                 used[name] = used.get(name, NOTHING) + job.request.per_replica
             elif name in root.machines:
                 used[name] = root.machines[name].resources
     machines = [
         _machine_row(machine, used.get(machine.name, NOTHING), jobs.get(machine.name, []))
+        | {"held": held.get(machine.name, {})}
         for machine in root.machines.values()
     ]
     return {
@@ -271,6 +294,7 @@ def pool_view(
         "machines": machines,
         "pools": [plain(pool) for pool in pools.values()],
         "shortages": [plain(each) for each in shortages],
+        "warm": {pool: plain(warm) for pool, warm in root.warm.items()},
     }
 
 
@@ -288,6 +312,8 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
         "unwell": machine.unwell,
         "waits": machine.waits,
         "draining": machine.draining,
+        "drain_by": machine.drain_by,
+        "drained_at": machine.drained_at,
         "bad_devices": {kind: list(bad) for kind, bad in machine.bad_devices.items()},
         "tier": machine.tier,
         "zone": machine.zone,
@@ -295,6 +321,8 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
         "address": machine.address,
         "life": machine.life,
         "heard_at": machine.heard_at,
+        "idle_since": machine.idle_since,
+        "slice": machine.slice,
     }
 
 
@@ -383,6 +411,25 @@ def view_bytes(body: object) -> bytes:
         return _json(body)
     except ValueError:
         return _json(_finite(body))
+
+
+def queue_bytes(body: Mapping[str, Any]) -> bytes:
+    """
+    Encode the view of the queue as `view_bytes` does, with each row on a line of its own.
+
+    Readers find a job by its name in the bytes, and parse its line alone. A string in JSON has no
+    line break, so every line that begins with a brace is a row.
+    """
+    head = view_bytes({name: item for name, item in body.items() if name not in _ROWS})
+    parts = [head.removesuffix(b"}")]
+    for name in _ROWS:
+        parts.append(b',"%s":[\n' % name.encode())
+        parts.append(b",\n".join(map(view_bytes, body[name])))
+        parts.append(b"\n]")
+    return b"".join((*parts, b"}"))
+
+
+_ROWS = ("jobs", "arrays")
 
 
 def _json(body: object) -> bytes:

@@ -3,7 +3,8 @@ What providers have, held against what root knows: `bastion doctor`.
 
 Providers are listed before root is read. So a machine that is listed and not in root is an orphan,
 or was dropped in between; one that is of a later commit than root shows a root that is too old.
-Local pools are left out: listing one acts on its machines, which is for the bastion beside them.
+Local pools are not listed: that acts on their machines, which is for the bastion beside them. Their
+agents ring twice a minute, so root tells which of them are silent.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Literal
 from bastion.errors import ProviderError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
-from bastion.provider.port import Listed, Provider
+from bastion.provider.port import Listed, Provider, TellsRights
+from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 
 UNLISTED = ("local", "fake")
-"""Providers whose pools are not looked at."""
+"""Providers whose machines are not listed."""
+LOCAL_SILENT_S = 600.0
+"""Twenty heartbeats of an agent of a local pool."""
 
 
 @value
@@ -28,10 +32,12 @@ class Odd:
     pool: str
     machine: str = ""
     """Empty for the pool itself."""
-    kind: Literal["orphan", "stranger", "absent", "unreachable"]
+    kind: Literal["orphan", "stranger", "absent", "silent", "unreachable", "rights"]
     """
     `orphan`: it exists and no record needs it. `stranger`: a later commit than root's named it, or
-    none did. `absent`: root has it ready and its provider does not. `unreachable`: the pool.
+    none did. `absent`: root has it ready and its provider does not. `silent`: a local machine whose
+    agent rings no more. `unreachable`: the pool. `rights`: the pool, of which the identity in use
+    may not make or delete machines.
     """
     text: str = ""
     zone: str = ""
@@ -49,6 +55,8 @@ class Inspection:
     """Pool -> machines that its provider has."""
     unlisted: tuple[str, ...]
     """Pools that were not looked at."""
+    unchecked: Mapping[str, str]
+    """Pools whose rights could not be found out -> why."""
     odd: tuple[Odd, ...]
 
 
@@ -58,6 +66,23 @@ def listed_or_why(provider: Provider) -> tuple[Listed, ...] | str:
         return provider.list()
     except ProviderError as error:
         return error.in_a_line
+
+
+def lacking_or_why(provider: Provider) -> tuple[str, ...] | str:
+    """What the identity in use may not do; in words what keeps `provider` from telling."""
+    try:
+        return provider.lacking() if isinstance(provider, TellsRights) else ()
+    except ProviderError as error:
+        return error.in_a_line
+
+
+def silent_machines(pool: Pool, machines: Mapping[str, Machine], now: float) -> Iterator[Odd]:
+    """The machines of a local pool whose agents ring no more."""
+    for machine in machines.values():
+        silent_s = now - max(machine.heard_at, machine.created_at)
+        if machine.pool == pool.name and machine.heartbeat_s and silent_s > LOCAL_SILENT_S:
+            text = f"its agent was heard {text_of_seconds(float(int(silent_s)))} ago"
+            yield Odd(pool=pool.name, machine=machine.name, kind="silent", text=text)
 
 
 def odd_machines(

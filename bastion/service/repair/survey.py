@@ -21,7 +21,14 @@ from bastion.errors import NotFoundError, RecordError
 from bastion.machine import Batch
 from bastion.records import layout
 from bastion.records.codec import decode
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
+from bastion.records.registers import (
+    CheckOutcome,
+    ClaimRegister,
+    EndRegister,
+    GoRegister,
+    LifeRegister,
+    LongCommand,
+)
 from bastion.records.request import Answer, Result, SpecRecord
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import Entry, ObjectStore
@@ -304,9 +311,11 @@ def _of_run(key: str) -> type[Register] | None:
     return _KINDS[name.kind] if name is not None else None
 
 
-def _of_machine(key: str) -> type[LifeRegister] | type[Batch] | None:
+def _of_machine(key: str) -> type[LifeRegister | CheckOutcome | LongCommand | Batch] | None:
     if layout.parse_life(key) is not None:
         return LifeRegister
+    if layout.is_of_request(key):
+        return LongCommand if key.startswith(layout.INSTRUCTIONS) else CheckOutcome
     return Batch if layout.parse_instructions(key) is not None else None
 
 

@@ -13,8 +13,11 @@ import psutil
 from bastion.bucket_name import bucket_name_from_url
 from bastion.clock import Clock, SystemClock
 from bastion.errors import StoreError, StoreFullError, StoreRefusedError
+from bastion.history.parquet import has_duckdb
 from bastion.lane import ThreadLane
 from bastion.machine import Pool
+from bastion.metrics.meter import NO_METER, Meter
+from bastion.metrics.metered_store import MeteredStore
 from bastion.provider.agent_environment import has_own_credentials
 from bastion.provider.open import INSTALLS, open_provider
 from bastion.records import layout
@@ -23,6 +26,7 @@ from bastion.service.act.machines import Machines, OpenPool
 from bastion.service.act.notifications import Notifier
 from bastion.service.act.own_wheel import WheelUpload
 from bastion.service.act.webhook import post
+from bastion.service.compaction import Compaction, compact_in_process
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
@@ -32,6 +36,7 @@ from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
 from bastion.service.run.serve import STORE_RETRY_S, Service
 from bastion.store import ObjectStore, open_store
+from bastion.store.open import open_watch
 from bastion.store.probe import probe
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -65,6 +70,8 @@ def compose(
     store = open_store(settings.root_url, makes_root=not _has_machines(settings.machines_dir))
     journal = Journal(settings.name, clock, level=settings.log_level, as_json=settings.log_as_json)
     journal.note(f"serves {settings.root_url}")
+    meter = _meter(settings, journal)
+    store = store if meter is NO_METER else MeteredStore(store, meter, clock)
     _probe(store, clock, journal, is_stopping, pause_s=settings.pace.commit_s)
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
@@ -86,22 +93,19 @@ def compose(
             clock=clock,
             machines=machines,
             files=files,
-            publisher=Publisher(store, clock, every_s=settings.pace.view_s),
+            publisher=Publisher(store, clock, every_s=settings.pace.view_s, meter=meter),
             notifier=Notifier(clock, journal, webhooks, post),
             lane=ThreadLane("store", workers=settings.workers),
             spec_lane=ThreadLane("specs", workers=settings.workers),
             pace=settings.pace,
             nonce=nonce,
             journal=journal,
+            meter=meter,
+            compaction=_compaction(settings, journal),
         )
 
-    old_name = bucket_name_from_url(settings.root_url)
-    candidate = _candidate(settings)
-    election = Election(
-        writer, clock, candidate, is_alive=_is_alive, nonce=nonce, old_name=old_name
-    )
     return Service(
-        election,
+        _election(settings, writer, clock, nonce),
         lead,
         clock,
         journal,
@@ -109,7 +113,56 @@ def compose(
         is_stopping=is_stopping,
         is_over=is_over or (lambda: False),
         standby=settings.standby,
+        meter=meter,
+        watch=open_watch(settings.root_url, layout.INBOX, clock),
     )
+
+
+def _election(
+    settings: ServeSettings, writer: RootWriter, clock: Clock, nonce: Callable[[], str]
+) -> Election:
+    return Election(
+        writer,
+        clock,
+        _candidate(settings),
+        is_alive=_is_alive,
+        nonce=nonce,
+        old_name=bucket_name_from_url(settings.root_url),
+    )
+
+
+def _meter(settings: ServeSettings, journal: Journal) -> Meter:
+    """The meter that answers Prometheus; where it cannot, the bastion goes on without it."""
+    port, host = settings.metrics_port, settings.metrics_host
+    if port is None:
+        return NO_METER
+    try:
+        from bastion.metrics.port import open_port
+        from bastion.metrics.prometheus import PrometheusMeter
+
+        meter = PrometheusMeter()
+        taken, _ = open_port(meter, host, port)
+    except ImportError:
+        why = "prometheus-client is not installed: pip install 'bastion-orchestrator[metrics]'"
+    except (OSError, OverflowError) as error:
+        why = f"port {port} of {host}: {getattr(error, 'strerror', None) or error}"
+    else:
+        journal.note(f"metrics are at http://{host}:{taken}/metrics")
+        return meter
+    journal.note(f"no metrics: {why}", level="warning")
+    return NO_METER
+
+
+def _compaction(settings: ServeSettings, journal: Journal) -> Compaction | None:
+    """Return what compacts the history; None without DuckDB, and then the log keeps all of it."""
+    if not has_duckdb():
+        journal.note(
+            "the history stays in state/log/ and becomes no Parquet: DuckDB is not installed"
+            " (pip install 'bastion-orchestrator[history]')"
+        )
+        return None
+    lane = ThreadLane("history", workers=1)
+    return Compaction(lane, journal, compact_in_process(settings.root_url))
 
 
 def _probe(

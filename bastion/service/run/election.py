@@ -14,7 +14,7 @@ from dataclasses import replace
 from bastion.bucket_name import drawn_bucket_name
 from bastion.clock import Clock
 from bastion.errors import FencedError, LeaseHeldError, NotFoundError
-from bastion.records.root import Event, Held, Leader, Root, RootWriter, lost_root
+from bastion.records.root import Held, Leader, Root, RootWriter, lost_root
 from bastion.store import Version
 from bastion.value import value
 
@@ -135,7 +135,7 @@ class Election:
             leader=self._leader(now),
         )
         try:
-            taken = self._writer.commit(self._with_event(root), over=held)
+            taken = self._writer.commit(root, over=held)
         except FencedError as error:
             raise LeaseHeldError("it took the lead first", hint="try again") from error
         # The store's time of this commit is known only now: our next commit stores it.
@@ -153,12 +153,6 @@ class Election:
             since=since,
             ttl_s=mine.ttl_s,
         )
-
-    def _with_event(self, root: Root) -> Root:
-        mine = self._candidate
-        text = f"{mine.holder} on {mine.host}, epoch {root.epoch}"
-        event = Event(n=root.next_event, at=root.now, what="leads", text=text)
-        return replace(root, events=(*root.events, event), next_event=root.next_event + 1)
 
 
 def _owner(leader: Leader) -> str:

@@ -14,11 +14,13 @@ from collections.abc import Callable
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
+from bastion.metrics.meter import NO_METER, Meter
 from bastion.records.root import Held
 from bastion.service.config.settings import Pace
 from bastion.service.journal import Journal
 from bastion.service.leader import Leader
 from bastion.service.run.election import Election
+from bastion.store.watch import Pause, Watch
 
 BUSY_FOR_S = 2.0
 """How long after a change the leader polls at its busy pace."""
@@ -38,6 +40,7 @@ class Service:
         is_stopping: Whether the process was asked to stop.
         is_over: Whether the time to stop has run out: then the lead is not given up.
         standby: Wait for the lead without a limit, and again after it was lost.
+        watch: Ends the pause between two turns when the inbox has something new.
     """
 
     def __init__(
@@ -51,7 +54,10 @@ class Service:
         is_stopping: Callable[[], bool],
         is_over: Callable[[], bool] = lambda: False,
         standby: bool,
+        meter: Meter = NO_METER,
+        watch: Watch | None = None,
     ) -> None:
+        self._watch = watch or Pause(clock)
         self._election = election
         self._lead = lead
         self._clock = clock
@@ -60,6 +66,7 @@ class Service:
         self._is_stopping = is_stopping
         self._is_over = is_over
         self._standby = standby
+        self._meter = meter
 
     def run(self) -> int:
         """
@@ -127,7 +134,9 @@ class Service:
         failures = 0
         while not self._is_stopping():
             try:
+                began = self._clock.monotonic()
                 moved = leader.turn()
+                self._meter.turned(self._clock.monotonic() - began, moved=moved)
                 failures = 0
             except StoreError as error:
                 self._journal.problem("store", error)
@@ -146,7 +155,7 @@ class Service:
                 leader.settle(self._pace.settle_s)
             now = self._clock.monotonic()
             moved_at = now if moved else moved_at
-            self._sleep(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+            self._await_news(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
 
     def _give_up(self, leader: Leader) -> int:
         leader.settle(self._pace.settle_s)
@@ -161,6 +170,14 @@ class Service:
             return 1
         self._journal.note("gave up the lead; running jobs continue, the queue waits for a bastion")
         return 0
+
+    def _await_news(self, seconds: float) -> None:
+        """Sleep for `seconds`, until the inbox has something new, or until asked to stop."""
+        until = self._clock.monotonic() + seconds
+        while not self._is_stopping():
+            left = until - self._clock.monotonic()
+            if left <= 0 or self._watch.wait(min(left, SLICE_S)):
+                return
 
     def _sleep(self, seconds: float) -> None:
         """Sleep for `seconds`, or until the process is asked to stop."""

@@ -152,16 +152,13 @@ def test_the_view_says_why_the_next_task_waits() -> None:
     assert row["state"] == "running"
     assert row["counts"] == {"running": 2, "queued": 98}
     assert row["waiting"] == "2-99"
-    assert row["text"] == (
-        "2 tasks of its array hold devices, and no more may at once; the next starts when one has"
-        " ended"
-    )
+    assert row["text"] == "waits for another task to end: its array runs at most 2 tasks at once"
     finish(rig, limited, 0)
     rig.until(lambda: running(rig, limited) == [1, 2])
     free = submit(rig, "0-99")
     rig.until(lambda: len(running(rig, free)) == 14)
     rig.turn(2)
-    assert _row(rig, free)["text"].startswith("asks for 1 h100, short by 1 h100")
+    assert _row(rig, free)["text"].startswith("waits for 1 h100")
 
 
 def _row(rig: Rig, array: str) -> dict[str, object]:

@@ -34,7 +34,7 @@ def test_an_image_that_nothing_runs_is_told_why() -> None:
     rig.turn(2)
     (problem,) = rig.answer(asked).problems
     assert problem.endswith(
-        "none of 2 machines runs containers, which an image needs; an admin sets"
+        "runs containers, which its image needs and none of 2 machines does; an admin sets"
         " `containers = true` for a pool where docker answers"
     )
 

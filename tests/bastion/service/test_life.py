@@ -355,7 +355,7 @@ def test_a_time_limit_that_the_keeper_missed_is_enforced() -> None:
     assert rig.phase(job) == "running", "20 s + 5 s grace + 30 s slack are not over"
     result = rig.ended(job)
     assert result.outcome == "timed_out"
-    assert result.text == "ran into its time limit of 20 s"
+    assert result.text == "reached its max_runtime of 20s"
 
 
 def test_a_held_job_waits_until_it_is_released() -> None:

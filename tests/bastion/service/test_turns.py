@@ -11,6 +11,7 @@ import pytest
 
 from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
 from bastion.records import layout
+from bastion.records.facts import Drained, HostFact
 from bastion.records.root import Root, RootWriter, decode_root
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
@@ -18,7 +19,7 @@ from bastion.spec import Job, Process, Resources
 from bastion.spec.where import Where
 from bastion.store import ObjectStore
 from bastion.store.memory import Fault, FaultyStore
-from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig
+from tests.rigs.leader import CONFIG, PACE, QUOTA, Agent, Rig
 
 
 def jobs(*h100: int) -> tuple[Job, ...]:
@@ -302,6 +303,8 @@ def test_fail_when_busy_is_answered_in_the_same_turn() -> None:
     (empty,) = (machine for machine, _, free in told if free)
     assert sorted(told) == sorted([(held, 8, 0), (empty, 8, 8)])
     assert [each.why_not for each in answer.machines] == ["", "short by 8 h100"]
+    kept = [entry.key for entry in rig.store.list("launches/") if "busy" in entry.key]
+    assert not kept, "a refused launch leaves nothing in the bucket"
 
 
 def test_an_accepted_launch_is_never_taken_back() -> None:
@@ -361,7 +364,7 @@ def test_a_bug_in_the_scheduler_stops_no_cancel(monkeypatch: pytest.MonkeyPatch)
     def decide(*_: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("bastion.service.leader.decide", decide)
+    monkeypatch.setattr("bastion.service.decide.cycles.decide", decide)
     rig.verb("cancel", job)
     assert rig.ended(job).outcome == "cancelled"
     assert any("a bug" in problem for problem in rig.journal.problems)
@@ -572,6 +575,37 @@ def test_a_poisoned_bell_is_set_aside_and_the_next_is_heard() -> None:
     agent.end(job)
     assert rig.ended(job).outcome == "succeeded"
     assert len(rig.keys("state/aside/")) == 1
+
+
+def test_a_takeover_is_told_at_the_stores_time_of_it() -> None:
+    """A bastion that begins half a minute after another rested leads from then, not from before."""
+    rig = Rig()
+    rig.turn(2)
+    rig.leader.give_up()
+    rig.clock.advance(30)
+    rig.leader = rig.take(pid=2)
+    rig.turn(2)
+    rests, leads = (
+        max(event.at for event in rig.history() if event.what == what)
+        for what in ("rests", "leads")
+    )
+    assert leads - rests >= 30
+
+
+def test_an_agent_on_a_machine_that_no_pool_made_is_told_to_admins() -> None:
+    """It gets no jobs, and `status` says so; the end of a machine that was deleted says nothing."""
+    rig = Rig()
+    rig.turn(2)
+    agent = Agent(rig.bucket, "host1")
+    rig.turn(2)
+    (problem,) = (each for each in rig.journal.problems if "host1" in each)
+    assert problem.startswith("machine host1: its agent reports, but no pool made this machine")
+    rig.clock.advance(120)
+    agent.ring(
+        Drained(of=HostFact(project="blue", job="gone-1", attempt=1, nonce="n", replica=0, host=0))
+    )
+    rig.turn(2)
+    assert not any("host1" in each for each in rig.journal.problems)
 
 
 def test_an_asked_number_no_computer_can_count_harms_nobody() -> None:

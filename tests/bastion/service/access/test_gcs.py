@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,6 +16,7 @@ from bastion.service.access.gcs import Binding, GcsAccess, commands, lifecycle, 
 from bastion.service.access.grants import grants
 from bastion.service.access.place import Place
 from tests.bastion.service.access.people import MEMBERS, PEOPLE
+from tests.rigs.limits import answering
 from tests.servers import discovery
 
 PLACE = Place(bucket="bucket", folder="some/bastion/", settings={})
@@ -82,13 +82,10 @@ def google() -> Iterator[tuple[Policies, GcsAccess]]:
     for method in ("GET", "PUT", "POST", "PATCH"):
         setattr(Asked, f"do_{method}", Asked._do)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Asked) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Asked)
+    endpoint = f"http://127.0.0.1:{server.server_address[1]}"
+    with answering(server):
         yield policies, GcsAccess(PLACE, credentials=None, endpoint=endpoint)
-        server.shutdown()
-        thread.join()
 
 
 def test_every_request_is_as_google_describes_it(google: tuple[Policies, GcsAccess]) -> None:

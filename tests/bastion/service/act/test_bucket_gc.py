@@ -7,8 +7,9 @@ import pytest
 from bastion.machine import Batch, Start
 from bastion.records import layout
 from bastion.records.codec import encode
+from bastion.records.keep import Keep
 from bastion.records.root import Root
-from bastion.service.act.bucket_gc import DAY_S, DELETES, PAGE, Position, collect
+from bastion.service.act.bucket_gc import DAY_S, DELETES, FOR_EVER, PAGE, Position, collect
 from bastion.store.memory import FaultyStore, MemoryStore
 from tests.rigs.leader import Rig
 
@@ -30,7 +31,7 @@ class Old:
         self._puts.append((NOW - days * DAY_S, key, data))
         return key
 
-    def left(self, root: Root | None = None) -> set[str]:
+    def left(self, root: Root | None = None, *, keep: Keep = FOR_EVER) -> set[str]:
         """The keys that are left after one whole round."""
         for at, key, data in sorted(self._puts):
             self.at = at
@@ -41,7 +42,12 @@ class Old:
         while position != Position():
             stood = len(self.store.list("", limit=100_000))
             position = collect(
-                self.store, root, position or Position(), page=self.page, deletes=self.deletes
+                self.store,
+                root,
+                position or Position(),
+                keep=keep,
+                page=self.page,
+                deletes=self.deletes,
             )
             assert stood - len(self.store.list("", limit=100_000)) <= self.deletes
         return {entry.key for entry in self.store.list("", limit=100_000)}
@@ -210,6 +216,78 @@ def test_the_history_is_kept_for_ever() -> None:
         old.put(layout.bell("m", 1, 1), 999),
     }
     assert old.left() == stays
+
+
+def job_logs(job: str) -> list[str]:
+    """A part of a log, samples, and the output and the end of a command of `job`."""
+    command = layout.command_log("blue", job, "U" * 26)
+    samples = layout.usage("blue", job, 1, replica=0, host=0)
+    return [
+        layout.log("blue", job, 1, replica=0, host=0, process=0) + "000000000000.log",
+        layout.usage_segment(samples, 0),
+        f"{command}000000000000.log",
+        layout.command_end(command),
+    ]
+
+
+KEEP = Keep(logs_s=90 * DAY_S, results_s=400 * DAY_S)
+
+
+def test_logs_and_final_records_have_ages_of_their_own() -> None:
+    """Logs leave so long after the job's end, its final record later; the record never does."""
+    old = Old()
+    for job, ended in (("gone", 401), ("old", 91), ("new", 89)):
+        for key in job_logs(job):
+            old.put(key, 500)
+        old.put(layout.result("blue", job), ended)
+    stays = {
+        *job_logs("new"),
+        layout.result("blue", "new"),
+        layout.result("blue", "old"),
+        old.put(layout.log("blue", "old", 2, replica=0, host=0, process=0) + "0.log", 20),
+        old.put(layout.spec("blue", "gone"), 999),
+        old.put(layout.events(0), 999),
+        old.put(layout.day_file("attempts", "2026-11-21", 1, 2), 999),
+        old.put(layout.bastion_log_segments("west") + "000000000001.log", 999),
+        old.put(layout.output_content("blue", "gone", "d"), 999),
+        old.put("logs/blue/gone/notes.txt", 999),
+    }
+    assert old.left(keep=KEEP) == stays
+
+
+def test_jobs_that_go_on_lose_nothing_by_age() -> None:
+    """A job in root keeps its logs, as do the tasks of an array that is not over."""
+    rig = Rig()
+    job = rig.start()
+    old = Old()
+    array = rig.root.jobs[job]
+    stays = {old.put(key, 900) for key in (*job_logs(job), *job_logs("sweep-0123456789.3"))}
+    stays.add(old.put(layout.result("blue", "sweep-0123456789.4"), 900))
+    never = {old.put(key, 399) for key in job_logs("unknown")}
+    root = empty(jobs=rig.root.jobs, arrays={"sweep-0123456789": array})
+    assert old.left(root, keep=KEEP) == stays | never
+
+
+def test_what_a_round_missed_goes_by_its_own_age() -> None:
+    """Logs, registers and instructions whose final record has left go once they are as old."""
+    old = Old()
+    for key in (*job_logs("lost"), claim("lost")):
+        old.put(key, 401)
+    old.put(layout.instructions("m", 1, 1), 401, batch("lost"))
+    stays = {old.put(claim("later"), 399)}
+    assert old.left(keep=KEEP) == stays
+
+
+@pytest.mark.parametrize(("page", "deletes"), [(1, 1), (3, 2)])
+def test_no_log_outlives_its_final_record(page: int, deletes: int) -> None:
+    """In however small steps, both ages equal: when the final record goes, its logs are gone."""
+    old = Old(page=page, deletes=deletes)
+    keys = [key for job in ("a", "b") for key in job_logs(job)]
+    for key in keys:
+        old.put(key, 101)
+    for job in ("a", "b"):
+        old.put(layout.result("blue", job), 100)
+    assert not old.left(keep=Keep(logs_s=100 * DAY_S, results_s=100 * DAY_S))
 
 
 def test_unknown_names_are_kept() -> None:

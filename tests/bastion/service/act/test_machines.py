@@ -95,8 +95,8 @@ def text_of(rig: Rig, job: str) -> str:
 
 
 def zones(rig: Rig) -> list[str]:
-    """The zones of all machines, by name."""
-    return [machine.zone for _, machine in sorted(rig.root.machines.items())]
+    """The zones of all machines, the oldest first."""
+    return [m.zone for m in sorted(rig.root.machines.values(), key=lambda m: m.created_at)]
 
 
 def test_new_machines_are_made_in_zones_with_capacity() -> None:
@@ -183,7 +183,7 @@ def test_what_a_provider_says_is_told_to_those_who_wait() -> None:
     """A limit of the account and missing rights are told from a zone that is sold out."""
     for error, code, words in (
         (NoCapacityError("QUOTA_EXCEEDED: 8 GPUS", is_limit=True), 300.0, "asks the provider for"),
-        (NoCapacityError("ZONE_RESOURCE_POOL_EXHAUSTED"), 60.0, "has no machines: ZONE_RES"),
+        (NoCapacityError("ZONE_RESOURCE_POOL_EXHAUSTED"), 60.0, "has none: ZONE_RES"),
         (ProviderRefusedError("no image x"), 60.0, "corrects the rights or the settings"),
         (ProviderUnavailableError("429", retry_after_s=600.0), 600.0, "does not answer: 429"),
     ):
@@ -240,6 +240,22 @@ def test_a_provider_that_asks_to_be_left_alone_is() -> None:
     provider.error = None
     rig.turn(60)
     assert len(calls) > 10
+
+
+def test_a_job_is_told_why_its_machine_is_not_made() -> None:
+    """A job that is admitted already has the provider's words too, once they are no hiccup."""
+    rig = Rig(config=ON_DEMAND)
+    rig.turn()
+    rig.providers["gpu"].error = ProviderUnavailableError("no route to host")
+    job = rig.submit(h100=8)
+    rig.turn(3)
+    assert text_of(rig, job).endswith("which is not up yet"), "one call is none of its concern"
+    rig.turn(60)
+    assert "which is not made yet: the provider of gpu does not answer: no route" in text_of(
+        rig, job
+    )
+    rig.providers["gpu"].error = None
+    rig.until(lambda: rig.phase(job) == "running", turns=90)
 
 
 def test_a_queued_request_waits_and_then_moves() -> None:
@@ -358,3 +374,27 @@ def test_a_promised_machine_is_not_idle() -> None:
     rig.until(lambda: rig.phase(gang) == "running", turns=300)
     assert rig.leader.now <= promise.deadline + 10
     assert rig.providers["gpu"].creates == made
+
+
+def test_a_provider_looks_where_machines_were_made_before_the_pool_was_moved() -> None:
+    """It is opened with their zones too, also after a takeover; new machines go elsewhere."""
+    zoned = ON_DEMAND + 'zones = ["a-1", "a-2"]\n'
+    rig = Rig(config=zoned)
+    job = rig.start()
+    (old,) = rig.root.machines.values()
+    assert old.zone == "a-1"
+    rig.put(layout.CONFIG, zoned.replace('"a-1", "a-2"', '"b-1"'))
+    rig.turn(5, seconds=20.0)
+    assert rig.opened[-1].zones == ("b-1", "a-1")
+    rig.leader = rig.take("other", pid=2)
+    rig.turn(2)
+    assert rig.opened[-1].zones == ("b-1", "a-1")
+    other = rig.start("more", h100=8)
+    (new,) = rig.root.machines.keys() - {old.name}
+    assert rig.root.machines[new].zone == "b-1"
+    for each in (job, other):
+        rig.agent_of(each).end(each)
+    rig.until(lambda: not rig.root.machines)
+    opened = len(rig.opened)
+    rig.turn(3, seconds=20.0)
+    assert len(rig.opened) == opened, "a zone that is empty closes nothing"

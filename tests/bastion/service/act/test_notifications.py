@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bastion.records import layout
+from bastion.records.facts import Idle
 from bastion.records.notification import Notification, body_of
 from bastion.service.act.notifications import LIFE_S, label
 from bastion.service.act.webhook import DeliveryError
@@ -97,6 +98,25 @@ def test_a_preemption_is_notified(rig: Rig) -> None:
     assert body["job"] in jobs
     assert identity == f"{body['job']}.1.preempted.0"
     assert body["text"].startswith("preempted for owner-")
+
+
+def test_an_idle_job_is_notified_each_time(rig: Rig) -> None:
+    """By default, with what it lacks; use of its devices is an event, and no notification."""
+    job = rig.start("train", notify=["ops"])
+    agent = rig.agent_of(job)
+    lacks = "no use of any of its 8 devices above 5% for 2h"
+    for text in (lacks, "", lacks):
+        agent.ring(Idle(of=agent.of(job), text=text))
+        rig.turn(3)
+        settled(rig)
+        rig.clock.advance(5)
+    told = [body for _, body in rig.webhooks.taken]
+    assert [(body["occasion"], body["state"], body["text"]) for body in told] == [
+        ("idle", "running", lacks)
+    ] * 2
+    assert len({identity for identity, _ in rig.webhooks.taken}) == 2
+    events = [event.text for event in rig.history() if event.what == "idle"]
+    assert events == [f"it shows {lacks}", "it shows signs of life again", f"it shows {lacks}"]
 
 
 def test_a_webhook_for_failures_gets_no_success(rig: Rig) -> None:

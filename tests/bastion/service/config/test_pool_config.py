@@ -9,6 +9,7 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.provider.open import PROVIDERS
+from bastion.records.keep import Keep
 from bastion.secret_rules import SecretRule, SecretRules
 from bastion.service.config.pool_config import _PoolTable, parse_config
 from quota import Amounts
@@ -121,6 +122,19 @@ def test_a_slice_is_counted_in_hosts() -> None:
             "config/bastion.toml: pools.x.idle_timeout: ",
         ),
         (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nidle_warning = "5s"',
+            "config/bastion.toml: pools.x.idle_warning: 5 s is less than 60 s, six samples; leave"
+            " it out",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\non_idle = "stop"',
+            "config/bastion.toml: pools.x.on_idle: needs idle_warning, the time after which",
+        ),
+        (
+            '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\non_idle = "fail"',
+            "config/bastion.toml: pools.x.on_idle: ",
+        ),
+        (
             '[pools.x]\nprovider = "fake"\nresources = { a = 1 }\ncount = 1\nzones = []',
             "config/bastion.toml: pools.x.zones: none given; leave it out where there is only one",
         ),
@@ -225,10 +239,42 @@ def test_a_wrong_rule_for_secrets_is_told_with_its_path() -> None:
 def test_the_examples_of_the_reference_are_configurations() -> None:
     """What the page shows can be put in force."""
     page = Path(__file__).parents[4] / "docs" / "reference" / "config-file.md"
-    pools, secrets = map(parse_config, re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)[:2])
+    examples = re.findall(r"```toml\n(.*?)```", page.read_text(), re.S)
+    pools, prices, keep, secrets = map(parse_config, examples[:4])
+    assert keep.keep == Keep(logs_s=90 * 86400.0, results_s=730 * 86400.0)
+    assert not prices.pools
     assert set(pools.pools) == {"local", "extra"}
     assert secrets.secrets.named["HF_TOKEN"].projects == ("vision", "language")
     assert secrets.secrets.sources[0].source == "aws:vision/*"
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ('logs = "1h"', "keep.logs: 1h is too short; must be at least 1d"),
+        ('logs = "9d"\nresults = "59d"', "keep.results: 59d is too short; must be at least 60d"),
+        (
+            'results = "90d"',
+            "keep.logs: for ever is longer than keep.results, which is 90d; logs are found by the"
+            " final record of their job",
+        ),
+        ('logs = "99d"\nresults = "90d"', "keep.logs: 99d is longer than keep.results"),
+        ('log = "9d"', "keep.log: unknown field"),
+        ('logs = "soon"', "keep.logs: "),
+    ],
+)
+def test_a_wrong_age_is_told(lines: str, wrong: str) -> None:
+    """An age that is too short, unknown, or that would lose logs, is named with what is allowed."""
+    with pytest.raises(SpecError) as error:
+        parse_config(f"[keep]\n{lines}\n")
+    assert error.value.problems[0].startswith(f"config/bastion.toml: {wrong}")
+
+
+def test_without_ages_all_is_kept_for_ever() -> None:
+    """A file that says nothing of it deletes nothing."""
+    made = parse_config('[keep]\nlogs = "30d"\n').keep
+    assert made == Keep(logs_s=30 * 86400.0)
+    assert parse_config("[keep]\n").keep == Keep()
 
 
 def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:

@@ -272,11 +272,11 @@ def test_a_spoilt_record_of_a_target_harms_only_who_names_it(rig: Rig, spoilt: s
 
 
 def test_a_launch_that_was_refused_is_nobody_to_wait_for(rig: Rig) -> None:
-    """Its spec stands, and nothing of it will ever end."""
+    """It leaves no spec, and nothing of it will ever end."""
     huge = rig.launch("huge", h100=100)
     rig.turn()
     assert not rig.answer(huge).accepted
     name = f"huge-{huge[-10:].lower()}"
-    assert rig.keys(layout.spec("blue", name))
+    assert not rig.keys(layout.spec("blue", name))
     asked = rig.launch("second", after=[name])
     assert refusal(rig, asked) == f"after: there is no job or launch {name!r} in project blue"

@@ -153,11 +153,11 @@ def test_history_tells_states_as_users_see_them() -> None:
     told = [(event.what, event.text) for event in draft.finish(write_id="w").events]
     assert told == [
         ("submitted", "by ann"),
-        ("held", ""),
-        ("queued", ""),
+        ("held", "by ann"),
+        ("queued", "released"),
         ("starting", "attempt 1 on m0-0"),
         ("running", "attempt 1 on m0-0"),
-        ("stopping", "preempt (owner)"),
+        ("stopping", "preempted for owner"),
         ("draining", "attempt 1 on m0-0"),
         ("preempted", "preempted for owner"),
     ]

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.errors import SpecError
+from bastion.errors import SpecError, StoreError
 from bastion.machine import Exec
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.registers import LongCommand
 from bastion.records.request import MAX_ARGUMENT_BYTES, ExecRequest
+from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import Rig
 
 
@@ -72,3 +76,50 @@ def test_a_command_that_cannot_be_is_refused(fields: dict[str, object], problem:
     """A request is checked when it is made, with every number and text bounded."""
     with pytest.raises(SpecError, match=problem):
         ExecRequest(job="j", **fields)  # type: ignore[arg-type]
+
+
+def test_a_long_command_is_an_object_of_its_own() -> None:
+    """Root holds its digest alone; the object is there before the instruction is."""
+    rig = Rig()
+    job = rig.start()
+    line = "echo " + "x" * 5000
+    request = rig.ask("ann", "blue", "exec", ExecRequest(job=job, argv=("sh", "-c", line)))
+    size = len(encode(rig.root))
+    rig.leader.turn()
+    assert len(encode(rig.root)) - size < 2500
+    agent = rig.agent_of(job)
+    rig.turn(2)
+    (told,) = [each for each in agent.told if isinstance(each, Exec)]
+    assert told.argv == ()
+    found = rig.read(layout.argv(agent.name, request, told.argv_digest), LongCommand)
+    assert found is not None and found.argv == ("sh", "-c", line)
+
+
+def test_a_flood_of_commands_leaves_root_small() -> None:
+    """Two hundred of the longest add a few hundred bytes each while their machine is told."""
+    rig = Rig()
+    job = rig.start()
+    size = len(encode(rig.root))
+    for _ in range(100):
+        rig.ask("ann", "blue", "exec", ExecRequest(job=job, argv=("x" * MAX_ARGUMENT_BYTES,)))
+    rig.leader.turn()
+    assert len(encode(rig.root)) - size < 100 * 1500
+
+
+def test_a_turn_without_the_arguments_is_not_committed() -> None:
+    """The store refuses the object: no instruction names it, and the next turn tries again."""
+    refuses: list[str] = []
+    rig = Rig(spoil=lambda store: FaultyStore(store, lambda _, key: _fault(refuses, key)))
+    job = rig.start()
+    refuses.append("/argv/")
+    rig.ask("ann", "blue", "exec", ExecRequest(job=job, argv=("x" * 5000,)))
+    with pytest.raises(StoreError):
+        rig.leader.turn()
+    assert not [each for each in rig.agent_of(job).told if isinstance(each, Exec)]
+    refuses.clear()
+    rig.turn(3)
+    assert [each for each in rig.agent_of(job).told if isinstance(each, Exec)]
+
+
+def _fault(refuses: list[str], key: str) -> Fault | None:
+    return Fault.BEFORE if any(part in key for part in refuses) else None

@@ -58,7 +58,8 @@ def test_an_unknown_verb_is_refused() -> None:
     rig = Rig()
     asked = rig.ask("ann", "blue", "explode", b"{}")
     assert refused(rig, asked) == (
-        "'explode' is no verb; the verbs are launch, cancel, hold, release, update, follow, exec"
+        "'explode' is no verb; the verbs are launch, cancel, hold, release, update, follow, exec,"
+        " cordon, uncordon, drain, check, warm"
     )
 
 
@@ -96,7 +97,8 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
     job = Job(processes=(Process(["true"], resources=Resources(h1000=1)),))
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
     assert refused(rig, asked) == (
-        "jobs.0.resources.h1000: no pool and no quota knows this type; did you mean h100?"
+        "jobs.0.resources.h1000: no pool has this type, and the quota file has no total of it;"
+        " did you mean h100?"
     )
 
 

@@ -52,8 +52,12 @@ AT = T0 + 60
             "promised",
             "promised, at the latest",
         ),
-        (Wait(reason=Planned(at=AT), estimated_at=AT), "planned", "planned, unless one within"),
-        (Wait(reason=WAITS, estimated_at=AT), "limits", "by the limits of what runs"),
+        (Wait(reason=Planned(at=AT), estimated_at=AT), "planned", "planned, unless a job within"),
+        (
+            Wait(reason=WAITS, estimated_at=AT),
+            "limits",
+            "if running jobs use all of their max_runtime",
+        ),
         (
             Wait(reason=WAITS, estimated_at=AT, rests_on=12, off_by_s=1230.0),
             "history",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import socket
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import StoreFullError, StoreRefusedError
+from bastion.metrics.meter import NO_METER
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
-from bastion.service.run.compose import _probe, _quota_place, compose
+from bastion.service.run.compose import _meter, _probe, _quota_place, compose
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Written
 from bastion.store.s3 import S3Store
@@ -99,6 +103,33 @@ def test_a_store_that_refuses_ends_it() -> None:
         _probe(
             Refusing(clock.wall), clock, Journal("b", clock, out=None), lambda: False, pause_s=0.0
         )
+
+
+def test_a_broken_port_for_metrics_never_ends_it() -> None:
+    """A port that is taken, or an address that there is not, is a warning; the bastion goes on."""
+    said = StringIO()
+    journal = Journal("b", VirtualClock(), out=said)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for more in ({"metrics_port": port}, {"metrics_port": 0, "metrics_host": "192.0.2.1"}):
+            settings = replace(SETTINGS, **more)  # type: ignore[arg-type]
+            assert _meter(settings, journal) is NO_METER
+            service = compose(settings, is_stopping=lambda: False, nonce=lambda: "n")
+            assert service.once() == 0
+    assert said.getvalue().count("warning: no metrics: port") == 2
+
+
+def test_a_bastion_answers_prometheus() -> None:
+    """What a bastion with a port for metrics does is told there."""
+    said = StringIO()
+    meter = _meter(replace(SETTINGS, metrics_port=0), Journal("b", VirtualClock(), out=said))
+    meter.asked("swap", 0.1, "ok")
+    meter.committed([], {})
+    (address,) = re.findall(r"http://127\.0\.0\.1:\d+/metrics", said.getvalue())
+    with urlopen(address, timeout=20) as answer:
+        text = answer.read().decode()
+    assert 'bastion_store_seconds_count{operation="swap",outcome="ok"} 1.0' in text
+    assert "bastion_commits_total 1.0" in text
 
 
 def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:

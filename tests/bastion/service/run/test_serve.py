@@ -14,6 +14,7 @@ from bastion.service.config.settings import CLOUD, LOCAL, pace_of
 from bastion.service.journal import Journal
 from bastion.service.run.serve import MOST_FAILURES, Service
 from bastion.store import Version
+from bastion.store.watch import Pause, Watch
 
 HELD = Held(root=Root(epoch=3, seq=1, now=1.0, write_id="w"), version=Version("1"), modified_at=1.0)
 
@@ -80,6 +81,7 @@ class Script:
         standby: bool = False,
         is_over: Callable[[], bool] = lambda: False,
         out: StringIO | None = None,
+        watch: Watch | None = None,
     ) -> Service:
         """The service under test."""
         lead: Callable[[Held], object] = lambda held: self  # noqa: E731
@@ -92,6 +94,7 @@ class Script:
             is_stopping=self.is_stopping,
             is_over=is_over,
             standby=standby,
+            watch=watch,
         )
 
 
@@ -102,6 +105,33 @@ def test_it_leads_until_it_is_asked_to_stop() -> None:
     assert script.did[:2] == ["stand", "turn"]
     assert script.did[-2:] == ["give up", "close"]
     assert script.did.count("give up") == 1
+
+
+class Newspaper(Pause):
+    """A watch that always has news after 5 ms."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.waited_s: list[float] = []
+
+    def wait(self, timeout_s: float) -> bool:
+        """See `Watch`."""
+        self.waited_s.append(timeout_s)
+        super().wait(0.005)
+        return True
+
+
+def test_news_ends_the_pause_between_two_turns() -> None:
+    """What is written to the inbox is read at once; without a watch the next turn comes in time."""
+    script, still = Script(), Script()
+    paper = Newspaper(script.clock)
+    assert script.service(watch=paper).run() == still.service().run() == 0
+    turns = script.did.count("turn")
+    assert turns == still.did.count("turn")
+    began_s = VirtualClock().monotonic()
+    took_s, still_s = (each.clock.monotonic() - began_s for each in (script, still))
+    assert took_s == pytest.approx(0.005 * len(paper.waited_s))
+    assert still_s > 10 * took_s
 
 
 def test_a_store_out_of_reach_is_waited_for() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.job import End, Stop, StopReason
 from bastion.lifecycle import StopWanted, suspect_of
-from bastion.records.facts import Interruption
+from bastion.records.facts import Checked, Interruption
 from bastion.service.draft.root_draft import Draft
 
 MAX_FAILED_STARTS = 3
@@ -23,6 +23,7 @@ PAUSE_S = 60.0
 """Length of the first pause; each further failed start doubles it."""
 MAX_PAUSE_S = 1800.0
 MAX_REASON_CHARACTERS = 300
+_CHECKED = "its devices are loaded"
 
 
 def host_ended(draft: Draft, machine_name: str, end: End) -> None:
@@ -95,6 +96,25 @@ def told_health(draft: Draft, machine_name: str, unwell: str) -> None:
         _stop_using(draft, machine_name, unwell, until=None)
     elif machine.unwell:
         _use_again(draft, machine_name, failed_starts=0)
+
+
+def close_for_check(draft: Draft, machine_name: str, by: str, *, for_s: float) -> None:
+    """Start nothing on a machine while its devices are loaded; for `for_s` if nothing is heard."""
+    _stop_using(draft, machine_name, f"{_CHECKED} for {by}", until=draft.now + for_s)
+
+
+def checked(draft: Draft, machine_name: str, fact: Checked) -> None:
+    """Open a machine again after its check, or cordon it where something is wrong with it."""
+    machine = draft.machines[machine_name]
+    if machine.unwell.startswith(_CHECKED):
+        _use_again(draft, machine_name, failed_starts=machine.failed_starts)
+        machine = draft.machines[machine_name]
+    said = fact.problem or fact.undone or "all is well"
+    draft.tell(what="machine checked", text=f"{machine_name}: {fact.by}: {said}")
+    if fact.by == "burn" and fact.problem and not machine.cordoned:
+        reason = f"{fact.by}: {fact.problem}"[:MAX_REASON_CHARACTERS]
+        draft.tell(what="machine cordoned", text=f"{machine_name}: {reason}")
+        draft.put_machine(replace(machine, cordoned=reason))
 
 
 def try_again(draft: Draft) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bastion.job import End
 from bastion.lifecycle.remark import SILENT_S
 from bastion.records.facts import Health, Interruption
-from bastion.service.draft.machine_health import MAX_FAILED_STARTS, PAUSE_S
+from bastion.service.draft.machines.health import MAX_FAILED_STARTS, PAUSE_S
 from bastion.service.publish.views import queue_view
 from tests.rigs.leader import QUOTA, Rig
 

@@ -1,0 +1,86 @@
+"""A leader's cycles leave enough of its lease to renew it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.effort import STEP_S, STEPS, Effort
+from bastion.scheduler.plan import Plan, Verdicts
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory import Memory
+from bastion.service.config.settings import CLOUD, LOCAL, NEAR, Pace
+from bastion.service.decide.cycles import Cycles
+from bastion.service.journal import Journal
+from benchmarks.shapes import NOW, Shape, state_of
+from tests.rigs.leader import Rig
+
+HARD = Shape(jobs=200, machines=20, users=200, priorities=5, has_own_limits=True, holding=0.3)
+NOTHING = Plan(verdicts=Verdicts({}), promises=(), planned=(), new_machines=())
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The steps that each cycle may take, in place of the cycle."""
+    found: list[int] = []
+
+    def counted(snapshot: Snapshot, now: float, memory: Memory) -> Plan:
+        del now, memory
+        found.append(snapshot.steps)
+        return NOTHING
+
+    monkeypatch.setattr("bastion.service.decide.cycles.decide", counted)
+    return found
+
+
+@pytest.mark.parametrize("pace", [LOCAL, NEAR, CLOUD])
+def test_the_searches_of_a_turn_are_over_in_a_sixth_of_the_lease(
+    pace: Pace, steps: list[int]
+) -> None:
+    """However many cycles it takes, a step taking as long as it may."""
+    ttl_s = pace.ttl_s
+    cycles = Cycles(ttl_s, Journal("b", VirtualClock(), out=None))
+    snapshot = state_of(HARD)
+    for _ in range(2):
+        cycles.begin_turn()
+        for _ in range(12):
+            cycles.plan(snapshot, NOW)
+    first, second = steps[:12], steps[12:]
+    assert first == second
+    assert sum(first) * STEP_S <= ttl_s / 6 + 12 * STEP_S
+    assert 1_000 < first[0] <= STEPS
+
+
+def test_a_leader_gives_each_turn_what_its_lease_allows(steps: list[int]) -> None:
+    """Turn after turn the first cycle may take the same number of steps."""
+    rig = Rig()
+    for _ in range(3):
+        rig.submit()
+        rig.turn()
+    assert len(steps) >= 3
+    assert set(steps) == {min(STEPS, int(rig.pace.ttl_s / 12 / STEP_S))}
+
+
+def test_a_cycle_takes_no_more_steps_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for the search that it has begun; the same state would take many times as many."""
+    spent = 0
+
+    def count(self: Effort, steps: int = 1) -> None:
+        nonlocal spent
+        spent += steps
+        self._left -= steps
+
+    monkeypatch.setattr(Effort, "spend", count)
+    state = state_of(HARD)
+    holding = sum(job.is_admitted for job in state.jobs.values())
+    found = []
+    for most in (100, STEPS):
+        spent = 0
+        plan = decide(replace(state, steps=most), NOW + 1_000)
+        found.append(spent)
+        assert bool(plan.considered) == (most == 100)
+    assert found[0] <= 100 + 4 * holding + 10
+    assert found[1] > 2 * found[0]
