@@ -8,22 +8,28 @@ look up, over a `connection`. A launch is checked in `submit/` and its code sent
 reads logs. `handle` is one submitted launch, and `patience` retries what may be retried.
 """
 
-from bastion.client.change.busy_error import BusyError
-from bastion.client.client import Client
-from bastion.client.follow.log_filter import Wanted
-from bastion.client.follow.log_reader import Chunk
-from bastion.client.handle import LaunchHandle
-from bastion.client.look.views import (
-    EventView,
-    JobView,
-    LaunchStatus,
-    MachineView,
-    PoolsView,
-    ProjectView,
-    StatusView,
-    Why,
-)
-from bastion.scheduler.reasons.machine_report import MachineReport
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bastion.client.change.busy_error import BusyError
+    from bastion.client.client import Client
+    from bastion.client.follow.log_filter import Wanted
+    from bastion.client.follow.log_reader import Chunk
+    from bastion.client.handle import LaunchHandle
+    from bastion.client.look.views import (
+        EventView,
+        JobView,
+        LaunchStatus,
+        MachineView,
+        PoolsView,
+        ProjectView,
+        StatusView,
+        Why,
+    )
+    from bastion.scheduler.reasons.machine_report import MachineReport
 
 __all__ = [
     "BusyError",
@@ -41,3 +47,32 @@ __all__ = [
     "Wanted",
     "Why",
 ]
+
+_PLACES = {
+    "bastion.client.change.busy_error": ("BusyError",),
+    "bastion.client.client": ("Client",),
+    "bastion.client.follow.log_filter": ("Wanted",),
+    "bastion.client.follow.log_reader": ("Chunk",),
+    "bastion.client.handle": ("LaunchHandle",),
+    "bastion.client.look.views": (
+        "EventView",
+        "JobView",
+        "LaunchStatus",
+        "MachineView",
+        "PoolsView",
+        "ProjectView",
+        "StatusView",
+        "Why",
+    ),
+    "bastion.scheduler.reasons.machine_report": ("MachineReport",),
+}
+"""Imported on first use: a command that only submits reads no logs."""
+_HOMES = {name: place for place, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = found
+    return found

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.change.requests import ChangeBody
-from bastion.client.follow.command import Command
 from bastion.client.handle import LaunchHandle
 from bastion.client.look.find_job import find_all, find_target, find_tasks
 from bastion.client.reader import Reader
@@ -34,6 +33,7 @@ from quota.amounts import Amounts
 
 if TYPE_CHECKING:
     from bastion.client.code.upload import ResolvedCode
+    from bastion.client.follow.command import Command
     from bastion.provider.way_in import WayIn
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
@@ -356,6 +356,8 @@ class Client(Reader):
             InDoubtError: The request may have arrived, and the command may run.
             StoreError: Out of reach.
         """
+        from bastion.client.follow.command import Command
+
         job = self.job(name, project=project)
         body = ExecRequest(
             job=job.id,

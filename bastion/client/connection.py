@@ -6,13 +6,14 @@ Everything that a client does later goes through what is made here; nothing is r
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from bastion.client.change.inbox import Inbox
+from bastion.client.change.operator import Operator
 from bastion.client.change.presence import Presence
 from bastion.client.change.requests import Requests
 from bastion.client.change.user import login_name
-from bastion.client.follow.logs import Logs
 from bastion.client.look.published import Published
 from bastion.client.look.quota_file import QuotaFile
 from bastion.client.look.watch import Watch
@@ -25,6 +26,8 @@ from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
 
 if TYPE_CHECKING:
+    from bastion.client.follow.logs import Logs
+    from bastion.client.look.usage import LiveUse
     from bastion.profile import Profile
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
@@ -74,9 +77,12 @@ class Connection:
         self._quota_file = QuotaFile(self.store)
         inbox = Inbox(patient, self.clock, poll_s=self.poll_s, outage=outage)
         # What comes back for another look anyway asks once, and keeps to its own time.
-        looked = self._published.through(opened)
+        self._looked = looked = self._published.through(opened)
         self.presence = Presence(self._published, looked, self.root, self.clock)
         self._requests = Requests(inbox, self.clock, self.user, self.presence)
+        self.operator = Operator(
+            self._requests, looked, opened, self.clock, poll_s=self.poll_s, outage=outage
+        )
         self.watch = Watch(
             looked,
             self.clock,
@@ -84,15 +90,27 @@ class Connection:
             outage=outage,
             on_look=self.presence.glance,
         )
-        self.following = Logs(
+
+    @cached_property
+    def _live_use(self) -> LiveUse:
+        from bastion.client.look.usage import LiveUse
+
+        return LiveUse(self.store)
+
+    @cached_property
+    def following(self) -> Logs:
+        """The logs of running jobs."""
+        from bastion.client.follow.logs import Logs
+
+        return Logs(
             self.store,
-            opened,
-            looked,
+            self._hasty,
+            self._looked,
             None if self.is_local else self._requests,
             self.watch,
             self.clock,
             poll_s=_LOG_POLLS * self.poll_s,
-            outage=outage,
+            outage=self._outage,
         )
 
     def __repr__(self) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from bastion.client.follow.log_filter import Wanted
-from bastion.client.follow.log_reader import JobLog
-from bastion.client.follow.logs import Logs
-from bastion.client.follow.notebook import progress
 from bastion.client.look.views import JobView, LaunchStatus, name_of
 from bastion.client.look.watch import Watch
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.task import task_id
 from bastion.store.port import ObjectStore
+
+if TYPE_CHECKING:
+    from bastion.client.follow.logs import Logs
 
 
 class LaunchClient(Protocol):
@@ -96,6 +95,8 @@ class LaunchHandle:
             TimedOutError: A job has not ended after `timeout_s`.
         """
         places = dict.fromkeys(self.jobs, self.project)
+        from bastion.client.follow.notebook import progress
+
         with progress(self.id) as report:
             jobs = self._client.watch.wait(places, timeout_s=timeout_s, report=report)
         return LaunchStatus(jobs=jobs)
@@ -158,6 +159,9 @@ class LaunchHandle:
             SpecError: It has several, and none is named.
             StoreError: Out of reach.
         """
+        from bastion.client.follow.log_filter import Wanted
+        from bastion.client.follow.log_reader import JobLog
+
         wanted = Wanted(replica=replica, process=process)
         log = JobLog(self._client.store, self.project, self._id_of(job))
         return b"".join(chunk.data for chunk in log.read(wanted)).decode(errors="replace")

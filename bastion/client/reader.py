@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.connection import Connection
-from bastion.client.follow.log_filter import Wanted
-from bastion.client.follow.log_reader import Chunk
 from bastion.client.look.array_views import each_of, states_of
 from bastion.client.look.display import Rows
 from bastion.client.look.find_job import find, find_all
@@ -26,6 +24,10 @@ from bastion.spec import Sweep, task_id, tasks_named
 if TYPE_CHECKING:
     from bastion.client.code.outputs import Fetched
     from bastion.client.code.stored_code import CodeView
+    from bastion.client.follow.log_filter import Wanted
+    from bastion.client.follow.log_reader import Chunk
+    from bastion.client.look.usage import JobUse, TopView
+    from bastion.history import Record
     from bastion.records.request import SpecRecord
     from bundler.progress import Report
     from quota.tree import Quota
@@ -91,6 +93,13 @@ class Reader(Connection):
             StoreError: Out of reach.
         """
         return self._published.queue_as_of()
+
+    @property
+    def record(self) -> Record:
+        """The record of all that ended, for `bastion.history.ask`."""
+        from bastion.history import Record
+
+        return Record(self.store, self.root)
 
     def job(self, name: str, *, project: str = "") -> JobView:
         """
@@ -272,6 +281,31 @@ class Reader(Connection):
         """
         return self._published.pools()
 
+    def top(self) -> TopView:
+        """
+        Return what every machine uses now, device by device, as its agent told lately.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        from bastion.client.look.usage import top_view
+
+        pools = self._published.pools()
+        held = {job for machine in pools.machines for job in machine.jobs}
+        jobs = self._published.queued(held) if held else {}
+        holders = {job: (row.project, row.user) for job, row in jobs.items()}
+        return top_view(pools, self._live_use.read(), holders)
+
+    def use(self, job: JobView) -> JobUse | None:
+        """
+        Return what the hosts of a running job use now; None where none of them tells of it lately.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        return self._live_use.of_job(job.project, job.id, job.machines)
+
     def quota_notes(self, quota: Quota) -> tuple[str, ...]:
         """
         Return what of `quota` has no effect in this bucket: windows of pools that it has not.
@@ -314,6 +348,8 @@ class Reader(Connection):
             SpecError: It names several.
             StoreError: Out of reach.
         """
+        from bastion.client.follow.log_filter import Wanted
+
         job = self.job(name, project=project)
         some = wanted or Wanted()
         self._refuse_strangers(job, some)
@@ -328,9 +364,10 @@ class Reader(Connection):
         """
         if wanted.attempt and wanted.attempt > job.attempt:
             raise NotFoundError(f"{job.id} has no attempt {wanted.attempt}; it has {job.attempt}")
-        if wanted.replica is not None and not 0 <= wanted.replica < job.replicas:
+        replicas = job.replicas if job.replica_range is None else job.replica_range[1]
+        if wanted.replica is not None and not 0 <= wanted.replica < replicas:
             raise NotFoundError(
-                f"{job.id} has no replica {wanted.replica}; it has {job.replicas}, counted from 0"
+                f"{job.id} has no replica {wanted.replica}; it has {replicas}, counted from 0"
             )
         if wanted.process:
             spec = self._published.spec(job.project, job.launch)

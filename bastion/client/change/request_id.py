@@ -8,7 +8,7 @@ of the user, the project and the key: a second request writes the same object, a
 from __future__ import annotations
 
 import hashlib
-import secrets
+import os
 from collections.abc import Callable, Iterator
 from threading import Lock
 
@@ -36,11 +36,9 @@ class Ulids:
         bits: So many random bits.
     """
 
-    def __init__(
-        self, wall: Callable[[], float], bits: Callable[[int], int] = secrets.randbits
-    ) -> None:
+    def __init__(self, wall: Callable[[], float], bits: Callable[[int], int] | None = None) -> None:
         self._wall = wall
-        self._bits = bits
+        self._bits = bits or _random_bits
         self._last = -1
         self._lock = Lock()
 
@@ -51,6 +49,11 @@ class Ulids:
             self._last = made = max(fresh, self._last + 1)
         milliseconds, drawn = divmod(made, 1 << _RANDOM_BITS)
         return make(_half_up(milliseconds), drawn.to_bytes(_RANDOM_BITS // 8, "big"))
+
+
+def _random_bits(count: int) -> int:
+    """Return `count` random bits, a multiple of 8; `secrets` takes long to import."""
+    return int.from_bytes(os.urandom(count // 8), "big")
 
 
 def keyed(user: str, project: str, key: str, *, turn: int, now: float) -> Iterator[str]:

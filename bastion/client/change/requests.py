@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from bastion.client.change.busy_error import BusyError
 from bastion.client.change.inbox import Inbox, RequestRef
 from bastion.client.change.presence import Presence
 from bastion.client.change.request_id import Ulids, keyed
@@ -57,9 +56,8 @@ class Requests:
             InDoubtError: It may have arrived, and may not.
             StoreError: The store refused it.
         """
-        ref = self._named(project, verb, self._ulids.new())
-        self._presence.look()
-        return self._asked(ref, body, timeout_s=timeout_s)
+        ref = self._post(project, verb, body)
+        return self._answered(ref, body, timeout_s=timeout_s)
 
     def ask_of(
         self,
@@ -72,7 +70,8 @@ class Requests:
         """
         Request a change of those of `jobs` that have not ended; return their ids.
 
-        Posts one request a project, or as many as its targets need.
+        Posts one request a project, or as many as its targets need, and then waits for all: a
+        bastion answers what it finds together in one turn.
 
         Args:
             verb: The change.
@@ -81,7 +80,7 @@ class Requests:
             timeout_s: For each answer.
 
         Raises:
-            RefusedError: The bastion refused a request; those before it stay in force.
+            RefusedError: The bastion refused a request; the others stay in force.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: A request may have arrived; a retry is harmless.
             StoreError: The store refused one.
@@ -90,10 +89,13 @@ class Requests:
         for job in jobs:
             if not job.has_ended:
                 by_project.setdefault(job.project, []).append(job.id)
-        for project, ids in by_project.items():
-            for first in range(0, len(ids), MAX_TARGETS):
-                body = body_of(targets=tuple(ids[first : first + MAX_TARGETS]))
-                self.ask(project, verb, body, timeout_s=timeout_s)
+        posted = [
+            (self._post(project, verb, body), body)
+            for project, ids in by_project.items()
+            for body in _bodies(ids, body_of)
+        ]
+        for ref, body in posted:
+            self._answered(ref, body, timeout_s=timeout_s)
         return tuple(job for ids in by_project.values() for job in ids)
 
     def ask_once(self, project: str, body: LaunchRequest, *, timeout_s: float) -> Answer:
@@ -127,12 +129,22 @@ class Requests:
 
     def _asked(self, ref: RequestRef, body: Body, *, timeout_s: float) -> Answer:
         """Post a request, and return its answer once it is accepted."""
+        self._post_as(ref, body)
+        return self._answered(ref, body, timeout_s=timeout_s)
+
+    def _post(self, project: str, verb: str, body: Body) -> RequestRef:
+        """Post a new request, and return its name."""
+        ref = self._named(project, verb, self._ulids.new())
+        self._presence.look()
+        self._post_as(ref, body)
+        return ref
+
+    def _post_as(self, ref: RequestRef, body: Body) -> None:
         try:
             self._inbox.post(ref, body)
         except KeyboardInterrupt as interrupt:
             interrupt.add_note(f"the request to {ref.verb} may have reached the inbox ({ref.key})")
             raise
-        return self._answered(ref, body, timeout_s=timeout_s)
 
     def _answered(self, ref: RequestRef, body: Body, *, timeout_s: float) -> Answer:
         """Return the answer to a posted request once it is accepted."""
@@ -157,6 +169,12 @@ class Requests:
         return RequestRef(project=project, user=self._user, ulid=ulid, verb=verb)
 
 
+def _bodies(ids: list[str], body_of: ChangeBody) -> Iterator[JobsRequest | UpdateRequest]:
+    """Yield the bodies that name all of `ids`."""
+    for first in range(0, len(ids), MAX_TARGETS):
+        yield body_of(targets=tuple(ids[first : first + MAX_TARGETS]))
+
+
 def _left_behind(ref: RequestRef, body: Body) -> str:
     """What becomes of a posted request whose answer is no longer awaited."""
     told = f"the request to {ref.verb} is in the inbox ({ref.key}) and will be processed"
@@ -170,5 +188,7 @@ def _accepted(answer: Answer) -> Answer:
         return answer
     message = "; ".join(answer.problems) or f"the bastion refused to {answer.verb}"
     if answer.machines:
+        from bastion.client.change.busy_error import BusyError
+
         raise BusyError(message, answer.machines)
     raise RefusedError(message)

@@ -2,7 +2,7 @@
 Progress in a notebook: a bar that moves while a cell waits.
 
 A terminal has its own bar on the command line; in a script nothing is drawn, since what a script
-prints is its own.
+prints is its own. The bar is plain HTML that replaces itself, so that it needs no widgets.
 """
 
 from __future__ import annotations
@@ -10,8 +10,27 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
+from typing import Any
 
 from bastion.client.look.watch import WaitReport, no_report
+
+
+class Bar:
+    """How many of all have ended, as a notebook shows it."""
+
+    def __init__(self, what: str, *, done: int, total: int) -> None:
+        self._what = what
+        self._done = done
+        self._total = total
+
+    def __repr__(self) -> str:
+        return f"{self._what}: {self._done} of {self._total} ended"
+
+    def _repr_html_(self) -> str:
+        # Without a value a browser draws a bar that moves: nothing has ended yet.
+        value = f' value="{self._done}"' if self._done else ""
+        return f'<progress max="{self._total}"{value}></progress> {escape(repr(self))}'
 
 
 def is_notebook() -> bool:
@@ -25,9 +44,21 @@ def progress(what: str) -> Iterator[WaitReport]:
     if not is_notebook():
         yield no_report
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from IPython import display
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns) as drawn:
-        task = drawn.add_task(what)
-        yield lambda done, total: drawn.update(task, completed=done, total=total)
+    show: Any = display.display  # without types
+
+    drawn: Any = None
+    shown = (-1, -1)
+
+    def draw(done: int, total: int) -> None:
+        nonlocal shown, drawn
+        if (done, total) == shown:
+            return
+        shown, bar = (done, total), Bar(what, done=done, total=total)
+        if drawn is None:
+            drawn = show(bar, display_id=True)
+        else:
+            drawn.update(bar)
+
+    yield draw

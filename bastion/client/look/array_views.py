@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from bastion.array import ArrayRecord
+from bastion.client.look.rows import range_of, range_of_row
 from bastion.client.look.views import ENDED, JobView, name_of
 from bastion.spec.indices import Indices
 from bastion.spec.task import task_id, tasks_of_id
@@ -35,6 +36,7 @@ def array_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         priority=row.get("priority", 3),
         units=Amounts(row.get("units") or {}),
         replicas=row.get("replicas", 1),
+        replica_range=range_of_row(row),
         submitted_at=row.get("submitted_at", 0.0),
         text=counted(counts, row.get("text", "")),
         reason=row.get("reason") or {},
@@ -70,6 +72,7 @@ def array_of_record(array: ArrayRecord, states: Iterable[str]) -> JobView:
         priority=each.request.priority,
         units=each.request.units,
         replicas=each.request.replicas,
+        replica_range=range_of(each.request),
         submitted_at=each.submitted_at,
         text=counted(_in_order(counts), ""),
         counts=_in_order(counts),
@@ -145,8 +148,11 @@ def each_of(job: JobView) -> Iterator[str]:
 
 
 def counted(counts: Mapping[str, int], reason: str) -> str:
-    """`running 3, queued 94, succeeded 3; ` and why the next waits."""
-    told = ", ".join(f"{state} {number:,}" for state, number in counts.items())
+    """`3 running, 94 queued, 3 succeeded; ` and why the next waits; `9 tasks` in one state."""
+    told = ", ".join(f"{number:,} {state}" for state, number in counts.items())
+    if len(counts) == 1:
+        (number,) = counts.values()
+        told = f"{number:,} task{'' if number == 1 else 's'}"
     return f"{told}; {reason}" if reason else told
 
 

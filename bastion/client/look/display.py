@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Any
 
 
@@ -19,6 +18,8 @@ def moment(seconds: float | None) -> datetime | None:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table in HTML, every cell escaped."""
+    from html import escape
+
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows

@@ -37,7 +37,7 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
         SpecError: It is the beginning of several ids; the message lists them.
         StoreError: Out of reach.
     """
-    rows = _rows(published, project)
+    rows = _rows(published, text, project)
     task = _task(published, rows, text, project, exact=exact)
     if task is not None:
         return task
@@ -91,7 +91,7 @@ def find_all(
             jobs; the message lists them.
         StoreError: Out of reach.
     """
-    rows = [row for row in _rows(published, project) if row.task is None]
+    rows = [row for row in _rows(published, text, project) if row.task is None]
     array, tasks = _tasks(published, rows, text, project, exact=exact)
     if array is not None and len(tasks) > 1:
         return (part_of(array, tasks),)
@@ -149,7 +149,7 @@ def find_tasks(
         NotFoundError: Its array has no such task.
         StoreError: Out of reach.
     """
-    rows = [row for row in _rows(published, project) if row.task is None]
+    rows = [row for row in _rows(published, text, project) if row.task is None]
     return _tasks(published, rows, text, project, exact=True)
 
 
@@ -162,7 +162,7 @@ def find_target(published: Published, text: str, *, project: str) -> str:
         SpecError: It is ambiguous.
         StoreError: Out of reach.
     """
-    rows = _rows(published, project)
+    rows = _rows(published, text, project)
     launches = sorted({row.launch for row in rows if row.launch != row.id})
     if text not in launches and not any(_name(row, text) == text for row in rows):
         named = [launch for launch in launches if name_of(launch) == text]
@@ -229,9 +229,10 @@ def _name(row: JobView, text: str) -> str:
     return row.name if row.name == text else name_of(row.id)
 
 
-def _rows(published: Published, project: str) -> Sequence[JobView]:
+def _rows(published: Published, text: str, project: str) -> Sequence[JobView]:
+    """The active jobs that `text` may mean, and perhaps others."""
     try:
-        rows = published.queue()
+        rows = published.queue_like(text)
     except NotFoundError:
         return ()
     return [row for row in rows if row.project == project] if project else rows

@@ -7,22 +7,22 @@ read with the standard library: a list of ten thousand jobs must not wait for a 
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import merge, nlargest
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bastion.array import ArrayRecord
-from bastion.client.look.array_views import array_of_record, array_of_row, task_of
+from bastion.client.look.array_views import array_of_record, task_of
+from bastion.client.look.queue_rows import QueueRows
 from bastion.client.look.rows import (
     event_of,
     job_of_result,
-    job_of_row,
     machine_of_row,
+    range_of,
     shortage_of_row,
     status_of,
 )
@@ -33,6 +33,7 @@ from bastion.client.look.views import (
     MachineView,
     PoolsView,
     StatusView,
+    WarmView,
     name_of,
 )
 from bastion.errors import NotFoundError, RecordError
@@ -46,8 +47,8 @@ from bastion.store.port import Entry, ObjectStore, Version
 if TYPE_CHECKING:
     from bastion.machine import Pool
 
+_T = TypeVar("_T")
 _PAGE = 1000
-_ADMITTED = ("stopping", "running", "starting", "draining")
 _GZIP = b"\x1f\x8b"
 """What compressed bytes begin with (RFC 1952); JSON never does."""
 _LAUNCH = re.compile(r"[\w@+-][\w.@+-]*", re.ASCII)
@@ -75,7 +76,6 @@ class Published:
         self._wall = wall
         self._place = place
         self._known: dict[str, tuple[Version, Any]] = {}
-        self._rows: tuple[object, tuple[JobView, ...]] = (None, ())
 
     def through(self, store: ObjectStore) -> Published:
         """The same bucket, read through `store`; what either knows the other knows."""
@@ -93,18 +93,45 @@ class Published:
             NotFoundError: Nothing was ever published here.
             StoreError: Out of reach.
         """
-        view = self._view("queue")
-        if self._rows[0] is not view:
-            rows = [job_of_row(row, as_of=view["now"]) for row in view["jobs"]]
-            arrays = [array_of_row(row, as_of=view["now"]) for row in view.get("arrays") or ()]
-            if arrays:
-                rows = sorted([*rows, *arrays], key=lambda row: row.phase not in _ADMITTED)
-            self._rows = (view, tuple(rows))
-        return self._rows[1]
+        return self._rows_of(QueueRows.every)
+
+    def queue_like(self, text: str) -> tuple[JobView, ...]:
+        """
+        The active jobs of which `text` may be the id, its beginning, the name or the launch.
+
+        Others may be among them; the order is that of `queue`.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        return self._rows_of(lambda rows: rows.like(text))
+
+    def queued(self, ids: set[str]) -> dict[str, JobView]:
+        """
+        The rows of these jobs in the queue, as far as there are any.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        return self._rows_of(lambda rows: rows.of(ids))
 
     def queue_as_of(self) -> float:
         """Until when the queue is known to be as published, in the store's seconds."""
-        return self._true_until(self._view("queue"))
+        return self._true_until(self._queue().head)
+
+    def _rows_of(self, read: Callable[[QueueRows], _T]) -> _T:
+        try:
+            return read(self._queue())
+        except ValueError as error:
+            raise RecordError(f"{layout.view('queue')}: not JSON, {error}") from error
+
+    def _queue(self) -> QueueRows:
+        found = self._parsed(layout.view("queue"), QueueRows)
+        _check_view("queue", None if found is None else found.head, place=self._place)
+        assert found is not None
+        return found
 
     def pools(self) -> PoolsView:
         """
@@ -122,6 +149,7 @@ class Published:
             machines=machines,
             pools=tuple(view.get("pools") or ()),
             shortages=tuple(map(shortage_of_row, view.get("shortages") or ())),
+            warm={pool: WarmView(**each) for pool, each in (view.get("warm") or {}).items()},
         )
 
     def pool_records(self) -> dict[str, Pool]:
@@ -210,11 +238,10 @@ class Published:
         """A task of `array`: its row, its final record, or what the array says of it."""
         wanted = task_id(array.id, index)
         try:
-            rows = () if array.has_ended else self.queue()
+            rows = {} if array.has_ended else self.queued({wanted})
         except NotFoundError:
-            rows = ()
-        row = next((row for row in rows if row.id == wanted), None)
-        known = row or task_of(array, index)
+            rows = {}
+        known = rows.get(wanted) or task_of(array, index)
         if known is not None and not known.has_ended:
             return known
         return self.result(array.project, wanted) or known or self.active(wanted)
@@ -328,20 +355,16 @@ class Published:
 
     def _view(self, name: str) -> Any:
         found = self._json(layout.view(name))
-        if found is None:
-            raise NotFoundError(
-                "no bastion has published anything here yet",
-                hint=f"start one: bastion serve --root={self._place}",
-            )
-        if found.get("schema") != 1:
-            raise RecordError(
-                f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
-                hint="upgrade: pip install --upgrade bastion-orchestrator",
-            )
+        _check_view(name, found, place=self._place)
         return found
 
     def _json(self, key: str) -> Any:
+        """The object at `key`, read as JSON; None when there is none."""
+        return self._parsed(key, json.loads)
+
+    def _parsed(self, key: str, parse: Callable[[bytes], _T]) -> _T | None:
         """The object at `key`, parsed, unless it is known already; None when there is none."""
+        known: _T | None
         version, known = self._known.get(key, (None, None))
         try:
             found = self._store.read(key, unless=version)
@@ -349,7 +372,7 @@ class Published:
             return None
         if found is not None:
             try:
-                known = json.loads(_plain(found.data))
+                known = parse(_plain(found.data))
             except ValueError as error:
                 raise RecordError(f"{key}: not JSON, {error}") from error
             self._known[key] = (found.version, known)
@@ -361,6 +384,19 @@ class Published:
         except NotFoundError:
             return None
         return None if found is None else _plain(found.data)
+
+
+def _check_view(name: str, found: Any, *, place: str) -> None:
+    if found is None:
+        raise NotFoundError(
+            "no bastion has published anything here yet",
+            hint=f"start one: bastion serve --root={place}",
+        )
+    if found.get("schema") != 1:
+        raise RecordError(
+            f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
+            hint="upgrade: pip install --upgrade bastion-orchestrator",
+        )
 
 
 def _is_about(event: EventView, job: str) -> bool:
@@ -378,7 +414,11 @@ def name_is_of(job: str, array: str) -> bool:
 
 
 def _plain(data: bytes) -> bytes:
-    return gzip.decompress(data) if data.startswith(_GZIP) else data
+    if not data.startswith(_GZIP):
+        return data
+    import gzip
+
+    return gzip.decompress(data)
 
 
 _UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
@@ -399,8 +439,9 @@ def _job_of_record(job: JobRecord) -> JobView:
         phase=job.phase.value,
         job_class=attempt.job_class.value if attempt and job.is_admitted else "",
         priority=job.request.priority,
-        units=job.request.units,
-        replicas=job.request.replicas,
+        units=job.replicas * job.request.per_replica,
+        replicas=job.replicas,
+        replica_range=range_of(job.request),
         task=job.task,
         submitted_at=job.submitted_at,
         started_at=attempt.started_at if attempt else None,

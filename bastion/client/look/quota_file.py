@@ -162,5 +162,5 @@ def parsed_quota(text: str, *, source: str = "quota file") -> Quota:
     except QuotaError as error:
         raise SpecError(
             *(f"{source}: {problem}" for problem in error.problems),
-            hint="docs/reference/quota-file.md describes every key",
+            hint="bastion help quota-file describes every key",
         ) from None

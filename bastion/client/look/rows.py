@@ -19,7 +19,24 @@ from bastion.client.look.views import (
     name_of,
 )
 from bastion.records.request import Result
+from bastion.spec.request import Request
 from quota.amounts import Amounts
+
+
+def range_of(request: Request) -> tuple[int, int] | None:
+    """The fewest and the most replicas of a job that may grow and shrink."""
+    return (request.replicas, request.most) if request.is_elastic else None
+
+
+def range_of_row(row: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The same, as a row has it."""
+    written = row.get("replica_range")
+    return (written[0], written[1]) if written else None
+
+
+def _replicas_of(result: Result) -> int:
+    """How many its last attempt had."""
+    return len(result.past[-1].machines) if result.past else result.request.replicas
 
 
 def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
@@ -36,6 +53,7 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         priority=row.get("priority", 3),
         units=Amounts(row.get("units") or {}),
         replicas=row.get("replicas", 1),
+        replica_range=range_of_row(row),
         submitted_at=row.get("submitted_at", 0.0),
         started_at=row.get("started_at"),
         ended_at=row.get("ended_at"),
@@ -80,12 +98,14 @@ def job_of_result(result: Result) -> JobView:
         attempt=result.attempts,
         preemptions=result.preemptions,
         priority=result.request.priority,
-        units=result.request.units,
-        replicas=result.request.replicas,
+        units=_replicas_of(result) * result.request.per_replica,
+        replicas=_replicas_of(result),
+        replica_range=range_of(result.request),
         machines=tuple(machines),
         text=result.text,
         outcome=result.outcome,
         report=dict(result.report),
+        utilisation=last.utilisation if last else None,
         code=result.code,
         task=result.task,
         counts={kind: len(over) for kind, over in result.tasks.items()},
@@ -105,6 +125,9 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         free=Amounts(row.get("free") or {}),
         jobs=tuple(row.get("jobs") or ()),
         cordoned=row.get("cordoned") or "",
+        draining=bool(row.get("draining")),
+        drain_by=row.get("drain_by"),
+        drained_at=row.get("drained_at"),
         unwell=row.get("unwell") or "",
         waits=row.get("waits") or "",
         tier=row.get("tier", 0),
@@ -112,6 +135,10 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         zone=row.get("zone", ""),
         address=row.get("address", ""),
         heard_at=row.get("heard_at", 0.0),
+        held={
+            job: {kind: tuple(indices) for kind, indices in kinds.items()}
+            for job, kinds in (row.get("held") or {}).items()
+        },
     )
 
 

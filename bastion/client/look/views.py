@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from bastion.client.look.display import moment, table
 from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
+from bastion.utilisation import Utilisation
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -60,6 +61,9 @@ class JobView:
     units: Amounts = NOTHING
     """What all its replicas ask for together."""
     replicas: int = 1
+    """How many it has now; while it waits, the fewest that it starts with."""
+    replica_range: tuple[int, int] | None = None
+    """The fewest and the most, if it may grow and shrink."""
     submitted_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
@@ -90,6 +94,8 @@ class JobView:
     """How it ended; known already while it is held because it failed for good."""
     report: Mapping[str, float] = field(default_factory=dict)
     """The numbers it reported last."""
+    utilisation: Utilisation | None = None
+    """What its last attempt used, of a job that has ended; None: it was not sampled."""
     code: int | None = None
     """The exit code that decided its outcome; negative for a signal."""
     task: int | None = None
@@ -116,7 +122,7 @@ class JobView:
     @property
     def cells(self) -> tuple[str, ...]:
         """What a table shows of it, in the order of `HEADS`."""
-        asks = " + ".join(f"{n} {kind}" for kind, n in self.units.items())
+        asks = _units(self.units)
         return (self.id, self.state, self.project, self.user, asks, self.text)
 
     @property
@@ -167,6 +173,12 @@ class MachineView:
     free: Amounts = NOTHING
     jobs: tuple[str, ...] = ()
     cordoned: str = ""
+    """Why no new job may start there, or empty."""
+    draining: bool = False
+    drain_by: float | None = None
+    """When jobs that still run there are preempted; None: they run to their end."""
+    drained_at: float | None = None
+    """When nothing ran there any more, of a machine that is drained."""
     unwell: str = ""
     """Why it starts nothing now, or empty."""
     waits: str = ""
@@ -178,6 +190,8 @@ class MachineView:
     address: str = ""
     """Where machines of its gang reach it."""
     heard_at: float = 0.0
+    held: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    """The devices of each job on it, by type and index."""
 
     HEADS: ClassVar = ("machine", "pool", "phase", "has", "free", "jobs")
 
@@ -207,6 +221,15 @@ class ShortageView:
 
 
 @value
+class WarmView:
+    """How many machines of one pool an admin keeps ready."""
+
+    machines: int
+    until: float
+    by: str
+
+
+@value
 class PoolsView:
     """Every machine, and what the pools say of themselves."""
 
@@ -214,9 +237,14 @@ class PoolsView:
     machines: tuple[MachineView, ...]
     pools: tuple[Mapping[str, object], ...] = ()
     shortages: tuple[ShortageView, ...] = ()
+    warm: Mapping[str, WarmView] = field(default_factory=dict)
+    """By pool."""
 
     def __repr__(self) -> str:
-        return f"<{len(self.machines)} machines: {', '.join(map(repr, self.machines))}>"
+        number = len(self.machines)
+        return (
+            f"<{number} machine{'' if number == 1 else 's'}: {', '.join(map(repr, self.machines))}>"
+        )
 
     def _repr_html_(self) -> str:
         return table(MachineView.HEADS, (machine.cells for machine in self.machines))
@@ -232,6 +260,14 @@ class ProjectView:
     borrowed: Amounts = NOTHING
     lent: Amounts = NOTHING
     queued: int = 0
+
+    HEADS: ClassVar = ("project", "share", "holds", "borrowed", "lent", "queued")
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table shows of it, in the order of `HEADS`."""
+        held = (self.nominal, self.usage, self.borrowed, self.lent)
+        return (self.name, *map(_units, held), str(self.queued))
 
 
 @value
@@ -261,6 +297,17 @@ class StatusView:
     problems: tuple[str, ...] = ()
     silent_s: float = 0.0
     """For how long nothing was published, by this machine's clock; never below 0."""
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)
+        return f"<{self.absence or f'{self.leader} leads on {self.host}'}; {counts or 'no jobs'}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(repr(self)[1:-1])}</p>" + table(
+            ProjectView.HEADS, (project.cells for project in self.projects)
+        )
 
     @property
     def is_given_up(self) -> bool:
@@ -295,6 +342,21 @@ class EventView:
     project: str
     what: str
     text: str = ""
+
+    HEADS: ClassVar = ("time", "job", "what", "more")
+
+    def __repr__(self) -> str:
+        return f"<{' '.join(filter(None, self.cells))}>"
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table shows of it, in the order of `HEADS`."""
+        return (f"{self.happened:%Y-%m-%d %H:%M:%S}", self.job, self.what, self.text)
+
+    @property
+    def happened(self) -> datetime:
+        """When it happened, in UTC."""
+        return datetime.fromtimestamp(self.at, UTC)
 
 
 @value
@@ -346,6 +408,10 @@ class LaunchStatus:
     def has_ended(self) -> bool:
         """Whether every job of it has ended."""
         return all(job.has_ended for job in self.jobs)
+
+
+def _units(amounts: Amounts) -> str:
+    return " + ".join(f"{n} {kind}" for kind, n in amounts.items())
 
 
 def _span(seconds: float) -> str:

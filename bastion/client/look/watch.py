@@ -64,7 +64,7 @@ class Watch:
         tasks = {job: named for job in jobs if (named := tasks_of_id(job)) is not None}
         wanted = jobs.keys() | {array for array, _ in tasks.values()}
         try:
-            rows = {row.id: row for row in self._published.queue() if row.id in wanted}
+            rows = self._published.queued(wanted)
         except NotFoundError:
             rows = {}
         for job, (array, indices) in tasks.items():

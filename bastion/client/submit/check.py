@@ -8,7 +8,6 @@ and the names of what it waits for become ids. All problems are reported at once
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 
@@ -144,6 +143,8 @@ def _unknown_types(jobs: Iterable[Job], context: LaunchContext) -> tuple[list[st
     unknown = sorted(asked - context.types)
     if not unknown:
         return [], ""
+    import difflib
+
     offered = sorted(context.here | _COUNTED)
     devices = [name for name in offered if name not in _COUNTED]
     nearest = [

@@ -78,7 +78,9 @@ def text_in(path: Path) -> str:
     try:
         return path.read_text()
     except FileNotFoundError:
-        raise NotFoundError(f"no file {str(path)!r}") from None
+        raise NotFoundError(
+            f"no file {str(path)!r}", hint="give a launch, or the path of its file"
+        ) from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bastion.records.origin import (
     MAX_TEXT_BYTES,
@@ -16,8 +17,9 @@ from bastion.records.origin import (
     origin_paths,
 )
 from bastion.spec import Launch
-from bundler.errors import BundleError
-from bundler.upload import Bundle
+
+if TYPE_CHECKING:
+    from bundler.upload import Bundle
 
 _CELLS = "_ih"
 """What IPython keeps in `__main__`: the text of every cell. Source: IPython, `HistoryManager`."""
@@ -70,10 +72,11 @@ def files_at(*paths: str | Path) -> tuple[OriginFile, ...]:
 
 def tree_of(bundled: Bundle | None) -> WorkingTree | None:
     """How the tree that was bundled differed from its commit; None where git cannot tell."""
-    from bundler.git import dirty_diff
-
     if bundled is None:
         return None
+    from bundler.errors import BundleError
+    from bundler.git import dirty_diff
+
     try:
         found = dirty_diff(bundled.root, told=bundled.paths)
     except BundleError:

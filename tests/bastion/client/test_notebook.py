@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
+import sys
 import traceback
 from datetime import UTC, datetime
+from types import ModuleType
 
 import pytest
 
 import bastion
+from bastion.client.follow.notebook import Bar, progress
+from bastion.client.look.views import EventView, ProjectView, StatusView
 from bastion.errors import BastionError, SpecError
 from bastion.records.request import JobsRequest
 from bundler.code import LocalDir
+from quota.amounts import Amounts
 from tests.bastion.client.scripted_client import client_of, launch_of
 from tests.rigs.scripted_bastion import NOW, end, print_log, publish, row
 
@@ -42,6 +47,42 @@ def test_views_are_one_line_at_a_prompt_and_a_table_in_a_notebook() -> None:
     assert "<td>&lt;b&gt;behind&lt;/b&gt;</td>" in shown
     assert shown.count("<tr>") == 2
     assert repr(client) == "Client('memory:', user='ada')"
+
+
+def test_the_status_and_events_are_one_line_too() -> None:
+    """Who leads and how many jobs there are; the shares are a table."""
+    shares = ProjectView(name="vision", nominal=Amounts({"h100": 8}), queued=2)
+    status = StatusView(as_of=NOW, leader="a", host="vm", counts={"queued": 2}, projects=(shares,))
+    assert repr(status) == "<a leads on vm; 2 queued>"
+    assert "<td>8 h100</td>" in status._repr_html_()
+    event = EventView(number=1, at=NOW, job="", project="", what="leads", text="a on vm")
+    assert repr(event) == "<2023-11-14 22:13:20 leads a on vm>"
+    assert event.happened == datetime.fromtimestamp(NOW, UTC)
+
+
+def test_a_bar_needs_no_widgets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is drawn once, replaces itself, and changes only with what it shows."""
+    drawn: list[str] = []
+
+    class Handle:
+        def update(self, bar: Bar) -> None:
+            drawn.append(f"then {bar!r}")
+
+    def display(bar: Bar, display_id: bool) -> Handle:
+        assert display_id
+        drawn.append(repr(bar))
+        return Handle()
+
+    shell = ModuleType("IPython.display")
+    shell.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setitem(sys.modules, "IPython.display", shell)
+    with progress("train-1") as report:
+        report(0, 2)
+        report(0, 2)
+        report(1, 2)
+    assert drawn == ["train-1: 0 of 2 ended", "then train-1: 1 of 2 ended"]
+    assert Bar("<b>", done=1, total=2)._repr_html_().startswith('<progress max="2" value="1">')
 
 
 def test_times_are_moments_too() -> None:

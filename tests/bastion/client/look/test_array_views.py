@@ -94,7 +94,7 @@ def test_an_array_is_one_of_the_jobs(side: Side) -> None:
     assert row.ranges == {"queued": "2-5"}
     assert row.at_once == 2
     assert {job.id for job in side.client.jobs(tasks=True)} == {array, f"{array}.0", f"{array}.1"}
-    assert row.text.startswith("running 2, queued 4; 2 tasks of its array hold devices")
+    assert row.text.startswith("2 running, 4 queued; waits for another task to end")
 
 
 @pytest.mark.parametrize("name", ["{array}", "sweep", "sweep-"])
@@ -107,7 +107,7 @@ def test_tasks_are_found_behind_any_name_of_their_array(side: Side, name: str) -
     assert side.client.job(f"{given}.1").state == "running"
     waiting = side.client.job(f"{given}.4")
     assert (waiting.id, waiting.state, waiting.task) == (f"{array}.4", "queued", 4)
-    assert side.client.why(f"{given}.4").text.startswith("2 tasks of its array hold devices")
+    assert side.client.why(f"{given}.4").text.startswith("waits for another task to end")
     with pytest.raises(NotFoundError, match=f"{array} has no task 6"):
         side.client.job(f"{given}.6")
     with pytest.raises(SpecError, match="names 3 tasks"):

@@ -1,0 +1,236 @@
+"""An admin's requests about machines; they need the right to write into the inbox of admins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+from bastion.client.change.requests import Requests
+from bastion.client.look.published import Published
+from bastion.client.look.views import MachineView
+from bastion.client.patience import Outage
+from bastion.clock import Clock
+from bastion.errors import StoreError, TimedOutError
+from bastion.records import layout
+from bastion.records.machine_request import (
+    CheckRequest,
+    DrainRequest,
+    MachinesRequest,
+    WarmRequest,
+)
+from bastion.records.register import look
+from bastion.records.registers import CheckOutcome
+from bastion.records.request import AdminBody, Answer
+from bastion.spec.quantity import seconds_of, text_of_seconds
+from bastion.store.port import ObjectStore
+
+ANSWER_TIMEOUT_S = 60.0
+"""Twelve turns of an idle bastion on a cloud store (5 s each)."""
+CHECK_S: Mapping[str, float] = {"hello": 120.0, "burn": 900.0}
+"""An agent reads its instructions every few seconds; the load of a pool takes up to ten minutes."""
+
+
+class Operator:
+    """
+    Changes of machines.
+
+    Args:
+        requests: The admin's requests.
+        published: The published views.
+        store: The bucket, asked once.
+        clock: For waiting.
+        poll_s: Between two looks at a machine.
+        outage: Told whether the store answers.
+    """
+
+    def __init__(
+        self,
+        requests: Requests,
+        published: Published,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        poll_s: float,
+        outage: Outage,
+    ) -> None:
+        self._requests = requests
+        self._store = store
+        self._published = published
+        self._clock = clock
+        self._poll_s = poll_s
+        self._outage = outage
+
+    def cordon(self, *machines: str, reason: str = "") -> None:
+        """
+        Let no new job start on `machines`; what runs there goes on.
+
+        Raises:
+            RefusedError: There is no such machine, or it is being deleted; nothing was changed.
+            TimedOutError: No answer yet; the request is in the inbox and will be processed.
+            InDoubtError: The request may have arrived; a retry is harmless.
+            StoreError: Out of reach, or no right to write into the inbox of admins.
+        """
+        self._ask("cordon", MachinesRequest(machines=machines, reason=reason))
+
+    def uncordon(self, *machines: str) -> None:
+        """
+        Let jobs start on `machines` again, and end their drain; raises what `cordon` raises.
+
+        Raises:
+            BastionError: As `cordon`.
+        """
+        self._ask("uncordon", MachinesRequest(machines=machines))
+
+    def drain(self, *machines: str, reason: str = "", deadline: float | str | None = None) -> Drain:
+        """
+        Start nothing more on `machines`, and let what runs there end; the drain can be waited for.
+
+        What an earlier drain of them said holds, where this one says nothing.
+
+        Args:
+            machines: Their names.
+            reason: Shown to everyone whose job waits for them.
+            deadline: From now; jobs that still run then are preempted, with their notice.
+
+        Raises:
+            BastionError: As `cordon`; SpecError for a deadline that is not allowed.
+        """
+        deadline_s = None if deadline is None else seconds_of("deadline", deadline)
+        body = DrainRequest(machines=machines, reason=reason, deadline_s=deadline_s)
+        since = self._ask("drain", body).at
+        return Drain(
+            machines,
+            self._published,
+            self._clock,
+            since=since,
+            poll_s=self._poll_s,
+            outage=self._outage,
+        )
+
+    def warm(self, pool: str, machines: int, duration: float | str = "8h") -> None:
+        """
+        Keep at least so many machines of a pool, in use or idle, until `duration` is over.
+
+        Where the pool has slices, slices are counted. 0 ends it.
+
+        Raises:
+            BastionError: As `cordon`; SpecError for a number or time that is not allowed.
+        """
+        for_s = seconds_of("duration", duration)
+        self._ask("warm", WarmRequest(pool=pool, machines=machines, for_s=for_s))
+
+    def check(
+        self,
+        machine: str,
+        by: Literal["hello", "burn"] = "hello",
+        *,
+        on_begun: Callable[[], None] = lambda: None,
+    ) -> CheckOutcome:
+        """
+        Have the agent of a machine describe it, or load its devices too; return what it found.
+
+        A machine that does not bear the load is cordoned by the bastion, waited for or not.
+
+        Args:
+            machine: Its name.
+            by: `hello` disturbs nothing. `burn` takes a machine on which nothing runs.
+            on_begun: Called once the bastion has told the agent.
+
+        Raises:
+            BastionError: As `cordon`; TimedOutError also where the agent does not answer.
+        """
+        answer = self._ask("check", CheckRequest(machine=machine, by=by))
+        on_begun()
+        key = layout.check(machine, answer.ulid)
+        patience_s = CHECK_S[by]
+        until = self._clock.monotonic() + patience_s
+        while self._clock.monotonic() < until:
+            try:
+                found = look(self._store, key, CheckOutcome)
+                self._outage.over()
+            except StoreError as error:
+                self._outage.met(error)
+            else:
+                if found is not None:
+                    return found
+            self._clock.sleep(self._poll_s)
+        raise TimedOutError(
+            f"{machine}: its agent has not answered within {text_of_seconds(patience_s)}",
+            hint="bastion machines -o wide tells when it was heard of last",
+        )
+
+    def _ask(self, verb: str, body: AdminBody) -> Answer:
+        return self._requests.ask(layout.ADMIN, verb, body, timeout_s=ANSWER_TIMEOUT_S)
+
+
+class Drain:
+    """
+    A drain that the bastion has accepted.
+
+    Args:
+        machines: Their names.
+        published: The published views.
+        clock: For waiting.
+        since: Views of an earlier time do not know of it.
+        poll_s: Between two looks.
+        outage: Told whether the store answers.
+    """
+
+    def __init__(
+        self,
+        machines: Sequence[str],
+        published: Published,
+        clock: Clock,
+        *,
+        since: float,
+        poll_s: float,
+        outage: Outage,
+    ) -> None:
+        self._machines = machines
+        self._published = published
+        self._clock = clock
+        self._since = since
+        self._poll_s = poll_s
+        self._outage = outage
+
+    def over(
+        self, on_look: Callable[[Sequence[MachineView]], None] = lambda _: None
+    ) -> Iterator[tuple[str, str]]:
+        """
+        Wait for every machine to be drained, and yield its name and what became of it.
+
+        That is `drained`, `gone` where its provider has deleted it, or `uncordoned`. `on_look` is
+        given the machines on which jobs still run, at each look.
+        """
+        waited = dict.fromkeys(self._machines)
+        while waited:
+            for name, seen in self._look(tuple(waited)).items():
+                became = _became(seen)
+                if became:
+                    del waited[name]
+                    yield name, became
+                elif seen is not None:
+                    on_look((seen,))
+            if waited:
+                self._clock.sleep(self._poll_s)
+
+    def _look(self, names: Sequence[str]) -> dict[str, MachineView | None]:
+        """Return the machines as published, None for one that is gone; empty if that is old."""
+        try:
+            view = self._published.pools()
+        except StoreError as error:
+            self._outage.met(error)
+            return {}
+        self._outage.over()
+        if view.as_of < self._since:
+            return {}
+        seen = {each.name: each for each in view.machines}
+        return {name: seen.get(name) for name in names}
+
+
+def _became(machine: MachineView | None) -> str:
+    if machine is None or machine.phase == "deleting":
+        return "gone"
+    if not machine.draining:
+        return "uncordoned"
+    return "drained" if machine.drained_at is not None else ""

@@ -1,0 +1,299 @@
+"""
+What machines use now, and the samples of a host: as their agents wrote it, joined with what the
+bastion published.
+
+A record that cannot be read is left out: it is one machine's, and nothing depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from bastion.client.look.views import MachineView, PoolsView
+from bastion.errors import NotFoundError, OversizeError, RecordError
+from bastion.records import layout
+from bastion.records.usage import (
+    MACHINE_BYTES,
+    SEGMENT_BYTES,
+    ForeignProcess,
+    HostUse,
+    MachineUse,
+    UsageSegment,
+    machine_use,
+    unpacked,
+)
+from bastion.store.port import Entry, ObjectStore, Version
+from bastion.value import value
+
+_T = TypeVar("_T")
+
+STALE_S = 180.0
+"""Older than this, the use of a machine says nothing of now: three writes are missing."""
+_READERS = 16
+_AT_ONCE = 4
+"""So few reads need no threads."""
+_PAGE = 1000
+_NO_DEVICES = ("cpu", "memory")
+
+
+@value
+class DeviceView:
+    """One device of a machine: the job that holds it, and how much it is used."""
+
+    machine: str
+    type: str
+    index: int
+    job: str = ""
+    """Empty: no job holds it."""
+    project: str = ""
+    user: str = ""
+    used: float | None = None
+    """0 to 1; None: it is not known."""
+    memory_bytes: int = 0
+    memory_total_bytes: int = 0
+
+
+@value
+class UsedMachine:
+    """One machine, its devices, and what runs there."""
+
+    name: str
+    pool: str
+    at: float | None = None
+    """When its agent told what it uses, in the store's seconds; None: not lately."""
+    devices: tuple[DeviceView, ...] = ()
+    hosts: tuple[HostUse, ...] = ()
+    foreign: tuple[ForeignProcess, ...] = ()
+    """Processes on its devices that no job of this bastion started."""
+    cores: float = 0.0
+    cores_total: int = 0
+    memory_bytes: int = 0
+    memory_total_bytes: int = 0
+
+
+@value
+class TopView:
+    """What is used now."""
+
+    as_of: float
+    machines: tuple[UsedMachine, ...]
+
+
+@value
+class JobUse:
+    """What the hosts of a job that tell of it use now."""
+
+    at: float
+    """When the oldest of them told, in the store's seconds."""
+    devices: int = 0
+    """How many of its devices tell of their use."""
+    used: float | None = None
+    """Of these, on average; None: none does."""
+    least: float | None = None
+    device_memory_bytes: int = 0
+    cores: float = 0.0
+    memory_bytes: int = 0
+
+
+@value
+class _Known:
+    version: Version
+    at: float
+    use: MachineUse | None
+
+
+class LiveUse:
+    """
+    The use of machines now; what did not change since the last look is not read again.
+
+    Args:
+        store: The bucket.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._known: dict[str, _Known] = {}
+
+    def of_job(self, project: str, job: str, machines: Iterable[str]) -> JobUse | None:
+        """
+        Return what the hosts of a job use now on these machines; None if none tells of it lately.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        keys = [layout.machine_use(machine) for machine in machines]
+        read = _read_all(keys, partial(_told, self._store))
+        told = [each for _, each in read if each is not None]
+        newest = max((at for _, at in told), default=0.0)
+        fresh = [(use, at) for use, at in told if newest - at <= STALE_S]
+        return job_use(fresh, project, job)
+
+    def read(self) -> Mapping[str, tuple[MachineUse, float]]:
+        """
+        Return the use of each machine that tells of it lately, and when it did.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        found = {}
+        changed = []
+        for entry in _entries(self._store, layout.USAGE):
+            machine = layout.parse_machine_use(entry.key)
+            if machine is None:
+                continue
+            known = self._known.get(entry.key)
+            if known is None or known.version != entry.version:
+                changed.append(entry.key)
+            found[entry.key] = _Known(
+                version=entry.version,
+                at=entry.modified_at,
+                use=known.use if known is not None else None,
+            )
+        for key, use in _read_all(changed, partial(_use, self._store)):
+            found[key] = _Known(version=found[key].version, at=found[key].at, use=use)
+        self._known = found
+        newest = max((known.at for known in found.values()), default=0.0)
+        return {
+            known.use.machine: (known.use, known.at)
+            for known in found.values()
+            if known.use is not None and newest - known.at <= STALE_S
+        }
+
+
+def job_use(told: Iterable[tuple[MachineUse, float]], project: str, job: str) -> JobUse | None:
+    """Return what the hosts of a job use, of what machines told; None if none is among them."""
+    hosts, devices, times = [], [], []
+    for use, at in told:
+        mine = [host for host in use.hosts if (host.project, host.job) == (project, job)]
+        held = {index for host in mine for index in host.devices}
+        hosts += mine
+        devices += [device for device in use.devices if device.index in held]
+        times += [at] if mine else []
+    if not hosts:
+        return None
+    used = [device.used for device in devices if device.used is not None]
+    return JobUse(
+        at=min(times),
+        devices=len(used),
+        used=sum(used) / len(used) if used else None,
+        least=min(used) if used else None,
+        device_memory_bytes=sum(device.memory_bytes for device in devices),
+        cores=round(sum(host.use.cores for host in hosts), 2),
+        memory_bytes=sum(host.use.memory_bytes for host in hosts),
+    )
+
+
+def top_view(
+    view: PoolsView,
+    uses: Mapping[str, tuple[MachineUse, float]],
+    holders: Mapping[str, tuple[str, str]],
+) -> TopView:
+    """
+    Join machines with their use.
+
+    `holders` says project and user of each job. A use that is much older than the view is left out.
+    """
+    machines = []
+    for machine in view.machines:
+        use, at = uses.get(machine.name, (None, 0.0))
+        if use is not None and view.as_of - at > STALE_S:
+            use = None
+        machines.append(_used_machine(machine, use, at, holders))
+    return TopView(as_of=view.as_of, machines=tuple(machines))
+
+
+def _used_machine(
+    machine: MachineView,
+    use: MachineUse | None,
+    at: float,
+    holders: Mapping[str, tuple[str, str]],
+) -> UsedMachine:
+    known = {each.index: each for each in use.devices} if use is not None else {}
+    devices = []
+    for kind in machine.resources.types():
+        if kind in _NO_DEVICES:
+            continue
+        holder = {
+            index: job for job, kinds in machine.held.items() for index in kinds.get(kind, ())
+        }
+        for index in range(machine.resources[kind]):
+            told = known.get(index)
+            job = holder.get(index, "")
+            project, user = holders.get(job, ("", ""))
+            devices.append(
+                DeviceView(
+                    machine=machine.name,
+                    type=kind,
+                    index=index,
+                    job=job,
+                    project=project,
+                    user=user,
+                    used=told.used if told is not None else None,
+                    memory_bytes=told.memory_bytes if told is not None else 0,
+                    memory_total_bytes=told.memory_total_bytes if told is not None else 0,
+                )
+            )
+    return UsedMachine(
+        name=machine.name,
+        pool=machine.pool,
+        at=at if use is not None else None,
+        devices=tuple(devices),
+        hosts=use.hosts if use is not None else (),
+        foreign=use.foreign if use is not None else (),
+        cores=use.cores if use is not None else 0.0,
+        cores_total=machine.resources["cpu"],
+        memory_bytes=use.memory_bytes if use is not None else 0,
+        memory_total_bytes=machine.resources["memory"],
+    )
+
+
+def _entries(store: ObjectStore, prefix: str) -> Iterator[Entry]:
+    after = ""
+    while True:
+        page = store.list(prefix, start_after=after, limit=_PAGE)
+        yield from page
+        if len(page) < _PAGE:
+            return
+        after = page[-1].key
+
+
+def _read_all(keys: list[str], read: Callable[[str], _T]) -> list[tuple[str, _T]]:
+    """Read every key, many at a time; the order is that of `keys`."""
+    if len(keys) <= _AT_ONCE:
+        return [(key, read(key)) for key in keys]
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="usage") as readers:
+        return list(zip(keys, readers.map(read, keys)))
+
+
+def _use(store: ObjectStore, key: str) -> MachineUse | None:
+    told = _told(store, key)
+    return told[0] if told is not None else None
+
+
+def _told(store: ObjectStore, key: str) -> tuple[MachineUse, float] | None:
+    """What the machine of `key` uses, and when it told; None if it is no such record."""
+    try:
+        found = store.read(key, limit_bytes=MACHINE_BYTES)
+        assert found is not None
+        use = machine_use(found.data, key=key)
+    except (NotFoundError, RecordError, OversizeError):
+        return None
+    return (use, found.modified_at) if use.machine == layout.parse_machine_use(key) else None
+
+
+def segment_at(store: ObjectStore, key: str) -> UsageSegment | None:
+    """
+    Return the samples at `key`; None if there are none, or none that can be read.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    try:
+        found = store.read(key, limit_bytes=SEGMENT_BYTES)
+        assert found is not None
+        return unpacked(found.data, key=key)
+    except (NotFoundError, RecordError, OversizeError):
+        return None
