@@ -15,26 +15,42 @@ before it sends anything.
 
 from __future__ import annotations
 
-import re
+import dataclasses
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
 
-from bastion import spec
 from bastion.client import Client as BastionClient
-from bastion.client import LaunchHandle
-from bastion.errors import RefusedError, SpecError
-from bastion.spec import Where
-from bundler.code import GitRepo as Repository
+from bastion.client import JobView, LaunchHandle
+from bastion.compat.clusterfudge_launch import as_written, to_launch, type_here, types_in
+from bastion.compat.clusterfudge_values import (
+    ClusterfudgeConfig,
+    CreateLaunchRequest,
+    GitRepo,
+    Job,
+    LaunchStatus,
+    LocalDir,
+    OnReplicaFailureOtherReplicasAreStopped,
+    OnReplicaFailureOtherReplicasContinue,
+    Process,
+    QueueingBehaviour,
+    Resources,
+)
+from bastion.errors import BastionError, NotFoundError, RefusedError, SpecError
+from bastion.spec.names import launch_uuid
 from bundler.code import LocalDir as Folder
-from bundler.errors import InvalidCodeError
+from bundler.errors import BundleError
+from bundler.root import find_root
 
 __all__ = [
     "Client",
+    "ClusterfudgeConfig",
     "CreateLaunchRequest",
     "CreatedLaunch",
     "GitRepo",
     "Job",
+    "LaunchDetails",
+    "LaunchStatus",
     "LocalDir",
     "OnReplicaFailureOtherReplicasAreStopped",
     "OnReplicaFailureOtherReplicasContinue",
@@ -42,116 +58,48 @@ __all__ = [
     "QueueingBehaviour",
     "Resources",
     "SchedulingError",
+    "to_launch",
 ]
-
-_TYPES = {
-    "a100_40gb": "a100",
-    "rtx3090": "rtx_3090",
-    "rtx4090": "rtx_4090",
-}
-"""Types that the catalog calls by another name; every other type has the same name here."""
-_MIB = 1 << 20
-
-
-class Resources:
-    """
-    The resources of one process: `cpus`, `memory_mb` (of 2**20 bytes), and devices by type.
-
-    A type that is 0 is not requested. Whether a type exists is checked when the launch is made.
-    """
-
-    def __init__(self, cpus: int = 0, memory_mb: int = 0, **devices: int) -> None:
-        self.cpus = cpus
-        self.memory_mb = memory_mb
-        for name, number in devices.items():
-            setattr(self, name, number)
-
-    def __repr__(self) -> str:
-        asked = ", ".join(f"{name}={number}" for name, number in vars(self).items() if number)
-        return f"Resources({asked})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Resources) and vars(self) == vars(other)
-
-    __hash__ = None  # type: ignore[assignment]  # it may be changed, as in Clusterfudge
-
-
-@dataclass
-class LocalDir:
-    """The working tree that contains the script's current folder."""
-
-
-@dataclass
-class GitRepo:
-    """A commit of a repository, or the tip of a branch."""
-
-    repo: str
-    branch: str = ""
-    commit: str | None = None
-
-
-@dataclass
-class OnReplicaFailureOtherReplicasContinue:
-    """When a replica fails, the other replicas of its job go on. This is the default."""
-
-
-@dataclass
-class OnReplicaFailureOtherReplicasAreStopped:
-    """When any process of a replica fails, the other replicas of its job are stopped."""
-
-
-Behaviour: TypeAlias = (
-    OnReplicaFailureOtherReplicasContinue | OnReplicaFailureOtherReplicasAreStopped
-)
-Deployment: TypeAlias = LocalDir | GitRepo
-
-
-@dataclass
-class QueueingBehaviour:
-    """Whether a launch that cannot start at once is queued; the default is to refuse it."""
-
-    enqueue_if_cluster_busy: bool = False
-
-
-@dataclass
-class Process:
-    """One command, a list of words, that runs beside the others of its replica."""
-
-    command: Sequence[str]
-    resource_requirements: Resources | None = None
-
-
-@dataclass
-class Job:
-    """`replicas` identical replicas, each of one or more processes."""
-
-    short_name: str
-    replicas: int = 1
-    processes: Sequence[Process] = ()
-    replica_failure_behaviour: Behaviour | None = None
-
-
-@dataclass
-class CreateLaunchRequest:
-    """One launch: its jobs, its code, and the machines where it may run."""
-
-    jobs: Sequence[Job]
-    name: str | None = None
-    description: str | None = None
-    deployment: Deployment | None = None
-    cluster: str | None = None
-    shard: str | None = None
-    hostnames: Sequence[str] | None = None
-    queueing_behaviour: QueueingBehaviour | None = None
 
 
 class SchedulingError(RefusedError):
-    """The bastion refused the launch: nothing is free now, or the launch can never run."""
+    """
+    The bastion refused the launch: nothing is free now, or the launch can never run.
+
+    Args:
+        message: The bastion's answer.
+        hint: What to do about it.
+        scheduling_log: Of every machine what was asked, what is free and why nothing starts there.
+    """
+
+    def __init__(self, message: str, *, hint: str = "", scheduling_log: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.scheduling_log = scheduling_log or message
+
+    def prettyprint(self) -> None:
+        """Write the message and the log to standard output, as scripts expect it to."""
+        rule = "-" * 15
+        log = f"Scheduling log:\n{rule}\n{self.scheduling_log}\n{rule}\n"
+        sys.stdout.write(f"\n{self.message}\n\n{log}")
+
+
+@dataclasses.dataclass(kw_only=True)
+class LaunchDetails:
+    """What is true of a launch now; `launch` is the value itself, as scripts write it."""
+
+    id: str
+    """Its UUID, as `CLUSTERFUDGE_LAUNCH_ID` has it."""
+    launch_id: str
+    """Its id here."""
+    status: LaunchStatus
+    launched_by: str
+    hostnames: tuple[str, ...]
+    jobs: tuple[JobView, ...]
 
     @property
-    def scheduling_log(self) -> str:
-        """The bastion's answer."""
-        return self.message
+    def launch(self) -> LaunchDetails:
+        """This value."""
+        return self
 
 
 class CreatedLaunch:
@@ -164,6 +112,7 @@ class CreatedLaunch:
     """
 
     def __init__(self, request: CreateLaunchRequest, handle: LaunchHandle) -> None:
+        self.id = launch_uuid(handle.id)
         self.launch_id = handle.id
         self.title = request.name or ""
         self.description = request.description or ""
@@ -189,12 +138,12 @@ class Client:
     def __init__(self, base_url: str | None = None, api_key: str | None = None) -> None:
         if api_key is not None:
             raise SpecError(
-                "api_key: a bastion takes none, who may do what is the bucket's to say",
+                "api_key: a bastion takes none; the bucket decides what a user may do",
                 hint="leave it out; gcloud auth or aws configure say who you are to the bucket",
             )
         if base_url is not None and "://" not in base_url:
             raise SpecError(
-                f"base_url: {base_url!r} is no root of a bastion",
+                f"base_url: {base_url!r} is not the root of a bastion",
                 hint="leave it out, or name a root such as gs://bucket/shared-bastion",
             )
         self._client = BastionClient(base_url or "")
@@ -204,125 +153,127 @@ class Client:
         Submit a launch, and wait until the bastion has accepted it.
 
         Raises:
-            SpecError: It is wrong or has fields without a counterpart: every problem (a
-                ValueError).
+            SpecError: It is wrong, has fields without a counterpart, or its folder cannot be
+                bundled: every problem (a ValueError).
             SchedulingError: The bastion refused it; the error says why.
             TimedOutError: No answer yet; the launch is in the inbox and will be read.
-            BastionError: Its code could not be bundled or resolved.
+            BastionError: Its repository could not be resolved.
             StoreError: The bucket is out of reach.
         """
-        launch = to_launch(create_launch_request)
+        request = create_launch_request
+        here = self._types(request)
+        launch = to_launch(request, here)
+        is_folder = isinstance(launch.code, Folder)
+        if is_folder:
+            launch = dataclasses.replace(launch, code=_folder())
         try:
-            handle = self._client.launch(launch)
+            return CreatedLaunch(request, self._client.launch(launch))
         except RefusedError as error:
-            raise SchedulingError(error.message, hint=error.hint) from None
-        return CreatedLaunch(create_launch_request, handle)
-
-
-def to_launch(request: CreateLaunchRequest) -> spec.Launch:
-    """
-    Return the launch that `request` describes.
-
-    A name that is too long or malformed for Bastion is kept in the description.
-
-    Raises:
-        SpecError: It is wrong or has fields without a counterpart: every problem.
-    """
-    if not isinstance(request, CreateLaunchRequest):
-        raise SpecError(f"{type(request).__name__} is no CreateLaunchRequest")
-    problems: list[str] = []
-    jobs = []
-    for at, job in enumerate(request.jobs or ()):
-        where = getattr(job, "short_name", "") or f"jobs[{at}]"
-        try:
-            jobs.append(_job(job))
+            log = "\n".join((error.message, *error.output))
+            told = as_written(error.message, request, here)
+            raise SchedulingError(told, hint=error.hint, scheduling_log=log) from None
         except SpecError as error:
-            problems += [f"{where}.{problem}" for problem in error.problems]
-    code = None
-    try:
-        code = _code(request.deployment)
-    except SpecError as error:
-        problems += error.problems
-    if not request.jobs:
-        problems.append("jobs must be non-empty")
-    if problems:
-        raise SpecError(*problems)
-    title = request.name or jobs[0].name
-    name = re.sub(r"[^A-Za-z0-9._@+-]+", "-", title)[:63].strip("._@+-") or jobs[0].name
-    description = request.description or ""
-    if name != title:
-        description = f"{title}: {description}" if description else title
-    waits = request.queueing_behaviour and request.queueing_behaviour.enqueue_if_cluster_busy
-    return spec.Launch(
-        name=name,
-        description=description,
-        jobs=tuple(jobs),
-        code=code,
-        where=Where(
-            cluster=request.cluster or "",
-            shard=request.shard or "",
-            hostnames=request.hostnames or (),
-        ),
-        when_busy="queue" if waits else "fail",
-    )
+            problems = (as_written(each, request, here) for each in error.problems)
+            raise SpecError(*problems, hint=error.hint) from None
+        except BastionError as error:
+            # A folder that cannot be bundled is a ValueError there.
+            if is_folder and type(error) is BastionError:
+                text = f"deployment: {error.message.removeprefix('code: ')}"
+                raise SpecError(text, hint=error.hint) from None
+            raise
 
+    def stop_launch(self, launch_id: str) -> None:
+        """
+        Cancel the jobs of a launch; one that has ended stays as it is.
 
-def _job(job: Job) -> spec.Job:
-    problems: list[str] = []
-    processes = []
-    for at, process in enumerate(job.processes or ()):
-        try:
-            processes.append(_process(process))
-        except SpecError as error:
-            problems += [f"processes[{at}].{problem}" for problem in error.problems]
-    behaviour: object = job.replica_failure_behaviour
-    if behaviour is not None and not isinstance(behaviour, Behaviour):
-        problems.append(
-            f"replica_failure_behaviour: {behaviour!r} is not known; allowed:"
-            " OnReplicaFailureOtherReplicasContinue(), OnReplicaFailureOtherReplicasAreStopped()"
+        Args:
+            launch_id: The `id` or `launch_id` of a created launch.
+
+        Raises:
+            NotFoundError: There is no such launch.
+            BastionError: As `bastion.Client.cancel`.
+        """
+        jobs = [job.id for job in self._jobs(launch_id) if not job.has_ended]
+        if jobs:
+            self._client.cancel(jobs)
+
+    def get_launch_details(self, launch_id: str) -> LaunchDetails:
+        """
+        Return what is true of a launch now.
+
+        Raises:
+            NotFoundError: There is no such launch.
+            StoreError: The bucket is out of reach.
+        """
+        jobs = self._jobs(launch_id)
+        return LaunchDetails(
+            id=launch_uuid(jobs[0].launch),
+            launch_id=jobs[0].launch,
+            status=_status(jobs),
+            launched_by=jobs[0].user,
+            hostnames=tuple(dict.fromkeys(name for job in jobs for name in job.machines)),
+            jobs=jobs,
         )
-    if not job.processes:
-        problems.append("processes must be non-empty")
-    if problems:
-        raise SpecError(*problems)
-    stops = isinstance(behaviour, OnReplicaFailureOtherReplicasAreStopped)
-    return spec.Job(
-        name=job.short_name,
-        replicas=job.replicas,
-        processes=tuple(processes),
-        on_failure="stop_others" if stops else "continue",
-        aliases=("clusterfudge",),
-    )
+
+    def launch_workstation(self) -> None:
+        """
+        Workstations have no counterpart.
+
+        Raises:
+            SpecError: Always; the hint names what serves in its place.
+        """
+        raise SpecError(
+            "launch_workstation: a bastion has no workstations",
+            hint="bastion notebook runs Jupyter as a job; bastion ssh JOB opens a shell beside one",
+        )
+
+    def _jobs(self, launch_id: str) -> tuple[JobView, ...]:
+        known = self._client.jobs(finished=_FINISHED)
+        found = tuple(job for job in known if launch_id in (job.launch, launch_uuid(job.launch)))
+        if not found:
+            raise NotFoundError(f"no launch {launch_id!r}", hint="bastion list --all shows them")
+        return found
+
+    def _types(self, request: CreateLaunchRequest) -> frozenset[str]:
+        """The types here, if `request` names one that the catalog calls differently."""
+        types: set[str] = set()
+        if all(type_here(name, ()) == name for name in types_in(request)):
+            return frozenset()
+        try:
+            types.update(self._client.quota().types)
+            types.update(
+                kind for each in self._client.pool().machines for kind in each.resources.types()
+            )
+        except BastionError:
+            pass  # the launch will be told what is wrong with them
+        return frozenset(types)
 
 
-def _process(process: Process) -> spec.Process:
-    asked: object = process.resource_requirements or Resources()
-    if not isinstance(asked, Resources):
-        raise SpecError(f"resource_requirements: {asked!r} is not Resources(...)")
-    units: dict[str, int | str] = {}
-    for name, number in vars(asked).items():
-        if name == "cpus":
-            units["cpu"] = number
-        elif name == "memory_mb":
-            if not isinstance(number, int):
-                raise SpecError(f"memory_mb: {number!r} is not a number of megabytes")
-            units["memory"] = number * _MIB
-        else:
-            units[_TYPES.get(name, name)] = number
-    wanted = {name: number for name, number in units.items() if number != 0}
-    return spec.Process(process.command, resources=spec.Resources(**wanted))
+_FINISHED = 1000
+"""Jobs that have ended in which a launch is looked for."""
+_STOPS = {
+    "failed": LaunchStatus.LAUNCH_STATUS_FAILED,
+    "cancelled": LaunchStatus.LAUNCH_STATUS_STOPPED,
+    "succeeded": LaunchStatus.LAUNCH_STATUS_COMPLETED,
+}
 
 
-def _code(deployment: object) -> Folder | Repository | None:
+def _status(jobs: Sequence[JobView]) -> LaunchStatus:
+    """The state of a launch by those of its jobs: what runs goes before what waits or has ended."""
+    active = [job.state for job in jobs if not job.has_ended]
+    if any(state not in ("queued", "held", "preempted") for state in active):
+        return LaunchStatus.LAUNCH_STATUS_RUNNING
+    if active:
+        return LaunchStatus.LAUNCH_STATUS_QUEUED
+    ended = {_STOPS.get(job.state, LaunchStatus.LAUNCH_STATUS_FAILED) for job in jobs}
+    return next(status for status in _STOPS.values() if status in ended)
+
+
+def _folder() -> Folder:
+    """The tree around the current folder; without one, the folder of the script."""
     try:
-        match deployment:
-            case None:
-                return None
-            case LocalDir():
-                return Folder()
-            case GitRepo(repo=repo, branch=branch, commit=commit):
-                return Repository(repo, branch=branch or "", commit=commit or "")
-            case _:
-                raise SpecError(f"deployment: {deployment!r} is no LocalDir() and no GitRepo(...)")
-    except InvalidCodeError as error:
-        raise SpecError(*(f"deployment.{each}" for each in error.problems)) from None
+        find_root(Path.cwd())
+    except BundleError:
+        script = getattr(sys.modules["__main__"], "__file__", None)
+        return Folder(str(Path(script).resolve().parent if script else Path.cwd()))
+    return Folder()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from uuid import RFC_4122, UUID
 
 import pytest
 
+from bastion.catalog import resource_types
+from bastion.client import BusyError, JobView, LaunchHandle
 from bastion.compat import clusterfudge
 from bastion.compat.clusterfudge import (
     CreateLaunchRequest,
@@ -20,10 +23,13 @@ from bastion.compat.clusterfudge import (
     Resources,
     to_launch,
 )
-from bastion.errors import SpecError
-from bastion.spec import Where
+from bastion.errors import BastionError, NotFoundError, SpecError
+from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.spec import Launch, Where
+from bastion.spec.names import launch_uuid
 from bundler.code import GitRepo as Repository
 from bundler.code import LocalDir as Folder
+from quota.amounts import Amounts
 
 
 def request(*jobs: Job, **more: object) -> CreateLaunchRequest:
@@ -72,7 +78,9 @@ def test_what_is_not_said_is_as_its_users_expect() -> None:
     assert launch.jobs[0].on_failure == "continue"
     assert launch.jobs[0].aliases == ("clusterfudge",)
     assert launch.code == Folder()
-    assert to_launch(request(queueing_behaviour=QueueingBehaviour())).when_busy == "fail"
+    assert to_launch(request(queueing_behaviour=QueueingBehaviour())).when_busy == "queue"
+    refused = QueueingBehaviour(enqueue_if_cluster_busy=False)
+    assert to_launch(request(queueing_behaviour=refused)).when_busy == "fail"
     going_on = OnReplicaFailureOtherReplicasContinue()
     job = Job("main", 2, [Process(["true"])], replica_failure_behaviour=going_on)
     assert to_launch(request(job)).jobs[0].on_failure == "continue"
@@ -103,7 +111,7 @@ def test_any_title_becomes_a_name(
         (lambda: CreateLaunchRequest(jobs=[]), "jobs must be non-empty"),
         (lambda: request(Job("a", 1, [])), "a.processes must be non-empty"),
         (lambda: request(Job("a", 0, [Process(["x"])])), "a.replicas: 0 is not allowed"),
-        (lambda: request(Job("", 1, [Process(["x"])])), r"jobs\[0\].name: '' is not a name"),
+        (lambda: request(Job("", 1, [Process(["x"])])), r"jobs\[0\].short_name: '' is not a name"),
         (
             lambda: request(Job("a", 1, [Process("run this")])),
             r"a.processes\[0\].command: 'run this' is one string",
@@ -130,13 +138,19 @@ def test_any_title_becomes_a_name(
             lambda: request(Job("a", 1, [Process(["x"])]), Job("a", 1, [Process(["x"])])),
             "jobs: two are called 'a'",
         ),
-        (lambda: request(deployment=Resources()), "deployment: .* is no LocalDir"),
+        (lambda: request(deployment=Resources()), "deployment: .* is not LocalDir"),
         (lambda: request(deployment=GitRepo("nonsense")), "deployment.url: "),
         (
             lambda: request(deployment=GitRepo("https://x.org/y", "main", "short")),
             "deployment.commit: 'short' is not 7 to 40",
         ),
-        (lambda: "text", "str is no CreateLaunchRequest"),
+        (lambda: "text", "str is not a CreateLaunchRequest"),
+        (lambda: CreateLaunchRequest(jobs=[...]), r"jobs\[0\].Ellipsis is not a Job"),  # type: ignore[list-item]
+        (lambda: request(Job("a", 1, [...])), r"a.processes\[0\].Ellipsis is not a Process"),  # type: ignore[list-item]
+        (
+            lambda: request(Job("a", 1, [Process(["x"], Resources(a100_40gb=-1))])),
+            r"resources.a100_40gb: -1 is not above zero",
+        ),
     ],
 )
 def test_what_is_wrong_is_told(make: Callable[[], CreateLaunchRequest], problem: str) -> None:
@@ -172,7 +186,126 @@ def test_what_has_no_meaning_here_is_refused(
     monkeypatch.setenv("BASTION_ROOT", tmp_path.as_uri())
     with pytest.raises(SpecError, match="api_key: a bastion takes none"):
         clusterfudge.Client(api_key="secret")
-    with pytest.raises(SpecError, match=r"base_url: 'api\.example\.com:443' is no root"):
+    with pytest.raises(SpecError, match=r"base_url: 'api\.example\.com:443' is not the root"):
         clusterfudge.Client(base_url="api.example.com:443")
     clusterfudge.Client()
     clusterfudge.Client(tmp_path.as_uri())
+
+
+def test_a_type_is_called_as_the_bastion_calls_it() -> None:
+    """The catalog's name, or the script's own where machines have that."""
+    job = Job("a", 1, [Process(["x"], Resources(rtx3090=1, gtx1050=1, h200=1))])
+    for here, expected in (((), "rtx_3090"), (("rtx3090",), "rtx3090")):
+        (made,) = to_launch(request(job), here).jobs
+        assert made.processes[0].resources.amounts.types() == ("gtx_1050", "h200", expected)
+    every = (f"rtx_{n}" for n in (3050, 3060, 3070, 3080, 3090, 4060, 4070, 4080, 4090, 6000))
+    assert {*every, "gtx_1050", "p4", "p100", "h200"} <= set(resource_types())
+
+
+class Submitter:
+    """A client of bastion in its place: remembers what is sent, and has the jobs it is given."""
+
+    def __init__(self, *jobs: JobView, refuses: BastionError | None = None) -> None:
+        self.known = jobs
+        self.refuses = refuses
+        self.sent: list[Launch] = []
+        self.cancelled: list[str] = []
+
+    def launch(self, launch: Launch) -> LaunchHandle:
+        """Take it, or refuse it."""
+        self.sent.append(launch)
+        if self.refuses is not None:
+            raise self.refuses
+        return LaunchHandle(self, launch="l-1", project="p", jobs=("l-1",), names=("a",))  # type: ignore[arg-type]
+
+    def jobs(self, *, finished: int) -> tuple[JobView, ...]:
+        """The jobs it was given."""
+        return self.known
+
+    def cancel(self, names: list[str]) -> None:
+        """Remember them."""
+        self.cancelled += names
+
+
+def client_of(submitter: Submitter, root: Path) -> clusterfudge.Client:
+    """A client that sends to `submitter`."""
+    client = clusterfudge.Client(root.as_uri())
+    client._client = submitter  # type: ignore[assignment]
+    return client
+
+
+def view(state: str, job: str = "l-1") -> JobView:
+    """A job of the launch `l-1`."""
+    return JobView(id=job, name="a", project="p", user="u", launch="l-1", state=state)
+
+
+def test_a_folder_without_a_mark_is_the_scripts_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script in a plain folder sends that folder; in a tree of code the tree."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("__main__.__file__", str(tmp_path / "deep" / "launch.py"), raising=False)
+    submitter = Submitter()
+    client_of(submitter, tmp_path).create_launch(request(deployment=LocalDir()))
+    (tmp_path / "pyproject.toml").touch()
+    client_of(submitter, tmp_path).create_launch(request(deployment=LocalDir()))
+    assert [each.code for each in submitter.sent] == [Folder(str(tmp_path / "deep")), Folder()]
+
+
+def test_a_refusal_names_the_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`scheduling_log` has the table of machines; `prettyprint` prints both."""
+    asked = Amounts({"h100": 8})
+    report = MachineReport(job="l-1", machine="gpu-1-0", asked=asked, why_not="short by 8 h100")
+    submitter = Submitter(refuses=BusyError("l-1: waits for 8 h100", [report]))
+    with pytest.raises(clusterfudge.SchedulingError) as error:
+        client_of(submitter, tmp_path).create_launch(request())
+    assert "gpu-1-0" in error.value.scheduling_log
+    error.value.prettyprint()
+    assert "short by 8 h100" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_sent_is_a_value_error(tmp_path: Path) -> None:
+    """Scripts catch ValueError where a folder is too large."""
+    submitter = Submitter(refuses=BastionError("code: 3 GiB are more than 1 GiB"))
+    with pytest.raises(ValueError, match="deployment: 3 GiB are more"):
+        client_of(submitter, tmp_path).create_launch(request(deployment=LocalDir()))
+
+
+def test_a_launch_is_found_and_stopped_by_either_id(tmp_path: Path) -> None:
+    """Its UUID and its id here name the same launch; what has ended is left alone."""
+    submitter = Submitter(view("running"), view("succeeded", "l-2"))
+    client = client_of(submitter, tmp_path)
+    for name in ("l-1", launch_uuid("l-1")):
+        details = client.get_launch_details(name)
+        assert details.launch.status is clusterfudge.LaunchStatus.LAUNCH_STATUS_RUNNING
+        assert details.id == launch_uuid("l-1")
+        client.stop_launch(name)
+    assert submitter.cancelled == ["l-1", "l-1"]
+    assert (UUID(launch_uuid("l-1")).version, launch_uuid("l-1")) != (8, launch_uuid("l-2"))
+    assert UUID(launch_uuid("l-1")).variant == RFC_4122
+    with pytest.raises(NotFoundError):
+        client.stop_launch("another")
+
+
+@pytest.mark.parametrize(
+    ("states", "status"),
+    [
+        (("queued", "succeeded"), "QUEUED"),
+        (("queued", "starting"), "RUNNING"),
+        (("succeeded", "timed_out"), "FAILED"),
+        (("succeeded", "cancelled"), "STOPPED"),
+        (("succeeded",), "COMPLETED"),
+    ],
+)
+def test_a_launch_has_one_status(tmp_path: Path, states: tuple[str, ...], status: str) -> None:
+    """What runs goes before what waits, and a failure before a success."""
+    client = client_of(Submitter(*map(view, states)), tmp_path)
+    found = client.get_launch_details("l-1").status
+    assert clusterfudge.LaunchStatus.Name(found) == f"LAUNCH_STATUS_{status}"
+
+
+def test_a_workstation_is_refused_with_what_serves_in_its_place(tmp_path: Path) -> None:
+    """No attribute is missing: the words name the notebook."""
+    with pytest.raises(SpecError, match="no workstations") as error:
+        clusterfudge.Client(tmp_path.as_uri()).launch_workstation()
+    assert "bastion notebook" in error.value.hint
