@@ -1,0 +1,361 @@
+"""
+The application: which address is which page.
+
+A page is made in a thread, because the bucket is read with calls that wait. What goes wrong becomes
+a page of its own, with the status that programs understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from anyio.to_thread import run_sync
+from markupsafe import Markup
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from bastion.client.look.views import StatusView
+from bastion.errors import BastionError, NotFoundError, StoreError
+from bastion.metrics.prometheus import PrometheusMeter
+from bastion.web.access import CHART_POLICY, Access, user_of
+from bastion.web.frame import Frame, frame_of
+from bastion.web.live import Followers, Live
+from bastion.web.pages.chart import usage_chart
+from bastion.web.pages.host_use import CHARTS, host_key, use_part
+from bastion.web.pages.job import job_page, log_address
+from bastion.web.pages.log import log_part, offset_in, process_log
+from bastion.web.pages.machines import machines_page
+from bastion.web.pages.now import now_page
+from bastion.web.pages.occupancy import occupancy
+from bastion.web.pages.palette import Palette
+from bastion.web.pages.quota import MOST_BYTES, quota_page, with_diff
+from bastion.web.pages.render import render
+from bastion.web.pages.timeline import timeline_page, view_of
+from bastion.web.pages.usage import DAYS, period_of, usage_page
+from bastion.web.pages.use_chart import use_chart
+from bastion.web.reading.bucket import Bucket
+from bastion.web.reading.job_page import KnownJob
+from bastion.web.reading.trail import Happened
+from bastion.web.settings import WebSettings
+
+PageOf = Callable[[Request, "Shown"], str]
+
+
+class Shown:
+    """What every page is made from: one look at the board."""
+
+    def __init__(self, bucket: Bucket, settings: WebSettings, request: Request) -> None:
+        self.bucket = bucket
+        self.look = bucket.boards.look()
+        self.board = self.look.board
+        self.uses = bucket.uses.look()
+        self.status: StatusView | None = self.board.status(wall=bucket.clock.wall())
+        projects = (project.name for project in self.status.projects) if self.status else ()
+        self.palette = Palette(projects)
+        self.frame: Frame = frame_of(
+            self.look,
+            self.uses,
+            self.status,
+            path=request.url.path,
+            user=user_of(request, settings),
+        )
+
+    @property
+    def now(self) -> float:
+        """The bucket's time as far as it is known, else this machine's."""
+        return self.frame.as_of or self.bucket.clock.wall()
+
+    def page(self, template: str, **values: Any) -> str:
+        """The page of `template` in its frame."""
+        return render(template, frame=self.frame, palette=self.palette, **values)
+
+
+class Site:
+    """
+    All pages of one bucket.
+
+    Args:
+        bucket: What they show.
+        settings: How it is served.
+        meter: What counts, for `/metrics`.
+    """
+
+    def __init__(self, bucket: Bucket, settings: WebSettings, meter: PrometheusMeter) -> None:
+        self._bucket = bucket
+        self._settings = settings
+        self._meter = meter
+        self._live = Live(
+            bucket.boards,
+            bucket.uses,
+            Followers(settings.followers),
+            board_s=settings.read_every_s,
+            log_s=settings.log_every_s,
+        )
+
+    def app(self) -> Starlette:
+        """The application."""
+        pages: dict[str, PageOf] = {
+            "/": _now,
+            "/machines": _machines,
+            "/timeline": _timeline,
+            "/projects": _projects,
+            "/users": _users,
+            "/quota": _quota,
+            "/jobs/{project}/{job}": _job,
+        }
+        routes = [Route(path, self._page(page)) for path, page in pages.items()]
+        return Starlette(
+            routes=[
+                *routes,
+                Route("/quota", self._compare, methods=["POST"]),
+                Route("/find", self._find),
+                Route("/live", self._live_page),
+                Route("/charts/{by}.svg", self._chart),
+                Route("/metrics", self._metrics),
+                Route("/jobs/{project}/{job}/use/{what}.svg", self._use_chart),
+                Route("/jobs/{project}/{job}/log.txt", self._log_text),
+                Route("/jobs/{project}/{job}/log/live", self._log_live),
+                Mount("/static", StaticFiles(packages=[("bastion.web", "static")])),
+            ],
+            middleware=[
+                Middleware(Access, settings=self._settings),
+                Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
+            ],
+            exception_handlers={HTTPException: self._refused, BastionError: self._failed},
+        )
+
+    def _page(self, page: PageOf) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            return HTMLResponse(await run_sync(lambda: page(request, self._shown(request))))
+
+        return answer
+
+    def _shown(self, request: Request) -> Shown:
+        return Shown(self._bucket, self._settings, request)
+
+    async def _compare(self, request: Request) -> Response:
+        data = b""
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > 3 * MOST_BYTES:  # each byte may be written as three
+                raise HTTPException(413, f"a quota file has at most {MOST_BYTES:,} bytes")
+        fields = parse_qs(data.decode(errors="replace"), max_num_fields=4)
+        text = fields.get("text", [""])[0].replace("\r\n", "\n")
+
+        def compared() -> str:
+            shown = self._shown(request)
+            page = quota_page(self._bucket.store, shown.status)
+            page = with_diff(page, self._bucket.store, shown.board, text)
+            return shown.page("quota.html", page=page)
+
+        return HTMLResponse(await run_sync(compared))
+
+    async def _find(self, request: Request) -> Response:
+        name = request.query_params.get("name", "").strip()[:200]
+
+        def place() -> str:
+            board = self._bucket.boards.look().board
+            return self._bucket.jobs.place_of(board, name)
+
+        project = await run_sync(place)
+        if project:
+            return RedirectResponse(f"/jobs/{project}/{name}", HTTPStatus.SEE_OTHER)
+        return RedirectResponse(f"/?{urlencode({'search': name})}#queue", HTTPStatus.SEE_OTHER)
+
+    async def _live_page(self, request: Request) -> Response:
+        return self._live.board(request.query_params.get("version", ""))
+
+    async def _chart(self, request: Request) -> Response:
+        by = {"projects": "project", "users": "user"}.get(request.path_params["by"])
+        if by is None:
+            raise HTTPException(404, "no such chart")
+
+        def drawn() -> bytes | None:
+            shown = self._shown(request)
+            _, period = period_of(request.query_params, shown.now)
+            summary = self._bucket.record.of(period).summary
+            return (
+                None
+                if summary is None
+                else usage_chart(
+                    summary, shown.palette, by=by, is_narrow="narrow" in request.query_params
+                )
+            )
+
+        svg = await run_sync(drawn)
+        if svg is None:
+            raise HTTPException(503, "the record cannot be read")
+        headers = {"content-security-policy": CHART_POLICY}
+        return Response(svg, media_type="image/svg+xml", headers=headers)
+
+    async def _use_chart(self, request: Request) -> Response:
+        what = request.path_params["what"]
+        if what not in CHARTS:
+            raise HTTPException(404, "no such chart")
+
+        def drawn() -> bytes | None:
+            job = _known(self._bucket, request).job
+            key = host_key(job, log_address(job, request.query_params))
+            host = self._bucket.host_use.of(key)
+            is_narrow = "narrow" in request.query_params
+            return None if host is None else use_chart(host, what, is_narrow=is_narrow)
+
+        svg = await run_sync(drawn)
+        if svg is None:
+            raise HTTPException(404, "no sample of this host is in the bucket")
+        headers = {"content-security-policy": CHART_POLICY}
+        return Response(svg, media_type="image/svg+xml", headers=headers)
+
+    async def _metrics(self, request: Request) -> Response:
+        def exposed() -> tuple[bytes, str]:
+            board = self._bucket.boards.look().board
+            seen, uses = board.published, self._bucket.uses.look()
+            fresh = ((name, uses.of(name, board.as_of)) for name in uses.told)
+            used = {name: use for name, use in fresh if use is not None}
+            self._meter.looked(seen.queue, seen.pool, seen.status, used)
+            return self._meter.answer(request.headers.get("accept", ""))
+
+        data, content_type = await run_sync(exposed)
+        return Response(data, headers={"content-type": content_type})
+
+    async def _log_text(self, request: Request) -> Response:
+        def text() -> str:
+            known = _known(self._bucket, request)
+            address = log_address(known.job, request.query_params)
+            log = process_log(self._bucket.store, known.job, address)
+            return log.window(offset_in(request.query_params)).text
+
+        return PlainTextResponse(await run_sync(text))
+
+    async def _log_live(self, request: Request) -> Response:
+        def is_over() -> bool:
+            try:
+                return _known(self._bucket, request).job.has_ended
+            except StoreError:
+                return False
+
+        known = await run_sync(lambda: _known(self._bucket, request))
+        address = log_address(known.job, request.query_params)
+        log = process_log(self._bucket.store, known.job, address)
+        at = offset_in(request.query_params)
+        begin = await run_sync(log.size) if at is None else at
+        return self._live.log(log, begin, is_over)
+
+    async def _refused(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        title = HTTPStatus(error.status_code).phrase
+        text = error.detail if error.detail != title else f"{request.url.path} is no page here"
+        return await self._trouble(request, error.status_code, title, text, headers=error.headers)
+
+    async def _failed(self, request: Request, error: Exception) -> Response:
+        assert isinstance(error, BastionError)
+        if isinstance(error, NotFoundError):
+            return await self._trouble(request, 404, "Not found", error.message, hint=error.hint)
+        title = "The bucket is away" if isinstance(error, StoreError) else "This cannot be shown"
+        status = 503 if isinstance(error, StoreError) else 500
+        return await self._trouble(request, status, title, error.message, hint=error.hint)
+
+    async def _trouble(
+        self,
+        request: Request,
+        status: int,
+        title: str,
+        text: str,
+        *,
+        hint: str = "",
+        headers: Any = None,
+    ) -> Response:
+        def page() -> str:
+            shown = self._shown(request)
+            return shown.page("trouble.html", title=title, text=text, hint=hint)
+
+        return HTMLResponse(await run_sync(page), status_code=status, headers=headers)
+
+
+def _now(request: Request, shown: Shown) -> str:
+    page = now_page(shown.board, shown.status, shown.palette, request.query_params)
+    return shown.page("now.html", page=page, map=_map(shown))
+
+
+def _map(shown: Shown) -> Markup:
+    """The map of devices: the same for every reader until something is published again."""
+    known, kept = shown.frame.version, shown.bucket.kept
+    if kept.get("map", ("-", ""))[0] != known:
+        values = {"occupancy": occupancy(shown.board, shown.palette, shown.uses)}
+        html = render("map.html", shortages=shown.board.shortages, **values)
+        kept["map"] = (known, html)
+    return Markup(kept["map"][1])  # noqa: S704 - a template made it, and escaped what it shows
+
+
+def _machines(request: Request, shown: Shown) -> str:
+    page = machines_page(shown.board, shown.palette, request.query_params, shown.uses)
+    return shown.page("machines.html", page=page)
+
+
+def _timeline(request: Request, shown: Shown) -> str:
+    query = request.query_params
+    period = view_of(query, shown.now)
+    known = shown.bucket.record.of(period)
+    return shown.page("timeline.html", page=timeline_page(period, known, shown.palette, query))
+
+
+def _projects(request: Request, shown: Shown) -> str:
+    return _usage(request, shown, "project")
+
+
+def _users(request: Request, shown: Shown) -> str:
+    return _usage(request, shown, "user")
+
+
+def _usage(request: Request, shown: Shown, by: str) -> str:
+    query = request.query_params
+    days, period = period_of(query, shown.now)
+    known = shown.bucket.record.of(period)
+    page = usage_page(shown.board, shown.palette, known, query, by=by, days=days)
+    return shown.page("usage.html", page=page, periods=DAYS)
+
+
+def _quota(_: Request, shown: Shown) -> str:
+    return shown.page("quota.html", page=quota_page(shown.bucket.store, shown.status))
+
+
+def _job(request: Request, shown: Shown) -> str:
+    bucket, query = shown.bucket, request.query_params
+    known = _known(bucket, request)
+    job = known.job
+    happened, record, code = Happened(), None, None
+    try:
+        happened = bucket.trail.of(job.id, since=job.submitted_at, until=job.ended_at)
+        record = bucket.jobs.spec(job)
+        code = bucket.jobs.code(record) if record is not None else None
+    except StoreError:
+        if not shown.look.trouble:
+            raise
+    page = job_page(job, known.past, happened, record, code)
+    address = log_address(job, query)
+    log = log_part(bucket.store, job, address, query, place=request.url.path)
+    use = use_part(
+        bucket.host_use,
+        shown.uses,
+        job,
+        known.past,
+        address,
+        place=request.url.path,
+        as_of=shown.board.as_of,
+    )
+    return shown.page("job.html", page=page, log=log, use=use)
+
+
+def _known(bucket: Bucket, request: Request) -> KnownJob:
+    board = bucket.boards.look().board
+    place = request.path_params
+    return bucket.jobs.known(board, place["project"], place["job"])

@@ -1,0 +1,70 @@
+"""What stands around every page: which bucket, as of when, who leads, and what is wrong."""
+
+from __future__ import annotations
+
+from bastion.client.look.views import StatusView
+from bastion.value import value
+from bastion.version import VERSION
+from bastion.web.pages.render import span
+from bastion.web.reading.board_reader import Look
+from bastion.web.reading.live_use import Uses
+
+MOST_PROBLEMS = 5
+OLD_S = 30.0
+"""Age of what is shown that is worth a word while the bucket does not answer."""
+
+
+@value
+class Frame:
+    """The frame of one page."""
+
+    look: Look
+    version: str
+    """Changes whenever a page would."""
+    path: str
+    bucket: str
+    as_of: float
+    leader: str
+    user: str
+    notices: tuple[tuple[str, str], ...]
+    """(kind, text) of what the reader must know first; kind is `bad` or `warn`."""
+    release: str = VERSION
+
+
+def version_of(look: Look, uses: Uses) -> str:
+    """What changes whenever a page would."""
+    return f"{look.version}+{uses.number}{'!' if look.trouble else ''}"
+
+
+def frame_of(look: Look, uses: Uses, status: StatusView | None, *, path: str, user: str) -> Frame:
+    """The frame of the page at `path`."""
+    return Frame(
+        look=look,
+        version=version_of(look, uses),
+        path=path,
+        bucket=status.bucket if status and status.bucket else "a bucket",
+        as_of=status.as_of if status else look.board.as_of,
+        leader=f"{status.leader} on {status.host}" if status and status.leader else "",
+        user=user,
+        notices=tuple(_notices(look, status)),
+    )
+
+
+def _notices(look: Look, status: StatusView | None) -> list[tuple[str, str]]:
+    if look.trouble:
+        age = (
+            "nothing could be read yet"
+            if look.read_s is None
+            else (f"this page shows what was read {span(look.read_s)} ago")
+        )
+        return [("bad", f"The bucket is out of reach: {look.trouble}; {age}.")]
+    if look.is_empty or status is None:
+        return [("warn", "No bastion has published anything here yet.")]
+    found = []
+    if status.absence:
+        found.append(("warn", f"{status.absence}; jobs that run go on, and nothing new starts."))
+    if status.quota_problem:
+        found.append(("bad", f"The newest quota file is not in force: {status.quota_problem}"))
+    if status.config_problem:
+        found.append(("bad", f"The configuration is not in force: {status.config_problem}"))
+    return found + [("warn", problem) for problem in status.problems[:MOST_PROBLEMS]]

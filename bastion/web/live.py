@@ -1,0 +1,155 @@
+"""
+What is pushed to open pages: that something was published, and what a followed log prints.
+
+The views are read by one task, however many pages are open, and only while any is. The number of
+followers is bounded: beyond it a page stays as it is, and says nothing of it. A page that is closed
+gives its place back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from anyio.to_thread import run_sync
+from sse_starlette import EventSourceResponse
+from starlette.exceptions import HTTPException
+
+from bastion.errors import BastionError
+from bastion.web.frame import version_of
+from bastion.web.reading.board_reader import BoardReader
+from bastion.web.reading.live_use import UseReader
+from bastion.web.reading.log_window import ProcessLog, readable
+
+PING_S = 20
+"""Between two signs of life: proxies close what is silent for a minute."""
+CHUNK_CHARACTERS = 64 << 10
+
+
+class Followers:
+    """The places for open pages and logs; at most `most` are taken."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.count = 0
+        """How many are taken."""
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Take a place while inside."""
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
+
+    def refuse_crowd(self) -> None:
+        """
+        See that a place is free.
+
+        Raises:
+            HTTPException: 503, with the time after which to ask again.
+        """
+        if self.count >= self._most:
+            raise HTTPException(
+                503,
+                f"{self._most} pages and logs are followed already; reload to see what is new",
+                headers={"retry-after": "30"},
+            )
+
+
+class Live:
+    """
+    Follows the views and logs for open pages.
+
+    Args:
+        reader: The views.
+        uses: What machines use; its changes are told as those of views are.
+        followers: The places.
+        board_s: Between two looks at the views.
+        log_s: Between two looks at the end of a log.
+    """
+
+    def __init__(
+        self,
+        reader: BoardReader,
+        uses: UseReader,
+        followers: Followers,
+        *,
+        board_s: float,
+        log_s: float,
+    ) -> None:
+        self._reader = reader
+        self._uses = uses
+        self._followers = followers
+        self._board_s = board_s
+        self._log_s = log_s
+        self._changed = asyncio.Condition()
+        self._version = ""
+        self._task: asyncio.Task[None] | None = None
+
+    def board(self, version: str) -> EventSourceResponse:
+        """
+        An event for every change of the views since `version`.
+
+        Raises:
+            HTTPException: Every place is taken.
+        """
+        self._followers.refuse_crowd()
+        return EventSourceResponse(self._changes(version), ping=PING_S)
+
+    def log(self, log: ProcessLog, at: int, is_over: Callable[[], bool]) -> EventSourceResponse:
+        """
+        What `log` prints from the offset `at` on, until `is_over()` and nothing comes any more.
+
+        Raises:
+            HTTPException: Every place is taken.
+        """
+        self._followers.refuse_crowd()
+        return EventSourceResponse(self._prints(log, at, is_over), ping=PING_S)
+
+    async def _changes(self, version: str) -> AsyncIterator[dict[str, str]]:
+        async with self._followers.place():
+            if self._task is None or self._task.done():
+                self._task = asyncio.create_task(self._look())
+            while True:
+                async with self._changed:
+                    while self._version in ("", version):
+                        await self._changed.wait()
+                    version = self._version
+                yield {"event": "changed", "data": version}
+
+    async def _look(self) -> None:
+        """Look at the views for as long as any page follows them."""
+        while self._followers.count:
+            look = await run_sync(self._reader.look)
+            uses = await run_sync(self._uses.look)
+            version = version_of(look, uses)
+            if version != self._version:
+                async with self._changed:
+                    self._version = version
+                    self._changed.notify_all()
+            await asyncio.sleep(self._board_s)
+
+    async def _prints(
+        self, log: ProcessLog, at: int, is_over: Callable[[], bool]
+    ) -> AsyncIterator[dict[str, str]]:
+        async with self._followers.place():
+            while True:
+                over = await run_sync(is_over)
+                data = b""
+                with suppress(BastionError):  # the bucket is away: the next look may find it again
+                    data = await run_sync(log.next, at)
+                if data:
+                    at += len(data)
+                    text = readable(data)
+                    for first in range(0, len(text), CHUNK_CHARACTERS):
+                        part = text[first : first + CHUNK_CHARACTERS]
+                        yield {"event": "text", "data": json.dumps(part)}
+                elif over:
+                    yield {"event": "over", "data": str(at)}
+                    return
+                else:
+                    await asyncio.sleep(self._log_s)

@@ -1,0 +1,180 @@
+"""One job: its state and why, its attempts, what happened to it, and what code it ran."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+
+from bastion.client.code.stored_code import CodeView
+from bastion.client.look.views import EventView, JobView
+from bastion.job import PastAttempt
+from bastion.records.codec import plain
+from bastion.records.request import SpecRecord
+from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
+from bastion.value import value
+from bastion.web.reading.trail import Happened
+
+ATTEMPT_STATES = ("starting", "running", "stopping", "draining")
+MOST_EVENTS = 500
+
+
+@value
+class Tried:
+    """One attempt."""
+
+    number: int
+    state: str
+    started_at: float | None = None
+    ended_at: float | None = None
+    code: int | None = None
+    machines: tuple[str, ...] = ()
+
+
+@value
+class JobPage:
+    """What the page of a job shows."""
+
+    job: JobView
+    attempts: tuple[Tried, ...]
+    events: tuple[EventView, ...]
+    is_cut: bool
+    spec: Job | None
+    spec_text: str
+    commands: tuple[str, ...]
+    code: CodeView | None
+    code_text: str
+    rerun: str
+    processes: int
+
+
+def job_page(
+    job: JobView,
+    past: Sequence[PastAttempt],
+    happened: Happened,
+    record: SpecRecord | None,
+    code: CodeView | None,
+) -> JobPage:
+    """The page of `job` from what is known of it."""
+    spec = None if record is None else _spec_of(job, record)
+    events = happened.events[-MOST_EVENTS:]
+    return JobPage(
+        job=job,
+        attempts=tuple(map(_tried, past)) or attempts_of(job, happened.events),
+        events=events,
+        is_cut=happened.is_cut or len(events) < len(happened.events),
+        spec=spec,
+        spec_text="" if spec is None else json.dumps(plain(spec), indent=2, ensure_ascii=False),
+        commands=() if spec is None else tuple(map(_command, spec.processes)),
+        code=code,
+        code_text="" if code is None else _reference(code.code),
+        rerun=shlex.join(["bastion", "rerun", job.id]),
+        processes=max(1, len(spec.processes)) if spec else 1,
+    )
+
+
+def attempts_of(job: JobView, events: Sequence[EventView]) -> tuple[Tried, ...]:
+    """The attempts of a job that has no final record yet, from its events and its row."""
+    found: list[Tried] = []
+    begun: float | None = None
+    machines: tuple[str, ...] = ()
+    is_open = False
+    for event in events:
+        if event.job != job.id:
+            continue
+        if event.what == "starting" and not is_open:
+            begun, is_open = None, True
+            machines = tuple(filter(None, event.text.partition(" on ")[2].split(", ")))
+        elif event.what == "running" and is_open:
+            begun = event.at if begun is None else begun
+        elif is_open and event.what not in ATTEMPT_STATES and event.what in _ENDS:
+            number = len(found) + 1
+            found.append(
+                Tried(
+                    number=number,
+                    state=event.what,
+                    started_at=begun,
+                    ended_at=event.at,
+                    machines=machines,
+                )
+            )
+            is_open = False
+    if job.phase in ATTEMPT_STATES:
+        now = Tried(
+            number=max(job.attempt, 1),
+            state=job.state,
+            started_at=job.started_at,
+            machines=job.machines,
+        )
+        found.append(now)
+    return tuple(found)
+
+
+_ENDS = ("preempted", "queued", "held", "lost", "failed", "succeeded", "cancelled", "timed_out")
+
+
+def _tried(past: PastAttempt) -> Tried:
+    machines = dict.fromkeys(name for replica in past.machines for name in replica)
+    return Tried(
+        number=past.number,
+        state=past.kind.value,
+        started_at=past.started_at,
+        ended_at=past.ended_at,
+        code=past.code,
+        machines=tuple(machines),
+    )
+
+
+def _spec_of(job: JobView, record: SpecRecord) -> Job | None:
+    jobs = record.launch.jobs
+    return next((each for each in jobs if len(jobs) == 1 or each.name == job.name), None)
+
+
+def _command(process: Process) -> str:
+    return " ".join(process.command) if process.shell else shlex.join(process.command)
+
+
+def _reference(code: CodeRef | None) -> str:
+    match code:
+        case BundleRef(digest=digest):
+            return f"bundle {digest}"
+        case GitRef(url=url, commit=commit, branch=branch):
+            return f"commit {commit} of {url}{f', branch {branch}' if branch else ''}"
+        case ImageRef(ref=image):
+            return f"image {image}"
+        case None:
+            return "none was sent"
+
+
+@value
+class LogAddress:
+    """Which process of which attempt, as the address of a log names it."""
+
+    attempt: int
+    replica: int
+    host: int
+    process: int
+    query: Mapping[str, str]
+
+
+def log_address(job: JobView, query: Mapping[str, str]) -> LogAddress:
+    """The process that `query` names: by default the first one of the newest attempt."""
+
+    def number(name: str, given: int) -> int:
+        text = query.get(name, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 7 else given
+
+    attempt = number("attempt", max(job.attempt, 1))
+    replica, host, process = (number(name, 0) for name in ("replica", "host", "process"))
+    return LogAddress(
+        attempt=attempt,
+        replica=replica,
+        host=host,
+        process=process,
+        query={
+            "attempt": str(attempt),
+            "replica": str(replica),
+            "host": str(host),
+            "process": str(process),
+        },
+    )

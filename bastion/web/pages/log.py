@@ -1,0 +1,116 @@
+"""The log of one process on the page of its job: a window or what a search found, and addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from bastion.client.look.views import JobView
+from bastion.errors import BastionError
+from bastion.records import layout
+from bastion.store.port import ObjectStore
+from bastion.value import value
+from bastion.web.pages.job import LogAddress
+from bastion.web.reading.log_window import WINDOW_BYTES, Found, ProcessLog, Window
+
+MOST_CHARACTERS = 200
+"""Of a searched text."""
+_DIGITS = 15
+"""Of an offset; more than any log has bytes."""
+
+
+@value
+class LogPart:
+    """What the page of a job shows of one log."""
+
+    address: LogAddress
+    place: str
+    """The address of the job's page."""
+    window: Window | None = None
+    found: Found | None = None
+    wanted: str = ""
+    trouble: str = ""
+    is_over: bool = True
+
+    def at(self, offset: int) -> str:
+        """The address of the window that begins at `offset`."""
+        return f"{self.place}?{urlencode({**self.address.query, 'at': str(offset)})}#log"
+
+    @property
+    def search_on(self) -> str:
+        """The address of the same search, from where it stopped."""
+        until = self.found.until if self.found else 0
+        query = {**self.address.query, "find": self.wanted, "at": str(until)}
+        return f"{self.place}?{urlencode(query)}#log"
+
+    @property
+    def before(self) -> str:
+        """The address of the window before; empty where there is none."""
+        begin = self.window.begin if self.window else 0
+        return self.at(max(0, begin - WINDOW_BYTES)) if begin else ""
+
+    @property
+    def after(self) -> str:
+        """The address of the window behind; empty where there is none."""
+        if self.window is None or self.window.end >= self.window.size:
+            return ""
+        return self.at(self.window.end)
+
+    @property
+    def first(self) -> str:
+        """The address of the first window; empty where this is it."""
+        return self.at(0) if self.window and self.window.begin else ""
+
+    @property
+    def last(self) -> str:
+        """The address of the last window; empty where this is it."""
+        return f"{self.place}?{urlencode(self.address.query)}#log" if self.after else ""
+
+    @property
+    def raw(self) -> str:
+        """The address of this window as plain text."""
+        at = self.window.begin if self.window else 0
+        return f"{self.place}/log.txt?{urlencode({**self.address.query, 'at': str(at)})}"
+
+    @property
+    def follow(self) -> str:
+        """The address of what comes behind the window; empty where nothing will."""
+        if self.is_over or self.window is None or self.after:
+            return ""
+        query = {**self.address.query, "at": str(self.window.end)}
+        return f"{self.place}/log/live?{urlencode(query)}"
+
+
+def offset_in(query: Mapping[str, str]) -> int | None:
+    """The offset that an address names, or None."""
+    text = query.get("at", "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def process_log(store: ObjectStore, job: JobView, address: LogAddress) -> ProcessLog:
+    """The log that `address` names."""
+    prefix = layout.log(
+        job.project,
+        job.id,
+        address.attempt,
+        replica=address.replica,
+        host=address.host,
+        process=address.process,
+    )
+    return ProcessLog(store, prefix)
+
+
+def log_part(
+    store: ObjectStore, job: JobView, address: LogAddress, query: Mapping[str, str], *, place: str
+) -> LogPart:
+    """The part of the log that `query` asks for; a bucket that is away is told in its place."""
+    log, at = process_log(store, job, address), offset_in(query)
+    wanted = query.get("find", "")[:MOST_CHARACTERS]
+    over = job.has_ended or address.attempt < job.attempt
+    try:
+        if wanted:
+            found = log.search(wanted, at or 0)
+            return LogPart(address=address, place=place, found=found, wanted=wanted)
+        return LogPart(address=address, place=place, window=log.window(at), is_over=over)
+    except BastionError as error:
+        return LogPart(address=address, place=place, wanted=wanted, trouble=error.message)

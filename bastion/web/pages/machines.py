@@ -1,0 +1,107 @@
+"""Every machine: its health, its jobs, what they use, since when it is idle, and its price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from bastion.value import value
+from bastion.web.pages.occupancy import MachineMap, machine_map, trouble_of
+from bastion.web.pages.paging import Part, page_number, part_of
+from bastion.web.pages.palette import Palette
+from bastion.web.reading.board import Board, Row
+from bastion.web.reading.live_use import Uses
+from quota.amounts import Amounts
+
+
+@value
+class MachineRow:
+    """One machine."""
+
+    name: str
+    pool: str
+    phase: str
+    trouble: str
+    zone: str
+    host: str
+    has: Amounts
+    free: Amounts
+    jobs: tuple[tuple[str, str], ...]
+    """(project, id) of each job on it."""
+    heard_at: float
+    idle_since: float | None
+    price_per_hour: float
+    """In the admin's own currency; 0 where it is not known."""
+    map: MachineMap
+    cores: float | None
+    """In use on the whole machine; None: it has told nothing lately."""
+    memory_bytes: int = 0
+
+
+@value
+class MachinesPage:
+    """What the page of machines shows."""
+
+    machines: Part[MachineRow]
+    pools: tuple[str, ...]
+    given: Mapping[str, str]
+    phases: Mapping[str, int]
+    as_of: float
+
+
+def machines_page(
+    board: Board, palette: Palette, query: Mapping[str, str], uses: Uses
+) -> MachinesPage:
+    """The page for what the address asks for."""
+    given = {name: query.get(name, "").strip()[:200] for name in ("search", "pool", "phase")}
+    number = page_number(query.get("page", ""))
+    part = part_of(_chosen(board, given), number, path="/machines", query=given)
+    phases: dict[str, int] = {}
+    for row in board.machines:
+        phases[row.get("phase", "")] = phases.get(row.get("phase", ""), 0) + 1
+    return MachinesPage(
+        machines=Part(
+            rows=tuple(_row(board, row, palette, uses) for row in part.rows),
+            number=part.number,
+            total=part.total,
+            path=part.path,
+            query=part.query,
+        ),
+        pools=tuple(sorted({*board.pools, *(row.get("pool", "") for row in board.machines)})),
+        given=given,
+        phases=phases,
+        as_of=board.as_of,
+    )
+
+
+def _chosen(board: Board, given: Mapping[str, str]) -> Iterator[Row]:
+    wanted = given["search"].casefold()
+    for row in board.machines:
+        if given["pool"] not in ("", row.get("pool")) or given["phase"] not in ("", row["phase"]):
+            continue
+        texts = (row["name"], row.get("hostname"), row.get("zone"), trouble_of(row))
+        if wanted and wanted not in "\n".join(filter(None, texts)).casefold():
+            continue
+        yield row
+
+
+def _row(board: Board, row: Row, palette: Palette, uses: Uses) -> MachineRow:
+    jobs = row.get("jobs") or ()
+    use = uses.of(row["name"], board.as_of)
+    pool = board.pools.get(row.get("pool", ""), {})
+    return MachineRow(
+        name=row["name"],
+        pool=row.get("pool", ""),
+        phase=row.get("phase", ""),
+        trouble=trouble_of(row),
+        zone=row.get("zone") or "",
+        host=row.get("hostname") or "",
+        has=Amounts(row.get("resources") or {}),
+        free=Amounts(row.get("free") or {}),
+        jobs=tuple((board.by_id.get(job, {}).get("project", ""), job) for job in jobs),
+        heard_at=row.get("heard_at") or 0.0,
+        idle_since=None if jobs else row.get("idle_since"),
+        price_per_hour=float(pool.get("price_per_hour") or 0.0),
+        map=machine_map(board, row, palette, uses),
+        cores=use.cores if use is not None else None,
+        memory_bytes=use.memory_bytes if use is not None else 0,
+    )

@@ -1,0 +1,185 @@
+"""The map of devices: every machine, every device, the job that holds it, and its use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil
+
+from bastion.records.usage import ForeignProcess, MachineUse
+from bastion.value import value
+from bastion.web.pages.palette import Palette
+from bastion.web.reading.board import COUNTED, Board, Row
+from bastion.web.reading.live_use import Uses
+
+MOST_MACHINES = 400
+"""Machines on the map; the page of machines has all of them, in parts."""
+MOST_CELLS = 64
+"""Devices of one type that a machine shows one by one."""
+
+
+@value
+class Cell:
+    """One device."""
+
+    kind: str
+    index: int
+    job: str = ""
+    project: str = ""
+    user: str = ""
+    color: int = 0
+    is_borrowed: bool = False
+    is_bad: bool = False
+    used: float | None = None
+    """0 to 1; None: it is not known."""
+
+    @property
+    def text(self) -> str:
+        """What it is, which job holds it, and how much it is used, in words."""
+        used = "" if self.used is None else f", {self.used:.0%} used"
+        return f"{self._held}{used}"
+
+    @property
+    def height(self) -> int:
+        """How much it is used in tenths, rounded up, so that a little is not nothing."""
+        return 10 if self.used is None else min(10, ceil(10 * self.used))
+
+    @property
+    def _held(self) -> str:
+        named = f"{self.kind} {self.index}"
+        if self.job:
+            borrowed = ", borrowed" if self.is_borrowed else ""
+            return f"{named}: {self.job} of {self.user} in {self.project}{borrowed}"
+        return f"{named}: out of order" if self.is_bad else f"{named}: idle"
+
+
+@value
+class MachineMap:
+    """One machine."""
+
+    name: str
+    phase: str
+    trouble: str
+    """Why it takes no new job, or empty."""
+    cells: tuple[Cell, ...]
+    more: int = 0
+    """Devices beyond those that are shown."""
+    foreign: tuple[ForeignProcess, ...] = ()
+    """Processes on its devices that no job of this bastion started."""
+
+    @property
+    def used(self) -> float | None:
+        """The mean use of the devices that are held and tell of it; None where none does."""
+        return mean_of(cell.used for cell in self.cells if cell.job)
+
+
+@value
+class PoolMap:
+    """The machines of one pool."""
+
+    name: str
+    machines: tuple[MachineMap, ...]
+    devices: int
+    used: int
+    """Devices that a job holds."""
+    mean_use: float | None
+    """How much these are used."""
+
+
+@value
+class Occupancy:
+    """All pools."""
+
+    pools: tuple[PoolMap, ...]
+    left_out: int
+    """Machines that are not on the map."""
+
+
+def mean_of(used: Iterable[float | None]) -> float | None:
+    """The mean of those that are known; None where none is."""
+    known = [each for each in used if each is not None]
+    return sum(known) / len(known) if known else None
+
+
+def occupancy(board: Board, palette: Palette, uses: Uses) -> Occupancy:
+    """The map of `board`, pool by pool."""
+    by_pool: dict[str, list[MachineMap]] = {name: [] for name in sorted(board.pools)}
+    for row in board.machines[:MOST_MACHINES]:
+        by_pool.setdefault(row.get("pool", ""), []).append(machine_map(board, row, palette, uses))
+    pools = tuple(_pool(name, machines) for name, machines in by_pool.items())
+    return Occupancy(pools=pools, left_out=max(0, len(board.machines) - MOST_MACHINES))
+
+
+def machine_map(board: Board, row: Row, palette: Palette, uses: Uses) -> MachineMap:
+    """The devices of the machine in `row`."""
+    use = uses.of(row["name"], board.as_of)
+    cells = tuple(_cells(board, row, palette, use))
+    kinds = {kind: n for kind, n in (row.get("resources") or {}).items() if kind not in COUNTED}
+    more = sum(max(0, number - MOST_CELLS) for number in kinds.values())
+    trouble = trouble_of(row)
+    phase = row.get("phase", "")
+    return MachineMap(
+        name=row["name"],
+        phase=phase,
+        trouble=trouble,
+        cells=cells,
+        more=more,
+        foreign=use.foreign if use is not None else (),
+    )
+
+
+def trouble_of(row: Row) -> str:
+    """Why the machine in `row` takes no new job, or empty."""
+    for name, told in (("cordoned", "cordoned"), ("unwell", "unwell"), ("waits", "waits")):
+        if row.get(name):
+            return f"{told}: {row[name]}"
+    if row.get("draining"):
+        return "draining"
+    return "" if row.get("phase") in ("ready", None) else str(row.get("phase"))
+
+
+def _pool(name: str, machines: list[MachineMap]) -> PoolMap:
+    cells = [cell for machine in machines for cell in machine.cells]
+    used = sum(bool(cell.job) for cell in cells)
+    return PoolMap(
+        name=name,
+        machines=tuple(machines),
+        devices=len(cells),
+        used=used,
+        mean_use=mean_of(cell.used for cell in cells if cell.job),
+    )
+
+
+def _cells(board: Board, row: Row, palette: Palette, use: MachineUse | None) -> Iterator[Cell]:
+    resources: Mapping[str, int] = row.get("resources") or {}
+    kinds = {kind: number for kind, number in resources.items() if kind not in COUNTED}
+    bad = {kind: set(indices) for kind, indices in (row.get("bad_devices") or {}).items()}
+    holders = _holders(row, kinds)
+    used = {each.index: each.used for each in use.devices} if use is not None else {}
+    for kind, number in (kinds or {"host": 1}).items():
+        for index in range(min(number, MOST_CELLS)):
+            job = holders.get((kind, index), "")
+            held = board.by_id.get(job, {})
+            yield Cell(
+                kind=kind,
+                index=index,
+                job=job,
+                project=held.get("project", ""),
+                user=held.get("user", ""),
+                color=palette(held.get("project", "")) if job else 0,
+                is_borrowed=held.get("class") == "borrowed",
+                used=used.get(index) if kinds else None,
+                is_bad=index in bad.get(kind, ()),
+            )
+
+
+def _holders(row: Row, kinds: Mapping[str, int]) -> Mapping[tuple[str, int], str]:
+    """The job on each device; a machine without devices is held by its first job."""
+    held: Mapping[str, Mapping[str, list[int]]] = row.get("held") or {}
+    found = {
+        (kind, index): job
+        for job, by_kind in held.items()
+        for kind, indices in by_kind.items()
+        for index in indices
+    }
+    jobs = row.get("jobs") or ()
+    return found if kinds else {("host", 0): jobs[0]} if jobs else {}

@@ -1,0 +1,67 @@
+"""A part of a long table, and the addresses of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Generic, TypeVar
+from urllib.parse import urlencode
+
+from bastion.value import value
+
+_T = TypeVar("_T")
+
+ROWS = 50
+MOST_PAGES = 10_000
+_DIGITS = 9
+
+
+@value
+class Part(Generic[_T]):
+    """Some rows of many."""
+
+    rows: tuple[_T, ...]
+    number: int
+    """Counted from 1."""
+    total: int
+    path: str
+    query: Mapping[str, str]
+
+    @property
+    def first(self) -> int:
+        """The number of its first row, counted from 1; 0 where there is none."""
+        return (self.number - 1) * ROWS + 1 if self.rows else 0
+
+    @property
+    def last(self) -> int:
+        """The number of its last row."""
+        return (self.number - 1) * ROWS + len(self.rows)
+
+    @property
+    def before(self) -> str:
+        """The address of the part before it; empty where there is none."""
+        return self._address(self.number - 1) if self.number > 1 else ""
+
+    @property
+    def after(self) -> str:
+        """The address of the part after it; empty where there is none."""
+        return self._address(self.number + 1) if self.last < self.total else ""
+
+    def _address(self, number: int) -> str:
+        given = {name: text for name, text in self.query.items() if text}
+        return f"{self.path}?{urlencode(given | {'page': str(number)})}"
+
+
+def part_of(rows: Iterable[_T], number: int, *, path: str, query: Mapping[str, str]) -> Part[_T]:
+    """The `number`-th part of `rows`; the last one where there are fewer."""
+    every = list(rows)
+    last = max(1, -(-len(every) // ROWS))
+    number = min(max(1, number), last)
+    shown = tuple(islice(every, (number - 1) * ROWS, number * ROWS))
+    return Part(rows=shown, number=number, total=len(every), path=path, query=query)
+
+
+def page_number(text: str) -> int:
+    """The number of a part as an address has it; 1 for anything else."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+    return min(int(text), MOST_PAGES) if is_number else 1

@@ -1,0 +1,115 @@
+"""The quota file in force, its problems, and what another one would change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bastion.client.look.views import StatusView
+from bastion.client.submit.dry_run import of_quota
+from bastion.errors import NotFoundError, SpecError
+from bastion.machine import Pool
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.scheduler.plan import Wait
+from bastion.scheduler.whatif import QuotaOutlook
+from bastion.store.port import ObjectStore
+from bastion.value import value
+from bastion.web.reading.board import Board
+from quota.file.config import parse
+from quota.file.errors import QuotaError
+
+MOST_BYTES = 256 << 10
+"""Of a quota file that is pasted: a hundred times the longest that people write."""
+
+
+@value
+class QuotaPage:
+    """What the page of the quota shows."""
+
+    text: str
+    """The file in the bucket."""
+    problems: tuple[str, ...]
+    """What is wrong with it."""
+    not_in_force: str
+    """Why the newest file is not in force, in the bastion's words; else empty."""
+    pasted: str = ""
+    refused: tuple[str, ...] = ()
+    """What is wrong with the file that was pasted."""
+    changes: tuple[str, ...] = ()
+    foreseen: tuple[str, ...] = ()
+    is_compared: bool = False
+
+
+def quota_page(store: ObjectStore, status: StatusView | None) -> QuotaPage:
+    """
+    The file as it lies in the bucket.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    try:
+        found = store.read(layout.QUOTA, limit_bytes=MOST_BYTES)
+        text = found.data.decode(errors="replace") if found is not None else ""
+    except NotFoundError:
+        text = ""
+    problem = status.quota_problem if status else ""
+    return QuotaPage(text=text, problems=_problems(text) if text else (), not_in_force=problem)
+
+
+def with_diff(page: QuotaPage, store: ObjectStore, board: Board, pasted: str) -> QuotaPage:
+    """
+    `page` with what would change if `pasted` were in force; nothing is written.
+
+    Raises:
+        StoreError: Out of reach.
+    """
+    refused = _problems(pasted)
+    outlook: QuotaOutlook | None = None
+    if not refused:
+        try:
+            outlook = of_quota(store, _pools(board), pasted)
+        except SpecError as error:
+            refused = error.problems
+        except NotFoundError as error:
+            refused = (error.message,)
+    changes: tuple[str, ...] = ()
+    if outlook is not None:
+        change = outlook.change
+        changes = tuple(map(str, (*change.shares, *change.members, *change.options)))
+    return QuotaPage(
+        text=page.text,
+        problems=page.problems,
+        not_in_force=page.not_in_force,
+        pasted=pasted,
+        refused=tuple(refused),
+        changes=changes,
+        foreseen=tuple(_foreseen(outlook)) if outlook is not None and changes else (),
+        is_compared=outlook is not None,
+    )
+
+
+def _problems(text: str) -> tuple[str, ...]:
+    try:
+        parse(text)
+    except QuotaError as error:
+        return tuple(str(problem) for problem in error.problems)
+    return ()
+
+
+def _pools(board: Board) -> dict[str, Pool]:
+    from json import dumps
+
+    key = layout.view("pool")
+    rows = (decode(Pool, dumps(row).encode(), key=key) for row in board.pools.values())
+    return {pool.name: pool for pool in rows}
+
+
+def _foreseen(of: QuotaOutlook) -> Sequence[str]:
+    outlook = of.outlook
+    waits = {job for job, verdict in outlook.verdicts if isinstance(verdict, Wait)}
+    lines = [f"{job} would start now" for job in outlook.starts]
+    lines += [f"{job} would wait" for job in sorted(waits)]
+    lines += [f"{job} would be refused" for job in outlook.refused]
+    lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
+    lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
+    return [*lines, *(f"{job} would stand on its project's share" for job in outlook.promoted)]

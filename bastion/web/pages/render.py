@@ -1,0 +1,99 @@
+"""
+Values to HTML, by templates that escape whatever they are given.
+
+Times are shown as people say them, with the exact moment beside it; the reference is the time of
+the bucket, never this machine's.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bastion.spec.quantity import text_of_bytes, text_of_seconds
+from quota.amounts import Amounts
+
+PAGES = (
+    ("/", "Now"),
+    ("/machines", "Machines"),
+    ("/timeline", "Timeline"),
+    ("/projects", "Projects"),
+    ("/users", "Users"),
+    ("/quota", "Quota"),
+)
+"""The address and the name of each page in the order of the menu."""
+
+
+@cache
+def environment() -> Environment:
+    """The templates of this package."""
+    made = Environment(
+        loader=PackageLoader("bastion.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        span=span,
+        iso=iso,
+        clock=clock,
+        amounts=amounts,
+        hours=hours,
+        local=local,
+        percent=percent,
+        size=text_of_bytes,
+    )
+    made.globals["pages"] = PAGES
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """The page that `template` makes of `values`."""
+    return environment().get_template(template).render(**values)
+
+
+def span(seconds: float) -> str:
+    """`seconds` as people say them: `3m 5s`."""
+    return text_of_seconds(float(max(0, int(seconds))))
+
+
+def iso(seconds: float) -> str:
+    """A moment in UTC; empty for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def clock(seconds: float) -> str:
+    """A moment in UTC for people: `2026-11-18 00:00:00`."""
+    return iso(seconds).replace("T", " ").removesuffix("Z")
+
+
+def local(seconds: float) -> str:
+    """A moment in UTC as a field of a form has it."""
+    return iso(seconds).removesuffix("Z")
+
+
+def hours(number: float) -> str:
+    """Hours for people: `1,234`, `12.3`, `0.04`."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def percent(part: float) -> str:
+    """A part of one: `40 %`."""
+    return f"{100 * part:.0f}\N{NO-BREAK SPACE}%"
+
+
+def amounts(units: Amounts) -> str:
+    """`8 h100 + 32 cpu`, devices first; a dash for nothing."""
+    items = sorted(units.items(), key=lambda item: (item[0] in ("cpu", "memory"), item[0]))
+    return " + ".join(_amount(kind, number) for kind, number in items) or "-"
+
+
+def _amount(kind: str, number: int) -> str:
+    return f"{text_of_bytes(number)} memory" if kind == "memory" else f"{number:,} {kind}"

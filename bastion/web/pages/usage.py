@@ -1,0 +1,101 @@
+"""Projects and users over a period: what they used, waited and wasted, and what it cost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from bastion.history.ask.usage import UsageRow
+from bastion.value import value
+from bastion.web.pages.paging import Part, page_number, part_of
+from bastion.web.pages.palette import Palette
+from bastion.web.reading.board import ADMITTED, Board
+from bastion.web.record.reader import Known, Period
+
+DAYS = {1: 24, 7: 28, 30: 30, 90: 45}
+"""The periods that are offered, in days, and the parts of each."""
+_DAY_S = 86400.0
+_MINUTE_S = 60.0
+
+
+@value
+class UsageLine:
+    """One project or user, and one type of device."""
+
+    name: str
+    project: str
+    sums: UsageRow
+    part: float
+    """Of everything that was used in the period, 0 to 1."""
+    running: int
+    queued: int
+    color: int
+
+
+@value
+class UsagePage:
+    """What the pages of projects and of users show."""
+
+    by: str
+    """`project` or `user`."""
+    days: int
+    project: str
+    """Only this one; empty: all."""
+    rows: Part[UsageLine]
+    chart: str
+    """The address of the chart."""
+    known: Known
+    has_cost: bool
+
+
+def period_of(query: Mapping[str, str], now: float) -> tuple[int, Period]:
+    """The days that the address asks for, and the period that ends with this minute."""
+    asked = query.get("days", "")
+    days = int(asked) if asked in map(str, DAYS) else 7
+    until = (now // _MINUTE_S + 1) * _MINUTE_S
+    return days, Period(since=until - days * _DAY_S, until=until, parts=DAYS[days])
+
+
+def usage_page(
+    board: Board, palette: Palette, known: Known, query: Mapping[str, str], *, by: str, days: int
+) -> UsagePage:
+    """The page by `project` or by `user`."""
+    project = query.get("project", "")[:200]
+    is_by_user = by == "user"
+    summary = known.summary
+    sums = () if summary is None else summary.users if is_by_user else summary.projects
+    total = sum(each.used_h for each in sums) or 1.0
+    running: Counter[tuple[str, str]] = Counter()
+    queued: Counter[tuple[str, str]] = Counter()
+    for row in board.rows:
+        key = (row["project"], row.get("user", "") if is_by_user else "")
+        (running if row.get("phase") in ADMITTED else queued)[key] += 1
+    lines = []
+    for each in sums:
+        key = (each.project or "", (each.user or "") if is_by_user else "")
+        if project not in ("", key[0]):
+            continue
+        lines.append(
+            UsageLine(
+                name=key[1] if is_by_user else key[0],
+                project=key[0],
+                sums=each,
+                part=each.used_h / total,
+                running=running[key],
+                queued=queued[key],
+                color=palette(key[0]),
+            )
+        )
+    lines.sort(key=lambda line: (-line.sums.used_h, line.name, line.project))
+    given = {"days": str(days), "project": project}
+    path = "/users" if is_by_user else "/projects"
+    chart = f"/charts/{by}s.svg?days={days}"
+    return UsagePage(
+        by=by,
+        days=days,
+        project=project,
+        rows=part_of(lines, page_number(query.get("page", "")), path=path, query=given),
+        chart=chart,
+        known=known,
+        has_cost=any(line.sums.cost for line in lines),
+    )

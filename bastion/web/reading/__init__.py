@@ -1,0 +1,7 @@
+"""
+The bucket as pages need it: bounded reads, and the last good answer while the bucket is away.
+
+Comes in: a store. Goes out: frozen values. Read `board` (what was last published), `board_reader`
+(how it is kept fresh), `job_page` (one job), `trail` (events of a job), `log_window` (a piece of a
+log), and `bucket` (all of them, opened once). Nothing here knows HTML.
+"""

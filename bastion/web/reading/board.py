@@ -1,0 +1,96 @@
+"""
+The board: everything that the bastion last published, as one value.
+
+Rows stay as they were parsed, because a page shows fifty of twelve thousand: views of jobs are made
+of the rows that are shown. A row that a newer bastion wrote may hold more; what it lacks is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from functools import cached_property
+from typing import Any
+
+from bastion.client.look.array_views import array_of_row
+from bastion.client.look.rows import job_of_row, shortage_of_row, status_of
+from bastion.client.look.views import JobView, ShortageView, StatusView
+from bastion.value import value
+
+Row = Mapping[str, Any]
+
+ADMITTED = ("stopping", "running", "starting", "draining")
+"""The phases of jobs that hold machines."""
+COUNTED = frozenset({"cpu", "memory"})
+"""Resources that are amounts; every other one is a device with an index."""
+
+
+@value
+class Published:
+    """The views of one bastion, parsed."""
+
+    queue: Row = field(default_factory=dict)
+    pool: Row = field(default_factory=dict)
+    status: Row = field(default_factory=dict)
+
+
+class Board:
+    """
+    What one bastion last published.
+
+    Args:
+        published: Its views.
+    """
+
+    def __init__(self, published: Published) -> None:
+        self.published = published
+        queue = published.queue
+        rows = [*(queue.get("jobs") or ()), *(queue.get("arrays") or ())]
+        if queue.get("arrays"):
+            rows.sort(key=lambda row: row.get("phase") not in ADMITTED)
+        self.rows: Sequence[Row] = rows
+        """Active jobs and arrays: admitted ones first, then in the order of the queue."""
+        self.as_of = float(queue.get("now") or 0.0)
+        """When these rows were true, in the store's seconds."""
+        self.machines: Sequence[Row] = published.pool.get("machines") or ()
+        self.pools: Mapping[str, Row] = {
+            row["name"]: row for row in published.pool.get("pools") or ()
+        }
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Row]:
+        """The rows of active jobs by id."""
+        return {row["id"]: row for row in self.rows}
+
+    @property
+    def shortages(self) -> tuple[ShortageView, ...]:
+        """What providers lack or refuse now."""
+        return tuple(map(shortage_of_row, self.published.pool.get("shortages") or ()))
+
+    def status(self, *, wall: float) -> StatusView | None:
+        """The bastion as it last described itself; None where none has."""
+        return status_of(self.published.status, wall=wall) if self.published.status else None
+
+    def job(self, row: Row) -> JobView:
+        """The view of the job or array in `row`."""
+        made = array_of_row if "counts" in row else job_of_row
+        return made(row, as_of=self.as_of)
+
+    def chosen(
+        self, *, project: str = "", user: str = "", state: str = "", search: str = ""
+    ) -> Iterator[Row]:
+        """The rows that fit every filter that is not empty; `search` is part of any text of it."""
+        wanted = search.casefold()
+        for row in self.rows:
+            if project not in ("", row["project"]) or user not in ("", row.get("user")):
+                continue
+            if state not in ("", row.get("state")):
+                continue
+            if wanted and wanted not in _text_of(row):
+                continue
+            yield row
+
+
+def _text_of(row: Row) -> str:
+    parts = (row["id"], row.get("user"), row["project"], row.get("state"), row.get("text"))
+    return "\n".join(part for part in parts if part).casefold()

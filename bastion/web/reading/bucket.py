@@ -1,0 +1,52 @@
+"""Everything that pages read of one bucket, opened once."""
+
+from __future__ import annotations
+
+from bastion.clock import Clock
+from bastion.store.port import ObjectStore
+from bastion.web.reading.board_reader import BoardReader
+from bastion.web.reading.host_use import HostUseReader
+from bastion.web.reading.job_page import Jobs
+from bastion.web.reading.live_use import UseReader
+from bastion.web.reading.trail import Trail
+from bastion.web.record.reader import RecordReader
+
+
+class Bucket:
+    """
+    One bucket, read for pages.
+
+    Args:
+        store: It; asked once for each thing, without retries.
+        clock: For ages and pauses.
+        record: What has ended.
+        read_every_s: Least time between two reads of the views.
+        use_every_s: The same, of what machines use.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        record: RecordReader,
+        *,
+        read_every_s: float,
+        use_every_s: float,
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.boards = BoardReader(store, clock, every_s=read_every_s)
+        self.uses = UseReader(store, clock, every_s=use_every_s)
+        self.host_use = HostUseReader(store, clock)
+        self.jobs = Jobs(store, clock.wall)
+        self.trail = Trail(store)
+        self.record = record
+        self.kept: dict[str, tuple[str, str]] = {}
+        """What was made of a version of the views, by name: (version, HTML)."""
+
+    def close(self) -> None:
+        """Read no more."""
+        self.boards.close()
+        self.uses.close()
+        self.trail.close()
+        self.record.close()

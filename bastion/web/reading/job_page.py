@@ -1,0 +1,141 @@
+"""One job, wherever it is known: as a row, as a task of an array, or by its final record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from bastion.client.code.stored_code import CodeView, code_view
+from bastion.client.look.array_views import array_of_row, task_of
+from bastion.client.look.published import Published
+from bastion.client.look.rows import job_of_result
+from bastion.client.look.views import JobView
+from bastion.errors import BastionError, NotFoundError, StoreError
+from bastion.job import PastAttempt
+from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.request import Result, SpecRecord
+from bastion.spec.task import tasks_of_id
+from bastion.store.port import ObjectStore
+from bastion.value import value
+from bastion.web.reading.board import Board
+
+NAME = re.compile(r"[A-Za-z0-9][\w.@+-]{0,120}", re.ASCII)
+"""What a project, a user or a job in an address may look like; nothing else is looked up."""
+
+
+@value
+class KnownJob:
+    """A job, and its attempts that have ended."""
+
+    job: JobView
+    past: tuple[PastAttempt, ...] = ()
+
+
+class Jobs:
+    """
+    The jobs of one bucket.
+
+    Args:
+        store: The bucket; asked once, without retries.
+        wall: This machine's clock, only to say how old something looks.
+    """
+
+    def __init__(self, store: ObjectStore, wall: Callable[[], float]) -> None:
+        self._store = store
+        self._published = Published(store, wall)
+
+    def known(self, board: Board, project: str, name: str) -> KnownJob:
+        """
+        The job with this id in a project.
+
+        Raises:
+            NotFoundError: There is none.
+            RecordError: Its final record cannot be read.
+            StoreError: Out of reach.
+        """
+        if not NAME.fullmatch(project) or not NAME.fullmatch(name):
+            raise NotFoundError(f"{name} in {project} is no job")
+        row = board.by_id.get(name)
+        if row is not None and row["project"] == project and row.get("phase") != "draining":
+            return KnownJob(job=board.job(row))
+        if (result := self._result(project, name)) is not None:
+            return KnownJob(job=job_of_result(result), past=result.past)
+        if row is not None and row["project"] == project:
+            return KnownJob(job=board.job(row))
+        if (task := self._task(board, project, name)) is not None:
+            return KnownJob(job=task)
+        raise NotFoundError(
+            f"no job {name} in {project}",
+            hint="it may have been submitted a moment ago, or its record was deleted",
+        )
+
+    def finished(self, project: str, *, limit: int) -> tuple[JobView, ...]:
+        """
+        The jobs of a project that ended last, newest first.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        return self._published.finished([project], limit=limit)
+
+    def place_of(self, board: Board, name: str) -> str:
+        """
+        The project of the job with this id; empty where there is none.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        if not NAME.fullmatch(name):
+            return ""
+        if (row := board.by_id.get(name)) is not None:
+            return str(row["project"])
+        places = self._published.projects()
+        return next((place for place in places if self._result(place, name) is not None), "")
+
+    def spec(self, job: JobView) -> SpecRecord | None:
+        """
+        What was submitted, or None where it was deleted or cannot be read.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            return self._published.spec(job.project, job.launch)
+        except StoreError:
+            raise
+        except BastionError:
+            return None
+
+    def code(self, spec: SpecRecord) -> CodeView | None:
+        """
+        What code it runs and where it came from, or None where that cannot be read.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        try:
+            return code_view(self._store, spec)
+        except StoreError:
+            raise
+        except BastionError:
+            return None
+
+    def _result(self, project: str, name: str) -> Result | None:
+        key = layout.result(project, name)
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None
+        return None if found is None else decode(Result, found.data, key=key)
+
+    def _task(self, board: Board, project: str, name: str) -> JobView | None:
+        """A task that has neither a row nor a record of its own: its array knows it."""
+        named = tasks_of_id(name)
+        if named is None:
+            return None
+        row = board.by_id.get(named[0])
+        if row is not None and row["project"] == project:
+            return task_of(array_of_row(row, as_of=board.as_of), named[1].first)
+        ended = self._result(project, named[0])
+        return None if ended is None else task_of(job_of_result(ended), named[1].first)

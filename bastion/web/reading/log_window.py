@@ -1,0 +1,176 @@
+"""
+A piece of one process's log, whatever size the log has.
+
+A window is at most `WINDOW_BYTES` long and begins at a line. Its segments are found by their names,
+so a log of gigabytes costs a few small lists. A search goes through a bounded part, and says where
+it stopped. Everything is text for people: colours and cursor movements are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from bastion.errors import NotFoundError
+from bastion.logs.segments import SEGMENT_BYTES, offset_of, segment_key
+from bastion.store.port import Entry, ObjectStore
+from bastion.value import value
+
+WINDOW_BYTES = 64 << 10
+SEARCH_BYTES = 16 << 20
+"""How much one search goes through: about a second on a cloud store."""
+MOST_HITS = 200
+LINE_CHARACTERS = 4000
+_PAGE = 1000
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
+"""Sequences for terminals (ECMA-48), and control characters but for tab and newline."""
+
+
+@value
+class Window:
+    """Some bytes of a log, as text."""
+
+    text: str
+    begin: int
+    """The offset of its first byte."""
+    end: int
+    """The offset behind its last byte."""
+    size: int
+    """The offset behind the last byte that is stored."""
+
+
+@value
+class Hit:
+    """One line in which the searched text is found."""
+
+    at: int
+    """The offset of the line."""
+    line: str
+
+
+@value
+class Found:
+    """What one search found."""
+
+    hits: tuple[Hit, ...]
+    until: int
+    """How far it has come."""
+    is_all: bool
+    """Whether that is the end of the log."""
+
+
+class ProcessLog:
+    """
+    The log of one process of an attempt.
+
+    Args:
+        store: The bucket.
+        prefix: Where its segments lie.
+    """
+
+    def __init__(self, store: ObjectStore, prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+
+    def size(self) -> int:
+        """The offset behind the last byte that is stored; found without listing every segment."""
+        page = self._list("", _PAGE)
+        if len(page) == _PAGE:
+            page = self._last_page(offset_of(page[-1].key) or 0)
+        return (offset_of(page[-1].key) or 0) + page[-1].size if page else 0
+
+    def window(self, at: int | None = None) -> Window:
+        """The window that begins at the offset `at`, or the last one."""
+        size = self.size()
+        begin = max(0, size - WINDOW_BYTES) if at is None else max(0, min(at, size))
+        end, data = begin, b""
+        for offset, piece in self._pieces(begin):
+            if offset > end:
+                data += f"[bytes {end} to {offset} are missing]\n".encode()
+            kept = piece[: max(0, WINDOW_BYTES - len(data))]
+            data, end = data + kept, offset + len(kept)
+            if len(data) >= WINDOW_BYTES:
+                break
+        first = data.find(b"\n") + 1
+        if begin > 0 and at is None and 0 < first < len(data):
+            data, begin = data[first:], begin + first
+        return Window(text=readable(data), begin=begin, end=end, size=size)
+
+    def search(self, text: str, at: int = 0) -> Found:
+        """The lines from the offset `at` on that contain `text`, in whatever case."""
+        wanted, hits = text.casefold(), []
+        end, rest, scanned = at, b"", 0
+        for offset, piece in self._pieces(at):
+            begin = end - len(rest) if rest else offset
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                shown = readable(line)
+                if wanted in shown.casefold():
+                    hits.append(Hit(at=begin, line=shown))
+                begin += len(line) + 1
+            end, scanned = offset + len(piece), scanned + len(piece)
+            if scanned >= SEARCH_BYTES or len(hits) >= MOST_HITS:
+                return Found(hits=tuple(hits[:MOST_HITS]), until=end - len(rest), is_all=False)
+        if rest and wanted in (shown := readable(rest)).casefold():
+            hits.append(Hit(at=end - len(rest), line=shown))
+        return Found(hits=tuple(hits), until=end, is_all=True)
+
+    def next(self, at: int) -> bytes:
+        """What is stored from the offset `at` on, one segment at most; empty while nothing is."""
+        try:
+            found = self._store.read(segment_key(self._prefix, at))
+        except NotFoundError:
+            return b""
+        return b"" if found is None else found.data
+
+    def _pieces(self, at: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the offset and the bytes of what is stored from `at` on."""
+        after = "" if at < SEGMENT_BYTES else segment_key(self._prefix, at - SEGMENT_BYTES)
+        while page := self._list(after, _PAGE):
+            for entry in page:
+                offset = offset_of(entry.key)
+                if offset is None or offset + entry.size <= at:
+                    continue
+                try:
+                    found = self._store.read(entry.key)
+                except NotFoundError:
+                    continue
+                skipped = max(0, at - offset)
+                yield offset + skipped, b"" if found is None else found.data[skipped:]
+            after = page[-1].key
+
+    def _last_page(self, low: int) -> tuple[Entry, ...]:
+        """The last segments of a long log, of which `low` is the offset of one."""
+        step = SEGMENT_BYTES
+        while found := self._list(segment_key(self._prefix, low + step), 1):
+            low, step = offset_of(found[0].key) or 0, 2 * step
+        high = low + step
+        page = self._list(segment_key(self._prefix, low - 1), _PAGE)
+        while len(page) == _PAGE:
+            middle = (low + high) // 2
+            if found := self._list(segment_key(self._prefix, middle), 1):
+                low = offset_of(found[0].key) or 0
+                page = self._list(segment_key(self._prefix, low - 1), _PAGE)
+            else:
+                high = middle
+        return page
+
+    def _list(self, after: str, limit: int) -> tuple[Entry, ...]:
+        return self._store.list(self._prefix, start_after=after, limit=limit)
+
+
+def readable(data: bytes) -> str:
+    """`data` as text without what only a terminal understands; of a progress bar its last state."""
+    lines = data.decode(errors="replace").split("\n")
+    return "\n".join(_readable(line) for line in lines)
+
+
+def _readable(line: str) -> str:
+    if "\r" in line:
+        line = next((part for part in reversed(line.split("\r")) if part), "")
+    line = _CONTROL.sub("", line)
+    more = len(line) - LINE_CHARACTERS
+    return line if more <= 0 else f"{line[:LINE_CHARACTERS]} [{more} more characters]"

@@ -1,0 +1,154 @@
+"""
+The trail: what happened to a job, from the event log, read in bounded pieces.
+
+Segments are named by their first number and written in the order of time, so those of one job are a
+range of the list. Of a very long range the beginning and the end are read; what lies between is
+said to be left out.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from threading import Lock
+from typing import Any
+
+from bastion.client.look.published import name_is_of
+from bastion.client.look.rows import event_of
+from bastion.client.look.views import EventView
+from bastion.errors import NotFoundError, OversizeError
+from bastion.records import layout
+from bastion.store.port import ObjectStore
+from bastion.value import value
+
+MARGIN_S = 120.0
+"""Events are sealed up to a minute after they happen, and an object is younger than its commit."""
+FIRST, LAST = 20, 60
+"""Segments that are read at either end of a long range."""
+ROOT_BYTES = 32 << 20
+"""A larger root is not read for its last minute of events: it would take longer than the page."""
+MOST_LISTS = 1000
+"""Segments that a root may be writing at once, and more than it ever does."""
+WORKERS = 8
+_PAGE = 1000
+_EVENTS_KEY = '"events":'
+_DECODER = json.JSONDecoder()
+_GZIP = b"\x1f\x8b"
+
+
+@value
+class Happened:
+    """The events of one job, oldest first."""
+
+    events: tuple[EventView, ...] = ()
+    is_cut: bool = False
+    """Whether events in the middle were not read."""
+
+
+class Trail:
+    """
+    The event log of one bucket.
+
+    Args:
+        store: The bucket.
+    """
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self._keys: list[str] = []
+        self._times: list[float] = []
+        self._lock = Lock()
+        self._threads = ThreadPoolExecutor(WORKERS, thread_name_prefix="events")
+
+    def of(self, job: str, *, since: float, until: float | None) -> Happened:
+        """
+        The events of a job, or of an array and its tasks.
+
+        Args:
+            job: Its id.
+            since: When it was submitted.
+            until: When it ended; None while it has not.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        # Root first: what is sealed after this was read is among the segments listed after it.
+        fresh = self._unsealed()
+        keys = self._range(since - MARGIN_S, None if until is None else until + MARGIN_S)
+        is_cut = len(keys) > FIRST + LAST
+        chosen = [*keys[:FIRST], *keys[-LAST:]] if is_cut else keys
+        found: dict[int, EventView] = {}
+        for lines in self._threads.map(lambda key: self._segment(key, job), chosen):
+            found.update((event.number, event) for event in map(event_of, lines))
+        found.update((event.number, event) for event in map(event_of, fresh))
+        own = (each for each in found.values() if each.job == job or name_is_of(each.job, job))
+        return Happened(events=tuple(sorted(own, key=lambda each: each.number)), is_cut=is_cut)
+
+    def close(self) -> None:
+        """Read no more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _range(self, since: float, until: float | None) -> Sequence[str]:
+        with self._lock:
+            while page := self._store.list(
+                layout.EVENTS, start_after=self._keys[-1] if self._keys else "", limit=_PAGE
+            ):
+                self._keys += [entry.key for entry in page]
+                self._times += [entry.modified_at for entry in page]
+            first = bisect_left(self._times, since)
+            after = len(self._keys) if until is None else bisect_left(self._times, until) + 1
+            return self._keys[first:after]
+
+    def _segment(self, key: str, job: str) -> list[dict[str, Any]]:
+        """The events of a segment that may be of `job`; unreadable lines are left out."""
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return []
+        needle = f'"{job}'.encode()
+        lines = found.data.splitlines() if found is not None else ()
+        return list(_parsed(line for line in lines if needle in line))
+
+    def _unsealed(self) -> Sequence[dict[str, Any]]:
+        """What root has not sealed yet, where root is small enough to be read for it."""
+        try:
+            found = self._store.read(layout.ROOT, limit_bytes=ROOT_BYTES)
+        except (NotFoundError, OversizeError):
+            return ()
+        data = b"" if found is None else found.data
+        return events_in(gzip.decompress(data) if data.startswith(_GZIP) else data)
+
+
+def events_in(root: bytes) -> list[dict[str, Any]]:
+    """
+    The unsealed events in the bytes of a root, and those of segments that are being written.
+
+    Its thousands of jobs are not parsed for them: no record but root and a segment has this key,
+    and a quotation mark within a text is written with a backslash before it.
+    """
+    found: list[dict[str, Any]] = []
+    text, after = root.decode(errors="replace"), 0
+    for _ in range(MOST_LISTS):
+        if (at := text.find(_EVENTS_KEY, after)) < 0:
+            break
+        after = at + len(_EVENTS_KEY)
+        if text[at - 1 : at] == "\\" or text[after : after + 1] != "[":
+            continue
+        with suppress(ValueError, RecursionError):
+            events, after = _DECODER.raw_decode(text, after)
+            found += [event for event in events if isinstance(event, dict)]
+    return found
+
+
+def _parsed(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict):
+            yield event

@@ -1,0 +1,52 @@
+"""What pages show of a period: sums by project and user, hour by hour or day by day, and bars."""
+
+from __future__ import annotations
+
+from bastion.history.ask.usage import UsageRow
+from bastion.value import value
+
+
+@value
+class Slot:
+    """What one project, or one user, held in one part of the period."""
+
+    at: float
+    project: str
+    user: str
+    device_s: float
+
+
+@value
+class Stay:
+    """One attempt on one machine."""
+
+    machine: str
+    job: str
+    project: str
+    user: str
+    begin: float
+    end: float
+    outcome: str
+    """How the attempt ended; empty while it goes on."""
+    is_borrowed: bool
+    devices: int
+
+
+@value
+class Summary:
+    """One period."""
+
+    since: float
+    until: float
+    step_s: float
+    """Length of a part."""
+    projects: tuple[UsageRow, ...] = ()
+    """The sums that `bastion usage --by project` prints."""
+    users: tuple[UsageRow, ...] = ()
+    """The sums that `bastion usage --by project,user` prints."""
+    slots: tuple[Slot, ...] = ()
+    stays: tuple[Stay, ...] = ()
+    left_out: int = 0
+    """Attempts that are not among the bars: the oldest ones."""
+    spoilt: int = 0
+    """Records that could not be read."""

@@ -1,0 +1,109 @@
+"""One server of pages as a program: opened, served until a signal, closed."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from bastion.clock import SystemClock
+from bastion.errors import BastionError
+from bastion.metrics.metered_store import MeteredStore
+from bastion.metrics.prometheus import PrometheusMeter
+from bastion.store.open import open_store
+from bastion.web.app import Site
+from bastion.web.reading.bucket import Bucket
+from bastion.web.record.reader import RecordChild, RecordReader
+from bastion.web.settings import WebSettings
+
+BACKLOG = 256
+CONNECTIONS = 400
+"""At once, followers included; what is more is told to come again (503)."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+STOP_S = 3
+"""How long open answers may take after a signal; followed pages never end by themselves."""
+
+
+def serve(settings: WebSettings, *, opened: Callable[[str], None]) -> int:
+    """
+    Serve the pages of one bucket until SIGTERM or SIGINT, and return the exit code.
+
+    Args:
+        settings: What to serve, where, and to whom.
+        opened: Told the address once it can be opened.
+
+    Raises:
+        SpecError: The URL is malformed.
+        BastionError: The port is taken, or there can be no store at that place.
+    """
+    clock = SystemClock()
+    meter = PrometheusMeter()
+    store = MeteredStore(open_store(settings.root_url), meter, clock)
+    child = RecordChild(settings.root_url)
+    record = RecordReader(child.ask, clock)
+    bucket = Bucket(
+        store,
+        clock,
+        record,
+        read_every_s=settings.read_every_s,
+        use_every_s=settings.use_every_s,
+    )
+    try:
+        with _listening(settings) as listener:
+            opened(address_of(settings, listener.getsockname()[1]))
+            _run(Site(bucket, settings, meter), listener)
+    finally:
+        bucket.close()
+        child.close()
+    return 0
+
+
+def address_of(settings: WebSettings, port: int) -> str:
+    """The address to open, with the token where one is asked for."""
+    name = f"[{settings.host}]" if ":" in settings.host else settings.host
+    name = "localhost" if name in ("127.0.0.1", "[::1]") else name
+    token = f"?token={settings.token}" if settings.token else ""
+    return f"http://{name}:{port}/{token}"
+
+
+def _listening(settings: WebSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise BastionError(
+            f"port {settings.port} of {settings.host}: {error.strerror}",
+            hint="--port=0 takes any that is free",
+        ) from None
+
+
+def _run(site: Site, listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        site.app(),
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=STOP_S,
+        lifespan="off",
+        ws="none",
+    )
+    _Server(config).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that a signal ends in good order; uvicorn's own sends the signal on to itself."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at SIGTERM and SIGINT while inside."""
+        before = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, earlier in before.items():
+                signal.signal(number, earlier)

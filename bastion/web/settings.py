@@ -1,0 +1,76 @@
+"""What a page server is told, and what follows from the kind of bucket."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from bastion.errors import SpecError
+from bastion.store.reach import Reach, reach_of
+from bastion.value import value
+
+PORT = 8420
+READ_EVERY_S = {Reach.FOLDER: 0.5, Reach.LOOPBACK: 1.0, Reach.CLOUD: 5.0}
+"""Between two reads of the views: as often as a bastion on such a store publishes them."""
+LOG_EVERY_S = {Reach.FOLDER: 0.5, Reach.LOOPBACK: 0.5, Reach.CLOUD: 3.0}
+"""Between two reads of the end of a log that is followed."""
+USE_EVERY_S = {Reach.FOLDER: 5.0, Reach.LOOPBACK: 5.0, Reach.CLOUD: 30.0}
+"""Between two reads of what machines use: they tell of it every ten seconds, on a cloud every
+minute, and each that has told anew is one object to read."""
+LOOPBACK_PROXIES = ("127.0.0.1", "::1")
+
+
+@value
+class WebSettings:
+    """One server of pages."""
+
+    root_url: str
+    host: str = "127.0.0.1"
+    port: int = PORT
+    """0: any that is free."""
+    token: str = ""
+    """What every request must carry; empty: none is asked for."""
+    user_header: str = ""
+    """The header in which an authenticating proxy names the user; empty: no header is believed."""
+    proxies: tuple[str, ...] = LOOPBACK_PROXIES
+    """The addresses that may set it."""
+    followers: int = 100
+    """How many pages and logs may be followed at once."""
+
+    def __post_init__(self) -> None:
+        problems = []
+        if not 0 <= self.port <= 65535:
+            problems.append(f"port: {self.port} is not allowed; 0 to 65535")
+        if not self.is_loopback and not self.token and not self.user_header:
+            problems.append(
+                f"host: {self.host} can be reached by others; give --token_file, or --user_header"
+                " behind a proxy that authenticates"
+            )
+        if self.token and self.user_header:
+            problems.append("token_file and user_header exclude each other")
+        if problems:
+            raise SpecError(*problems)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only programs of this machine reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def read_every_s(self) -> float:
+        """Least time between two reads of the views."""
+        return READ_EVERY_S[reach_of(self.root_url)]
+
+    @property
+    def use_every_s(self) -> float:
+        """Least time between two reads of what machines use."""
+        return USE_EVERY_S[reach_of(self.root_url)]
+
+    @property
+    def log_every_s(self) -> float:
+        """Time between two reads of the end of a log."""
+        return LOG_EVERY_S[reach_of(self.root_url)]

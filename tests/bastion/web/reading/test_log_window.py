@@ -1,0 +1,122 @@
+"""A piece of a log, of any size."""
+
+from __future__ import annotations
+
+from bastion.logs.segments import SEGMENT_BYTES, segment_key
+from bastion.store.memory import MemoryStore
+from bastion.store.port import Entry, Object
+from bastion.web.reading.log_window import MOST_HITS, WINDOW_BYTES, ProcessLog, readable
+
+PREFIX = "logs/p/j/a1/r0/h0/p0/"
+
+
+def _log(*pieces: bytes, begin: int = 0) -> MemoryStore:
+    store, at = MemoryStore(lambda: 0.0), begin
+    for piece in pieces:
+        store.create(segment_key(PREFIX, at), piece)
+        at += len(piece)
+    return store
+
+
+class Counted:
+    """A store that counts what is read, with `count` segments of `size` bytes that are made up."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count, self.size, self.reads, self.lists = count, size, 0, 0
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """The segments behind a key."""
+        self.lists += 1
+        first = 0
+        if start_after:
+            at = int(start_after.rpartition("/")[2].removesuffix(".log"))
+            first = at // self.size + 1
+        return tuple(
+            Entry(
+                key=segment_key(prefix, n * self.size), version="v", size=self.size, modified_at=0.0
+            )  # type: ignore[arg-type]
+            for n in range(first, min(self.count, first + limit))
+        )
+
+    def read(self, key: str, **_: object) -> Object:
+        """A segment of lines."""
+        self.reads += 1
+        line = b"x" * 99 + b"\n"
+        data = (line * (self.size // 100 + 1))[: self.size]
+        return Object(data=data, version="v", modified_at=0.0)  # type: ignore[arg-type]
+
+
+def test_the_last_window_is_shown_first_and_begins_at_a_line() -> None:
+    """Without an offset the end of the log is shown."""
+    window = ProcessLog(_log(b"a" * WINDOW_BYTES + b"\n", b"last\n"), PREFIX).window()
+    assert window.text == "last\n"
+    assert window.end == window.size == WINDOW_BYTES + 6
+    assert window.begin == window.size - 5
+
+
+def test_windows_join_without_a_gap() -> None:
+    """Following `end` from 0 gives every byte of the log once."""
+    pieces = [(bytes([65 + n % 26]) * 60 + b"\n") * 500 for n in range(9)]
+    log, at, seen = ProcessLog(_log(*pieces), PREFIX), 0, ""
+    while True:
+        window = log.window(at)
+        seen += window.text
+        if window.end >= window.size:
+            break
+        assert window.begin == at
+        at = window.end
+    assert seen == b"".join(pieces).decode()
+
+
+def test_a_gigabyte_costs_a_few_reads() -> None:
+    """The end, the middle and the beginning of a log of 1 GB are found by some lists."""
+    store = Counted(1024, SEGMENT_BYTES)
+    log = ProcessLog(store, PREFIX)  # type: ignore[arg-type]
+    assert log.window().end == 1 << 30
+    assert log.window(500 << 20).begin == 500 << 20
+    assert store.reads <= 4
+    assert store.lists < 60
+
+
+def test_a_log_of_a_hundred_thousand_small_segments_costs_a_few_lists() -> None:
+    """Its end is found by doubling and halving, not by listing all of it."""
+    store = Counted(100_000, 700)
+    assert ProcessLog(store, PREFIX).size() == 70_000_000  # type: ignore[arg-type]
+    assert store.lists < 60
+
+
+def test_missing_bytes_are_told() -> None:
+    """Bytes that were never stored leave a line that says which."""
+    store = _log(b"one\n")
+    store.create(segment_key(PREFIX, 10), b"two\n")
+    window = ProcessLog(store, PREFIX).window(0)
+    assert window.text == "one\n[bytes 4 to 10 are missing]\ntwo\n"
+    assert window.end == 14
+
+
+def test_an_empty_log_is_empty() -> None:
+    """A process that printed nothing has a window of nothing."""
+    window = ProcessLog(_log(), PREFIX).window()
+    assert (window.text, window.size) == ("", 0)
+
+
+def test_a_search_finds_lines_across_segments_and_is_bounded() -> None:
+    """A line in two segments counts once; offsets lead to the line; many hits end the search."""
+    log = ProcessLog(_log(b"first\nnee", b"DLE here\nlast needle"), PREFIX)
+    found = log.search("needle")
+    assert [(hit.at, hit.line) for hit in found.hits] == [(6, "neeDLE here"), (18, "last needle")]
+    assert found.is_all
+    many = ProcessLog(_log(b"needle\n" * 1000, b"needle\n" * 1000), PREFIX).search("needle")
+    assert len(many.hits) == MOST_HITS
+    assert not many.is_all
+    bounded = ProcessLog(Counted(1024, SEGMENT_BYTES), PREFIX).search("nothing")  # type: ignore[arg-type]
+    assert not bounded.is_all
+    assert 0 < bounded.until < 64 << 20
+
+
+def test_text_is_for_people() -> None:
+    """Colours, titles and progress bars leave what they say last; long lines are cut."""
+    assert readable(b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07end") == "red end"
+    assert readable(b" 10%\r 50%\r100%\n") == "100%\n"
+    assert readable(b"a\x00b\x7f\xff") == "ab\N{REPLACEMENT CHARACTER}"
+    assert readable(b"y" * 9000).endswith("[5000 more characters]")

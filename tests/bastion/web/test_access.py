@@ -1,0 +1,81 @@
+"""Who may read the pages."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.testclient import TestClient
+
+from bastion.errors import SpecError
+from bastion.web.access import COOKIE
+from bastion.web.settings import WebSettings
+from tests.bastion.web.site import busy_store, site
+
+TOKEN = "0123456789abcdef"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.7", "::", "example.com"])
+def test_others_reach_the_pages_only_with_a_secret(host: str) -> None:
+    """An address beyond loopback is refused without a token or an authenticating proxy."""
+    with pytest.raises(SpecError, match="token_file"):
+        WebSettings(root_url="memory:", host=host)
+    WebSettings(root_url="memory:", host=host, token=TOKEN)
+
+
+def test_a_token_opens_every_page_and_leaves_the_address() -> None:
+    """It is taken from the address once, kept in a cookie, or carried as a bearer's."""
+    with site(busy_store(), token=TOKEN) as client:
+        refused = client.get("/")
+        wrong = client.get("/?token=wrong")
+        first = client.get(f"/machines?pool=x&token={TOKEN}")
+        carried = client.get("/", headers={"authorization": f"Bearer {TOKEN}"})
+        client.cookies.set(COOKIE, TOKEN)
+        kept = client.get("/")
+    assert (refused.status_code, wrong.status_code) == (401, 401)
+    assert "train-" not in refused.text
+    assert refused.headers["content-security-policy"]
+    assert first.headers["location"] == "/machines?pool=x"
+    assert "HttpOnly" in first.headers["set-cookie"]
+    assert (carried.status_code, kept.status_code) == (200, 200)
+
+
+def test_a_redirect_never_leaves_the_server() -> None:
+    """An address that begins with two slashes does not become the name of another server."""
+    with site(busy_store(), token=TOKEN) as client:
+        answer = client.get(f"http://127.0.0.1//example.com/?token={TOKEN}")
+    assert answer.headers["location"] == "/example.com/"
+
+
+def test_the_user_header_of_the_proxy_is_believed_and_of_nobody_else() -> None:
+    """From the proxy it names the user; from another address it is refused, and so is none."""
+    named = {"x-forwarded-user": "ada"}
+    with site(busy_store(), user_header="X-Forwarded-User") as client:
+        known, none = client.get("/", headers=named), client.get("/")
+        twice = client.get("/", headers=[("x-forwarded-user", "ada"), ("x-forwarded-user", "root")])
+        stranger = TestClient(client.app, base_url="http://127.0.0.1", client=("10.9.9.9", 1))
+        forged = stranger.get("/", headers=named)
+    assert "you are ada" in known.text
+    assert none.status_code == 401
+    assert twice.status_code == 401
+    assert forged.status_code == 403
+
+
+def test_no_header_is_believed_without_the_setting() -> None:
+    """A header that names a user means nothing where no proxy is configured."""
+    with site(busy_store()) as client:
+        assert "you are" not in client.get("/", headers={"x-forwarded-user": "ada"}).text
+
+
+@pytest.mark.parametrize("name", ["evil.example", "127.0.0.1.evil.example", "localhost.evil", ""])
+def test_a_foreign_name_of_this_machine_is_refused(name: str) -> None:
+    """A page elsewhere that points its own name at loopback reads nothing."""
+    with site(busy_store()) as client:
+        assert client.get("/", headers={"host": name}).status_code == 421
+        assert client.get("/", headers={"host": "localhost:8420"}).status_code == 200
+        assert client.get("/", headers={"host": "[::1]:8420"}).status_code == 200
+
+
+def test_pages_answer_reading_alone() -> None:
+    """No method changes anything: all but GET and the comparison of a quota file are refused."""
+    with site(busy_store()) as client:
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            assert client.request(method, "/").status_code == 405

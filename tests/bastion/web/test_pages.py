@@ -1,0 +1,227 @@
+"""Pages show what the bucket has, escaped, in parts, and say what they cannot show."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import StoreError
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.request import SpecRecord
+from bastion.spec import Job, Launch, Process, Resources
+from bastion.store.memory import MemoryStore
+from tests.bastion.web.site import busy_store, site
+from tests.rigs.busy_bucket import NOW, busy_root, put, quota_text, write_bucket
+
+RUNNING = "/jobs/vision/train-0000000000"
+MARKUP = "<script>alert(1)</script>"
+
+
+def test_the_first_page_shows_machines_shares_and_the_queue() -> None:
+    """Every machine, every project and the first jobs are on it, each with a link."""
+    with site(busy_store()) as client:
+        text = client.get("/").text
+    assert "h100-west-3-0" in text
+    assert "cordoned" not in text
+    assert f'href="{RUNNING}"' in text
+    assert "uses 6 of 7 h100" in text or "h100" in text
+    assert "1-50 of 126 jobs" in text.replace("\N{EN DASH}", "-")
+    assert text.count('class="cell idle"') >= 4
+
+
+def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
+    """The address says which part, project, user, state and text; no filter fits nothing else."""
+    with site(busy_store()) as client:
+        second = client.get("/?page=2").text
+        found = client.get("/?search=train-0000000077").text
+        of_state = client.get("/?state=running").text
+        none = client.get("/?project=nobody").text
+        beyond = client.get("/?page=99999999999999999999").text
+    assert "51-100 of 126" in second.replace("\N{EN DASH}", "-")
+    assert "1-1 of 1 jobs" in found.replace("\N{EN DASH}", "-")
+    assert "1-6 of 6 jobs" in of_state.replace("\N{EN DASH}", "-")
+    assert "no job fits" in none
+    assert beyond
+
+
+def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
+    """State, reason, machines, command, rerun command and the end of its log are on it."""
+    store = busy_store()
+    process = Process(["python3", "train.py", MARKUP], resources=Resources(h100=1))
+    launch = Launch(name="train", project="vision", jobs=(Job(name="train", processes=(process,)),))
+    record = SpecRecord(
+        id="train-0000000000", project="vision", user="ada", ulid="01", launch=launch
+    )
+    store.create(layout.spec("vision", "train-0000000000"), encode(record))
+    prefix = layout.log("vision", "train-0000000000", 1, replica=0, host=0, process=0)
+    store.create(f"{prefix}000000000000.log", b"step 1 \x1b[31m<b>red</b>\x1b[0m\nstep 2\n")
+    with site(store) as client:
+        text = client.get(RUNNING).text
+        plain = client.get(f"{RUNNING}/log.txt")
+        found = client.get(f"{RUNNING}?find=STEP+2").text
+    for shown in ("running", "h100-west-0-0", "bastion rerun train-0000000000", "step 2"):
+        assert shown in text
+    assert "&lt;b&gt;red&lt;/b&gt;" in text
+    assert "<b>red" not in text
+    assert MARKUP not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    assert plain.headers["content-type"].startswith("text/plain")
+    assert "1 lines with" in found
+
+
+def test_what_a_job_wrote_is_escaped_wherever_it_is_shown() -> None:
+    """Names and reasons full of markup are text on every page."""
+    root = busy_root(machines=2, running=1, queued=1)
+    name, job = next(iter(root.jobs.items()))
+    machine = next(iter(root.machines.values()))
+    root = replace(
+        root,
+        jobs={**root.jobs, name: replace(job, user=MARKUP, project=MARKUP, launch=MARKUP)},
+        machines={
+            **root.machines,
+            machine.name: replace(machine, cordoned=MARKUP, zone='"><img src=x onerror=1>'),
+        },
+    )
+    store = MemoryStore(lambda: NOW)
+    write_bucket(store, root)
+    with site(store) as client:
+        pages = [
+            client.get(path) for path in ("/", "/machines", f"/?search={MARKUP}", f"/{MARKUP}")
+        ]
+    for page in pages:
+        assert "<script>alert" not in page.text
+        assert "<img src=x" not in page.text
+        assert page.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs/vision/nothing-0123456789",
+        "/jobs/vision/..%2F..%2Fstate%2Froot.json",
+        "/jobs/..%2fstate/root.json",
+        "/jobs/vision/%00",
+        "/jobs/vision/a%0Ab",
+        "/static/..%2Fapp.py",
+        "/static/../app.py",
+        "/nothing",
+        "/jobs/language/train-0000000000",
+    ],
+)
+def test_an_unknown_page_is_not_found(path: str) -> None:
+    """Unknown jobs, jobs of another project and path tricks all answer 404, with a way on."""
+    with site(busy_store()) as client:
+        answer = client.get(path)
+    assert answer.status_code == 404
+    assert "What is there now" in answer.text
+
+
+def test_a_bucket_that_is_away_is_told_with_the_age_of_what_is_shown() -> None:
+    """The last good views go on being shown, and the page says for how long nothing was read."""
+    clock, store = VirtualClock(wall=NOW), _Away(busy_store())
+    with site(store, clock=clock) as client:
+        assert "out of reach" not in client.get("/").text
+        store.is_away = True
+        clock.advance(90.0)
+        page, job = client.get("/"), client.get(RUNNING)
+        gone = client.get("/jobs/vision/gone-0123456789")
+    assert page.status_code == 200
+    assert "shows what was read 1m 30s ago" in page.text
+    assert "train-0000000000" in page.text
+    assert job.status_code == 200
+    assert gone.status_code == 503
+
+
+def test_an_empty_bucket_says_so() -> None:
+    """A page over a bucket that no bastion has served is a page, and no error."""
+    with site(MemoryStore(lambda: NOW)) as client:
+        answer = client.get("/")
+    assert answer.status_code == 200
+    assert "No bastion has published anything here yet" in answer.text
+
+
+def test_a_spoilt_view_is_named() -> None:
+    """A view that is no JSON, or of a newer schema, is told, and the last good one stays."""
+    store, clock = busy_store(), VirtualClock(wall=NOW)
+    with site(store, clock=clock) as client:
+        client.get("/")
+        put(store, layout.view("queue"), b"{nothing")
+        clock.advance(5.0)
+        page = client.get("/").text
+    assert "view/queue.json: not JSON" in page
+    assert "train-0000000000" in page
+
+
+def test_machines_are_listed_with_their_health_and_idle_time() -> None:
+    """Phase, trouble, jobs, time idle and price of each machine; pools and phases filter."""
+    with site(busy_store(machines=8, running=6)) as client:
+        text = client.get("/machines").text
+        none = client.get("/machines?pool=other").text
+    assert "cordoned: ECC errors on device 3" in text
+    assert "11m 40s" in text
+    assert "31.50 an hour" in text
+    assert "no machine" in none
+
+
+def test_a_pasted_quota_file_is_compared_and_never_written() -> None:
+    """A good file shows its changes, a bad one every problem; the bucket's stays."""
+    store = busy_store()
+    put(store, layout.ROOT, encode(busy_root(machines=4, running=6, queued=3)))
+    new = quota_text(4).replace("h100 = 0.2", "h100 = 0.3", 1)
+    new = new.replace("h100 = 0.2", "h100 = 0.1", 1)
+    before = store.read(layout.QUOTA)
+    with site(store) as client:
+        shown = client.get("/quota").text
+        changed = client.post("/quota", data={"text": new}).text
+        wrong = client.post("/quota", data={"text": "[nonsense]\nx = 1\n"}).text
+        large = client.post("/quota", content=b"text=" + b"x" * 2_000_000)
+    assert "project_membership" in shown
+    assert "It would change" in changed
+    assert "vision: 6 h100 -&gt;" in changed or "h100 -&gt;" in changed
+    assert "It is not a valid quota file" in wrong
+    assert large.status_code == 413
+    assert store.read(layout.QUOTA) == before
+
+
+def test_a_job_is_found_by_its_id_or_else_searched() -> None:
+    """The field at the top leads to the job's own page, or to the jobs that fit."""
+    with site(busy_store()) as client:
+        known = client.get("/find?name=train-0000000000")
+        other = client.get("/find?name=lin/../x")
+    assert known.headers["location"] == RUNNING
+    assert other.headers["location"].startswith("/?search=lin")
+
+
+def test_machines_of_an_older_bastion_are_shown_too() -> None:
+    """Views without the devices of each job, or without new fields, make a page."""
+    store = busy_store()
+    found = store.read(layout.view("pool"))
+    assert found is not None
+    view = json.loads(found.data)
+    for row in view["machines"]:
+        for name in ("held", "idle_since", "slice", "hostname"):
+            row.pop(name)
+    put(store, layout.view("pool"), json.dumps(view).encode())
+    with site(store) as client:
+        assert client.get("/").status_code == 200
+        assert client.get("/machines").status_code == 200
+
+
+class _Away:
+    """A store that can be away."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.is_away = False
+
+    def __getattr__(self, name: str) -> object:
+        def call(*arguments: object, **named: object) -> object:
+            if self.is_away:
+                raise StoreError("gs://bucket: timed out")
+            return getattr(self._store, name)(*arguments, **named)
+
+        return call

@@ -1,0 +1,217 @@
+"""Projects, users and the timeline: sums of the record that are known by hand."""
+
+from __future__ import annotations
+
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.errors import BastionError
+from bastion.history.ask.usage import usage
+from bastion.history.record import Record
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.history import EndedAttempt
+from bastion.records.root import Event as Happening
+from bastion.spec.request import Request
+from bastion.store.memory import MemoryStore
+from bastion.web.record.ask import summary_of
+from bastion.web.record.reader import KEPT_S, Period, RecordChild, RecordReader
+from bastion.web.record.summary import Summary
+from tests.bastion.web.site import site
+from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_history
+
+HOUR = 3600.0
+
+
+def _ended(job: str, user: str, begin: float, end: float, **more: object) -> Happening:
+    outcome = str(more.pop("outcome", "succeeded"))
+    devices = int(str(more.pop("devices", 4)))
+    held = (end - begin) * devices
+    borrows = bool(more.pop("borrows", False))
+    record = EndedAttempt(
+        user=user,
+        launch=job,
+        attempt=1,
+        request=Request(),
+        submitted_at=begin - 100.0,
+        queued_at=begin - 60.0,
+        admitted_at=begin,
+        started_at=begin,
+        freed_at=end,
+        outcome=outcome,
+        job_outcome="" if outcome == "preempted" else outcome,
+        job_class="borrowed" if borrows else "guaranteed",
+        devices=devices,
+        guaranteed_device_s=0.0 if borrows else held,
+        borrowed_device_s=held if borrows else 0.0,
+        machines=("h100-west-0-0",),
+        **more,  # type: ignore[arg-type]
+    )
+    project = "vision" if user == "ada" else "audio"
+    return Happening(
+        n=int(begin - NOW + 1e6), at=end, job=job, project=project, what=outcome, record=record
+    )
+
+
+def _store() -> MemoryStore:
+    events = [
+        _ended("a-1", "ada", NOW - 30 * HOUR, NOW - 28 * HOUR),  # before the day
+        _ended("a-2", "ada", NOW - 26 * HOUR, NOW - 22 * HOUR),  # half of it within the day
+        _ended("b-1", "lin", NOW - 10 * HOUR, NOW - 9 * HOUR, borrows=True, devices=8),
+        _ended(
+            "a-3",
+            "ada",
+            NOW - 4 * HOUR,
+            NOW - 3 * HOUR,
+            outcome="preempted",
+            lost_s=225.0,
+            lost_device_s=900.0,
+        ),
+        _ended("a-4", "ada", NOW - 2 * HOUR, NOW - 1 * HOUR, outcome="failed"),
+    ]
+    store = MemoryStore(lambda: NOW)
+    write_bucket(store, busy_root(machines=2, running=1, queued=2))
+    store.create(layout.events(0), b"\n".join(encode(event) for event in events))
+    return store
+
+
+def test_a_day_sums_up_what_was_held_within_it() -> None:
+    """An attempt counts with the part of it that lies within; waste, waits and jobs too."""
+    found = summary_of(Record(_store()), since=NOW - 24 * HOUR, until=NOW, parts=24)
+    by_project = {each.project: each for each in found.projects}
+    vision, audio = by_project["vision"], by_project["audio"]
+    assert vision.guaranteed_h == pytest.approx((2 + 1 + 1) * 4)
+    assert vision.borrowed_h == 0
+    assert audio.borrowed_h == pytest.approx(8)
+    assert (vision.jobs, vision.preempted_h) == (3, pytest.approx(0.25))
+    assert vision.waited_p50_s == vision.waited_p90_s == 60.0
+    assert {each.user for each in found.users} == {"ada", "lin"}
+    assert (
+        found.projects
+        == usage(Record(_store()), by=["project"], since=NOW - 24 * HOUR, until=NOW).rows
+    )
+    assert sum(slot.device_s for slot in found.slots) == pytest.approx(16 * HOUR + 8 * HOUR)
+    assert all(slot.device_s <= 8 * HOUR + 1 for slot in found.slots)
+    assert [stay.job for stay in found.stays] == ["a-4", "a-3", "b-1", "a-2"]
+
+
+def test_projects_and_users_show_the_sums() -> None:
+    """Hours, shares of the whole, waits and waste are on the pages, with a chart as an image."""
+    with site(_store()) as client:
+        projects = client.get("/projects?days=1").text
+        users = client.get("/users?days=1&project=audio").text
+        chart = client.get("/charts/projects.svg?days=1")
+        none = client.get("/charts/nothing.svg")
+    assert '<td data-name="Hours">16</td>' in projects
+    assert "67 %" in projects
+    assert '<td data-name="Lost to preemption">0.25</td>' in projects
+    assert "lin" in users
+    assert "ada" not in users
+    assert chart.headers["content-type"] == "image/svg+xml"
+    assert "<script" not in chart.text
+    assert "vision" in chart.text
+    assert none.status_code == 404
+
+
+def test_the_timeline_shows_who_was_where_and_zooms_by_links() -> None:
+    """Each attempt is a bar and a line of text; preemptions are marked; spans are addresses."""
+    with site(_store()) as client:
+        page = client.get("/timeline?span=24h").text
+        closer = re.search(r'href="(/timeline[^"]*)">zoom in', page)
+        assert closer is not None
+        near = client.get(closer[1].replace("&amp;", "&")).text
+        found = client.get("/timeline?span=24h&search=lin").text
+        odd = client.get("/timeline?from=x&to=9999-99-99&span=zzz")
+    assert page.count('class="mark m-preempted"') == 1
+    assert page.count('class="mark m-failed"') == 1
+    assert "b-1 of lin in audio, borrowed" in page
+    assert "b-1 of lin" in near
+    assert "a-4 of ada" not in near
+    assert "a-4 of ada" not in found
+    assert odd.status_code == 200
+
+
+def test_names_in_the_record_are_escaped_in_pages_and_charts() -> None:
+    """A user or job full of markup is text in the table, the bars and the chart."""
+    evil = "<script>alert(1)</script>"
+    event = _ended(evil, "ada", NOW - 2 * HOUR, NOW - HOUR)
+    record = event.record
+    assert isinstance(record, EndedAttempt)
+    event = replace(event, project=evil, record=replace(record, user=evil, machines=(evil,)))
+    store = MemoryStore(lambda: NOW)
+    write_bucket(store, busy_root(machines=1, running=0, queued=0))
+    put(store, layout.events(0), encode(event))
+    with site(store) as client:
+        for path in (
+            "/projects",
+            "/users",
+            "/timeline",
+            "/charts/users.svg",
+            "/charts/projects.svg",
+        ):
+            text = client.get(path).text
+            assert "<script>alert" not in text
+            assert "alert(1)" in text
+
+
+def test_a_record_that_cannot_be_read_is_told_with_the_age_of_what_is_shown() -> None:
+    """One question is asked once a minute; a failure shows the old answer."""
+    clock, asked = VirtualClock(wall=NOW), []
+    is_over = Event()
+
+    def ask(since: float, until: float, parts: int) -> Summary:
+        asked.append(until)
+        if len(asked) > 1:
+            is_over.set()
+            raise BastionError("gs://bucket: timed out")
+        return Summary(since=since, until=until, step_s=1.0)
+
+    reader, period = RecordReader(ask, clock), Period(since=0.0, until=6000.0, parts=2)
+    assert reader.of(period).trouble == ""
+    assert reader.of(period).trouble == ""
+    assert asked == [6000.0]
+    clock.advance(KEPT_S + 5.0)
+    later = Period(since=60.0, until=6060.0, parts=2)
+    known = reader.of(later)
+    assert known.summary is not None, "the old answer is shown at once"
+    assert known.age_s == pytest.approx(65.0)
+    assert is_over.wait(20)
+    reader._thread.submit(lambda: None).result(20)  # its one thread has answered before
+    known = reader.of(later)
+    assert len(asked) == 2
+    assert known.trouble == "gs://bucket: timed out"
+    assert known.summary is not None
+    other = reader.of(Period(since=0.0, until=90_000.0, parts=24))
+    assert (other.summary, other.trouble) == (None, "gs://bucket: timed out")
+
+
+def test_the_record_is_asked_by_a_program_of_its_own(tmp_path: object) -> None:
+    """It answers with the summary of a folder, and says in a line what is wrong with a URL."""
+    from bastion.store.local import LocalStore
+
+    store = LocalStore(tmp_path, makes_root=True)  # type: ignore[arg-type]
+    root = busy_root(machines=2, running=0, queued=0)
+    write_history(store, root, days=2, a_day=12)
+    found = RecordChild(f"file://{tmp_path}").ask(NOW - 24 * HOUR, NOW, 4)
+    assert sum(each.jobs for each in found.projects) > 5
+    with pytest.raises(BastionError, match="nothing://"):
+        RecordChild("nothing://x").ask(0.0, 1.0, 1)
+
+
+def test_a_server_that_ends_does_not_wait_for_the_record() -> None:
+    """The program that asks is killed; nothing is asked after that."""
+    closing = RecordChild("file:///x")
+    with ThreadPoolExecutor(1) as thread:
+        asked = thread.submit(closing._run, ["sleep", "1000"])
+        while closing._process is None:
+            assert not asked.done()
+        closing.close()
+        assert asked.result(20)[0] == -signal.SIGKILL
+    with pytest.raises(BastionError, match="the pages are closed"):
+        closing.ask(0.0, 1.0, 1)
