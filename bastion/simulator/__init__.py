@@ -1,0 +1,33 @@
+"""
+The production scheduler on a virtual clock: what a workload would meet under a quota file.
+
+`simulated` in `run.py` runs one `workload/` on one `setup.py` (a `cluster/`, a quota file and
+policies) and returns a `Result`. The `engine/` lets time pass and calls the scheduler's own
+`decide`; no policy is written twice. `policies/` are those that only studies have.
+`expectations.py` checks a quota file at every cycle, `metrics/`, `report/` and `study/` tell what
+came out, and `replay/` plays the record of a bucket again.
+"""
+
+from bastion.simulator.cluster.cluster import Change, Cluster, Shape
+from bastion.simulator.engine.costs import IDEAL, Costs
+from bastion.simulator.study.simulate import simulate
+from bastion.simulator.study.study import Study
+from bastion.simulator.workload.generate import Recipe, generated
+from bastion.simulator.workload.job import TraceJob, Workload
+from bastion.simulator.workload.trace import read_trace, write_trace
+
+__all__ = [
+    "IDEAL",
+    "Change",
+    "Cluster",
+    "Costs",
+    "Recipe",
+    "Shape",
+    "Study",
+    "TraceJob",
+    "Workload",
+    "generated",
+    "read_trace",
+    "simulate",
+    "write_trace",
+]

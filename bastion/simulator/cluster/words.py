@@ -1,0 +1,130 @@
+"""
+Clusters as a command line writes them: `64x8`, `32x4:a100,16x8:h100@2.5`, or a TOML file.
+
+`COUNTxDEVICES[:TYPE][@SPEED]`, one pool after another with commas.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bastion.errors import SpecError
+from bastion.simulator.cluster.cluster import Change, Cluster, Shape
+from bastion.spec.resources import type_name
+from quota.choice import choose
+
+_SHAPE = re.compile(r"(\d+)x(\d+)(?::([\w-]+))?(?:@(\d+(?:\.\d+)?))?")
+_KEYS = {
+    "count": int,
+    "devices": int,
+    "type": str,
+    "name": str,
+    "speed": (int, float),
+    "most": int,
+    "boot_s": (int, float),
+    "idle_timeout_s": (int, float),
+    "tier": int,
+    "cpu": int,
+}
+_CHANGE_KEYS = {"at_s": (int, float), "pool": str, "count": int}
+MAX_MACHINES = 100_000
+
+
+def cluster_of(written: str) -> Cluster:
+    """
+    Return the cluster that `written` means: shapes, or the path of a TOML file.
+
+    Raises:
+        SpecError: It means none; every problem.
+    """
+    if written.endswith(".toml"):
+        return _read(Path(written))
+    shapes, problems = [], []
+    for word in written.split(","):
+        found = _SHAPE.fullmatch(word.strip())
+        if found is None:
+            problems.append(
+                f"machines: {word.strip()!r} is no shape; allowed: COUNTxDEVICES[:TYPE][@SPEED],"
+                " such as 64x8 or 16x8:h100@2.5, or a .toml file"
+            )
+            continue
+        count, devices, kind, speed = found.groups()
+        shape = Shape(
+            count=int(count),
+            devices=int(devices),
+            type=type_name(kind or "gpu"),
+            speed=float(speed or 1),
+        )
+        problems += _problems(shape, word.strip())
+        shapes.append(shape)
+    if problems:
+        raise SpecError(*problems)
+    return Cluster(shapes=tuple(shapes))
+
+
+def _read(path: Path) -> Cluster:
+    try:
+        text = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path}: is no TOML: {error}") from None
+    problems: list[str] = []
+    for key in text.keys() - {"machines", "changes"}:
+        problems.append(f"{path.name}: {key} is unknown, {choose(key, ['machines', 'changes'])}")
+    shapes = []
+    for index, table in enumerate(text.get("machines", ()), 1):
+        found = _table(table, _KEYS, f"{path.name}: machines {index}", problems)
+        if not problems and {"count", "devices"} <= found.keys():
+            found["type"] = type_name(found.get("type", "gpu"))
+            shape = Shape(**found)
+            problems += _problems(shape, f"{path.name}: machines {index}")
+            shapes.append(shape)
+        elif not problems:
+            problems.append(f"{path.name}: machines {index}: count and devices are needed")
+    if not shapes and not problems:
+        problems.append(f"{path.name}: no [[machines]] in it")
+    cluster = Cluster(shapes=tuple(shapes))
+    changes = []
+    for index, table in enumerate(text.get("changes", ()), 1):
+        place = f"{path.name}: changes {index}"
+        found = _table(table, _CHANGE_KEYS, place, problems)
+        if found.keys() != _CHANGE_KEYS.keys():
+            problems.append(f"{place}: at_s, pool and count are needed")
+        elif found["pool"] not in cluster.named:
+            problems.append(f"{place}: pool {choose(found['pool'], list(cluster.named))}")
+        else:
+            changes.append(Change(**found))
+    if problems:
+        raise SpecError(*problems)
+    changes.sort(key=lambda change: change.at_s)
+    return Cluster(shapes=cluster.shapes, changes=tuple(changes))
+
+
+def _table(table: Any, keys: Mapping[str, Any], place: str, problems: list[str]) -> dict[str, Any]:
+    if not isinstance(table, dict):
+        problems.append(f"{place}: is no table")
+        return {}
+    for key, written in table.items():
+        if key not in keys:
+            problems.append(f"{place}: {key} is unknown, {choose(key, list(keys))}")
+        elif isinstance(written, bool) or not isinstance(written, keys[key]):
+            problems.append(f"{place}: {key}: {written!r} is of another kind than it may be")
+    return {key: written for key, written in table.items() if key in keys}
+
+
+def _problems(shape: Shape, place: str) -> list[str]:
+    problems = []
+    if not 0 <= shape.count <= MAX_MACHINES or not max(shape.count, shape.most):
+        problems.append(f"{place}: {shape.count} machines; allowed: 1 to {MAX_MACHINES:,}")
+    if not 1 <= shape.devices <= 4096:
+        problems.append(f"{place}: {shape.devices} devices a machine; allowed: 1 to 4096")
+    if shape.speed <= 0:
+        problems.append(f"{place}: speed {shape.speed}; allowed: above zero")
+    if shape.type in ("cpu", "memory"):
+        problems.append(f"{place}: type {shape.type} is no device")
+    return problems

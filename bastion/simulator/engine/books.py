@@ -1,0 +1,80 @@
+"""
+`Books`: decayed usage by project and by user, as the service keeps it from commit to commit.
+
+A project is charged for what it borrows, a group for what it holds beyond its share, a user for
+everything held; the charge is the dominant share times seconds, halved every `usage_half_life_s`.
+"""
+
+from __future__ import annotations
+
+from bastion.job import JobClass
+from quota import NOTHING, Amounts, Quota
+from quota.ledger import borrowed
+
+
+class Books:
+    """Usage so far, and how fast it grows now."""
+
+    def __init__(self, quota: Quota) -> None:
+        self._quota = quota
+        self.decayed: dict[str, float] = {}
+        self.decayed_by_user: dict[tuple[str, str], float] = {}
+        self._at = 0.0
+        self._by_project: dict[str, float] = {}
+        self._by_user: dict[tuple[str, str], float] = {}
+        self._usage: dict[str, Amounts] = {}
+        self._shares: dict[Amounts, float] = {}
+
+    def govern(self, quota: Quota) -> None:
+        """Another quota file is in force; what is held keeps its charge, to end as it began."""
+        self._quota = quota
+
+    def advance(self, now: float) -> None:
+        """Charge what was held since the last time."""
+        passed_s = now - self._at
+        if passed_s <= 0.0:
+            return
+        kept = 0.5 ** (passed_s / self._quota.scheduler.usage_half_life_s)
+        self._at = now
+        for user, used in self.decayed_by_user.items():
+            self.decayed_by_user[user] = used * kept + self._by_user.get(user, 0.0) * passed_s
+        rates = self._rates()
+        for project, used in self.decayed.items():
+            self.decayed[project] = used * kept + rates.get(project, 0.0) * passed_s
+
+    def _rates(self) -> dict[str, float]:
+        if not self._quota.groups:
+            return self._by_project
+        groups = {
+            group: self._share(borrowed(self._quota, self._usage, group))
+            for group in self._quota.groups
+        }
+        return {**self._by_project, **groups}
+
+    def hold(
+        self, project: str, user: str, units: Amounts, job_class: JobClass, sign: int = 1
+    ) -> None:
+        """Begin to charge for `units`, or with `sign` -1 cease to."""
+        share = sign * self._share(units)
+        key = project, user
+        self._by_user[key] = self._by_user.get(key, 0.0) + share
+        self.decayed_by_user.setdefault(key, 0.0)
+        if job_class is JobClass.BORROWED:
+            self.reclass(project, units, sign)
+        if self._quota.groups:
+            self._usage[project] = self._usage.get(project, NOTHING) + sign * units
+            for group in self._quota.groups:
+                self.decayed.setdefault(group, 0.0)
+
+    def reclass(self, project: str, units: Amounts, sign: int) -> None:
+        """What was own is borrowed now, or with `sign` -1 no longer."""
+        self._by_project[project] = self._by_project.get(project, 0.0) + sign * self._share(units)
+        self.decayed.setdefault(project, 0.0)
+
+    def _share(self, units: Amounts) -> float:
+        known = self._shares.get(units)
+        if known is None:
+            totals = self._quota.totals
+            shares = [n / totals[kind] for kind, n in units.items() if totals[kind]]
+            known = self._shares[units] = max(shares, default=0.0)
+        return known

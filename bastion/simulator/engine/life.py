@@ -1,0 +1,165 @@
+"""
+`Life`: one job from its submission to its end, and how much of its work is done.
+
+Work is counted in seconds on devices of speed 1. An attempt does none before `ready_at`; what it
+did since its last checkpoint is lost when it is stopped.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bastion.job import JobClass, JobRecord
+from bastion.simulator.workload.job import TraceJob
+
+
+class Span(NamedTuple):
+    """One attempt of a job."""
+
+    start: float
+    end: float
+    taken: Mapping[str, int]
+    """Devices, by machine."""
+    useful_s: float
+    """Seconds of it whose work was kept, times the speed of its machines."""
+    kind: str
+    """How it ended: done, preempted, lost, timed out, cancelled, running."""
+
+
+class Life:
+    """What the simulation knows of one job that has been submitted."""
+
+    __slots__ = (
+        "attained_s",
+        "began_at",
+        "done_s",
+        "ended_at",
+        "first_start",
+        "gang",
+        "index",
+        "job",
+        "job_class",
+        "line",
+        "lost_s",
+        "outcome",
+        "preemptions",
+        "promised_at",
+        "rank",
+        "rate",
+        "ready_at",
+        "record",
+        "spans",
+        "stops_at",
+        "taken",
+        "version",
+    )
+
+    def __init__(self, job: TraceJob, record: JobRecord, index: int) -> None:
+        self.job = job
+        self.index = index
+        """Its place in the workload."""
+        self.record = record
+        self.gang = (record,)
+        """As it was submitted, alone."""
+        self.rank: tuple[float, float] | None = None
+        """Of the order policy, while it cannot change."""
+        self.done_s = 0.0
+        """Work that is kept."""
+        self.attained_s = 0.0
+        """Seconds for which it held its devices, in earlier attempts."""
+        self.job_class = JobClass.GUARANTEED
+        """How its attempt is charged, where its record does not say it."""
+        self.began_at = -1.0
+        """When its attempt was admitted; below zero without one."""
+        self.ready_at = 0.0
+        """From when on its attempt does work."""
+        self.rate = 1.0
+        """Work per second of its attempt."""
+        self.taken: Mapping[str, int] = {}
+        """Devices that its attempt holds, by machine."""
+        self.stops_at: float | None = None
+        """When its attempt will be gone, if it is being stopped."""
+        self.version = 0
+        """Of its attempt: events for an earlier one are void."""
+        self.first_start: float | None = None
+        self.ended_at: float | None = None
+        self.outcome = ""
+        """succeeded, timed_out, refused or cancelled; empty while it is active."""
+        self.preemptions = 0
+        self.lost_s = 0.0
+        """Device time of its attempts that came to nothing: lost work and overheads."""
+        self.promised_at: float | None = None
+        """When it was first promised a start within its project's share."""
+        self.spans: list[Span] = []
+        self.line: object = None
+        """The waiting line that it stands in."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it holds devices."""
+        return self.began_at >= 0.0
+
+    def worked_by(self, now: float) -> float:
+        """Work that its attempt has done by `now`, kept or not."""
+        return max(0.0, now - self.ready_at) * self.rate if self.began_at >= 0.0 else 0.0
+
+    def left_by(self, now: float) -> float:
+        """Work that is left if the attempt goes on."""
+        return max(0.0, self.job.duration_s - self.done_s - self.worked_by(now))
+
+    def ends_at(self) -> float:
+        """When its attempt will have done all the work, or meets its time limit."""
+        done = self.ready_at + (self.job.duration_s - self.done_s) / self.rate
+        limit = self.job.max_runtime_s
+        return done if limit is None else min(done, self.ready_at + limit)
+
+    def attained_by(self, now: float) -> float:
+        """Seconds for which it has held its devices, all attempts together."""
+        return self.attained_s + (now - self.began_at if self.began_at >= 0.0 else 0.0)
+
+    def begin(self, now: float, ready_at: float, rate: float, taken: Mapping[str, int]) -> None:
+        """Its next attempt is admitted."""
+        self.began_at, self.ready_at, self.rate = now, ready_at, rate
+        self.taken = taken
+        self.rank = None
+        self.stops_at = None
+        self.version += 1
+        if self.first_start is None:
+            self.first_start = now
+
+    def finish(self, now: float, outcome: str, worked_until: float) -> None:
+        """Its attempt ends with all the work that it had to do, or at its time limit."""
+        useful = min(self.worked_by(worked_until), self.job.duration_s - self.done_s)
+        self._close(now, useful, "done" if outcome == "succeeded" else "timed out")
+        self.ended_at, self.outcome = now, outcome
+
+    def cancel(self, now: float) -> None:
+        """Its attempt ends because a user wants it no longer; its work was for nothing."""
+        self._close(now, 0.0, "cancelled")
+        self.ended_at, self.outcome = now, "cancelled"
+
+    def stop(self, now: float, kind: str, checkpoint_s: float) -> None:
+        """Its attempt ends early; it waits again with the work of its last checkpoint."""
+        worked = min(self.worked_by(now), self.job.duration_s - self.done_s)
+        known = self.job.stops[self.preemptions :] if kind == "preempted" else ()
+        if known:
+            kept = max(0.0, worked - known[0].lost_s)
+        else:
+            kept = worked if not checkpoint_s else math.floor(worked / checkpoint_s) * checkpoint_s
+        self._close(now, kept, kind)
+        if kind == "preempted":
+            self.preemptions += 1
+
+    def _close(self, now: float, useful_s: float, kind: str) -> None:
+        held = now - self.began_at
+        span = Span(self.began_at, now, self.taken, useful_s, kind)
+        self.spans.append(span)
+        self.done_s += useful_s
+        self.attained_s += held
+        self.lost_s += max(0.0, held - useful_s / self.rate)
+        self.began_at = -1.0
+        self.rank = None
+        self.stops_at = None
+        self.version += 1

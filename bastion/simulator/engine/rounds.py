@@ -1,0 +1,214 @@
+"""
+Rounds in which running jobs yield to those before them in the order, as round-based studies have.
+
+At each boundary everything is planned anew in one cycle: every active job is shown to the scheduler
+as if it waited and all devices were free. Those that it starts and that run already go on where
+they are; those that run and are not started are suspended. So `preemption = "order"` takes one
+cycle a round, whatever moves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from bastion.job import JobClass, Placement
+from bastion.machine import Machine, Pool
+from bastion.scheduler.plan import Admit, Plan, Verdicts
+from bastion.simulator.engine.driver import Naive
+from bastion.simulator.engine.engine import Engine, taken_by
+from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.state import State
+from quota import Amounts
+
+Chosen = Mapping[str, JobClass]
+"""The jobs that hold devices in the next round, and how each is charged."""
+
+
+class RoundPlanner(Protocol):
+    """Chooses which jobs hold devices until the next boundary."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether it chooses the same while no job comes or ends."""
+        ...
+
+    def choose(self, state: State, now: float) -> Chosen:
+        """The jobs of the next round."""
+        ...
+
+    def place(self, state: State, starting: Chosen, now: float) -> Mapping[str, Placement]:
+        """Where jobs start beside those that go on; one that fits nowhere waits for a round."""
+        ...
+
+
+class WholeRound:
+    """All active jobs as if they waited, in one cycle of the scheduler."""
+
+    def __init__(self, driver: Naive) -> None:
+        self._driver = driver
+        self.is_lasting = driver.parts.order.is_lasting
+
+    def choose(self, state: State, now: float) -> Chosen:
+        """The jobs that the scheduler would start on free machines."""
+        seen = state.snapshot(now)
+        pools = _standing(seen.pools, seen.machines)
+        snapshot = replace(seen, pools=pools, promises=(), planned=())
+        plan = self._driver.decide(snapshot, now)
+        return {
+            name: verdict.job_class
+            for name, verdict in plan.verdicts.decided.items()
+            if isinstance(verdict, Admit)
+        }
+
+    def place(self, state: State, starting: Chosen, now: float) -> Mapping[str, Placement]:
+        """Where the scheduler would start them on what is free beside those that go on."""
+        jobs = {name: state.lives[name].record for name in starting}
+        seen, free = state.snapshot(now), _free(state)
+        pools = _standing(seen.pools, free)
+        snapshot = replace(seen, jobs=jobs, machines=free, pools=pools, promises=(), planned=())
+        plan = self._driver.decide(snapshot, now)
+        return {
+            name: verdict.placement
+            for name, verdict in plan.verdicts.decided.items()
+            if isinstance(verdict, Admit)
+        }
+
+
+def _standing(pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> dict[str, Pool]:
+    """The pools as if they made no machines: else a job that fits on none would get a new one."""
+    count = Counter(machine.pool for machine in machines.values())
+    return {
+        name: replace(pool, max_machines=count[name], min_machines=0)
+        for name, pool in pools.items()
+        if count[name]
+    }
+
+
+def _free(state: State) -> dict[str, Machine]:
+    """Machines as if they had only the devices that are free."""
+    held: Counter[str] = Counter()
+    for life in state.holding:
+        held.update(life.taken)
+    free = {}
+    for name, machine in state.machines.items():
+        if not held[name]:
+            free[name] = machine
+            continue
+        kind = state.cluster.named[machine.pool].type
+        left = machine.resources - Amounts({kind: held[name]})
+        if left[kind]:
+            free[name] = replace(machine, resources=left)
+    return free
+
+
+class RoundEngine(Engine):
+    """
+    A simulation in rounds; a planner chooses which jobs run in each.
+
+    Args: as of `Engine`; the driver places jobs that start beside those that go on.
+    """
+
+    planner: RoundPlanner
+
+    def step(self) -> bool:
+        """Go to the next boundary at which anything can change; False when it is over."""
+        if not self._open:
+            return False
+        jobs = self.workload.jobs
+        following = self._heap[0][0] if self._heap else math.inf
+        if self.arrived < len(jobs):
+            following = min(following, self._seen(jobs[self.arrived].submit_s))
+        following = min(following, self._seen_or_never(self.fleet.next_at()))
+        following = min(following, self._seen_or_never(self.outside.next_at()))
+        if self.state.waiting.count and self.state.running and not self.planner.is_lasting:
+            following = min(following, self.now + self.round_s)
+        if following == math.inf:
+            return False
+        self.now = max(self.now, following)
+        self._happen()
+        self._plan_round()
+        self._note()
+        return True
+
+    def _arrive(self, index: int) -> None:
+        name = self._names[index] if self._names else f"{index:07}"
+        life = self.state.enter(self.workload.jobs[index], index, name)
+        self.state.shown[name] = life.record
+        self._count_waiting(life, 1)
+
+    def _count_waiting(self, life: Life, sign: int) -> None:
+        self.state.waiting.count += sign
+        self.state.waiting.devices += sign * life.job.devices
+
+    def _plan_round(self) -> None:
+        state = self.state
+        if not state.waiting.count:
+            return
+        chosen = self.planner.choose(state, self.now)
+        self.cycles += 1
+        for life in list(state.holding):
+            if life.record.id not in chosen:
+                self._leave(life, "preempted")
+        starting = {n: c for n, c in chosen.items() if not state.lives[n].is_running}
+        if starting:
+            placed = self.planner.place(state, starting, self.now)
+            for name, placement in placed.items():
+                self._begin(state.lives[name], placement, starting[name])
+        if self.watches:
+            plan = Plan(verdicts=Verdicts({}), promises=(), planned=(), new_machines=())
+            for watch in self.watches:
+                watch(state, plan, self.now)
+
+    def _begin(self, life: Life, placement: Placement, job_class: JobClass) -> None:
+        state = self.state
+        taken = taken_by(placement)
+        ready = self.now + self.costs.start_s + (self.costs.restart_s if life.spans else 0.0)
+        life.begin(self.now, ready, self.speeds.rate(life.job, taken, state), taken)
+        life.job_class = job_class
+        state.hold(life, job_class, 1)
+        for machine in taken:
+            state.on.setdefault(machine, set()).add(life)
+        self._count_waiting(life, -1)
+        self._schedule(life.ends_at(), 0, life)
+
+    def _release(self, life: Life) -> None:
+        self.state.hold(life, life.job_class, -1)
+        for machine in life.taken:
+            self.state.on[machine].discard(life)
+
+    def set_aside(self, life: Life) -> None:
+        """A waiting job is held: the scheduler does not see it."""
+        del self.state.shown[life.record.id]
+        self._count_waiting(life, -1)
+
+    def put_back(self, life: Life) -> None:
+        """A job that was held waits again."""
+        self.state.shown[life.record.id] = life.record
+        self._count_waiting(life, 1)
+
+    def cancel(self, life: Life) -> None:
+        """A user wants it no longer: it ends now, wherever it is."""
+        if life.is_running:
+            self._release(life)
+            life.cancel(self.now)
+            del self.state.shown[life.record.id]
+        else:
+            self.set_aside(life)
+            life.ended_at, life.outcome = self.now, "cancelled"
+        self._close(life)
+
+    def _end(self, life: Life) -> None:
+        self._release(life)
+        self._finish(life)
+        del self.state.shown[life.record.id]
+        self._close(life)
+
+    def _leave(self, life: Life, kind: str) -> None:
+        self._release(life)
+        life.stop(self.now, kind, self.costs.checkpoint_s)
+        self.state.refresh(life, self.now)
+        self._count_waiting(life, 1)

@@ -1,0 +1,288 @@
+"""
+`State`: jobs and machines of a simulation, and what a plan of the scheduler does to them.
+
+The scheduler sees ordinary records. Those of waiting jobs are shown as far as they could start;
+see `engine/waiting.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bastion.job import (
+    UNTOUCHED,
+    Attempt,
+    JobClass,
+    JobRecord,
+    Phase,
+    Placement,
+    Stop,
+    StopReason,
+)
+from bastion.machine import Machine, Pool
+from bastion.scheduler.plan import Plan
+from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.reasons.reason import ProviderStockout
+from bastion.scheduler.snapshot import Snapshot
+from bastion.simulator.cluster.cluster import Cluster
+from bastion.simulator.engine.books import Books
+from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.waiting import WaitingLines
+from bastion.simulator.workload.job import TraceJob
+from bastion.spec.request import Request
+from quota import Amounts, Quota
+
+
+class State:
+    """
+    Everything at one moment of a simulation.
+
+    Args:
+        cluster: What there is to run on.
+        quota: Shares and policies.
+        shows_all: Show the scheduler every waiting job.
+        attained: What jobs had had before the beginning, by id, in seconds.
+        reports: Tell policies of every job `attained_s`, the time for which it has held devices, as
+            far as its record does not say it, `remaining_s` of work, and `progress`.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        quota: Quota,
+        *,
+        shows_all: bool = False,
+        reports: bool = True,
+        attained: Mapping[str, float] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.quota = quota
+        self.machines: dict[str, Machine] = cluster.machines()
+        self.pools: dict[str, Pool] = cluster.pools()
+        self.shown: dict[str, JobRecord] = {}
+        """Jobs as the scheduler sees them: those that hold devices, and those that could start."""
+        self.lives: dict[str, Life] = {}
+        """Jobs that have been submitted and have not ended, by id."""
+        self.waiting = WaitingLines(self.shown, everybody=shows_all)
+        self.books = Books(quota)
+        self.reports: dict[str, dict[str, float]] = {}
+        self.is_reporting = reports
+        self._attained = attained or {}
+        self.promises: tuple[Promise, ...] = ()
+        self.planned: tuple[PlannedStart, ...] = ()
+        self.considered: frozenset[tuple[str, bool]] = frozenset()
+        self.stockouts: dict[str, ProviderStockout] = {}
+        self.seq = 0
+        self.last_arrival_s = -math.inf
+        self.holding: dict[Life, None] = {}
+        """Jobs that hold devices, in the order in which they got them."""
+        self.borrowers = 0
+        """Running jobs that stand on borrowed devices."""
+        self.used = 0
+        """Devices that are held."""
+        self.capacity = cluster.device_count
+        """Devices that stand and are well."""
+        self.held_by: dict[str, int] = dict.fromkeys(quota.projects, 0)
+        self.on: dict[str, set[Life]] = {}
+        """Running jobs, by machine."""
+        self._requests: dict[tuple[object, ...], tuple[Request, int]] = {}
+
+    def snapshot(self, now: float) -> Snapshot:
+        """What the scheduler sees."""
+        self.books.advance(now)
+        if self.is_reporting:
+            self._report(now)
+        return Snapshot(
+            quota=self.quota,
+            jobs=self.shown,
+            machines=self.machines,
+            pools=self.pools,
+            promises=self.promises,
+            planned=self.planned,
+            considered=self.considered,
+            seq=self.seq,
+            decayed=self.books.decayed,
+            decayed_by_user=self.books.decayed_by_user,
+            stockouts=self.stockouts,
+            reports=self.reports,
+        )
+
+    def _report(self, now: float) -> None:
+        """Bring the reports of running jobs up to date; those of waiting ones are."""
+        for life in self.holding:
+            report = self.reports[life.record.id]
+            if life.record.attempt is None:
+                report["attained_s"] = life.attained_by(now)
+            left = life.left_by(now)
+            report["remaining_s"] = left
+            report["progress"] = 1.0 - left / life.job.duration_s
+
+    def _report_of(self, life: Life, now: float) -> dict[str, float]:
+        left = life.left_by(now)
+        return {
+            "attained_s": life.attained_s,
+            "remaining_s": left,
+            "progress": 1.0 - left / life.job.duration_s,
+        }
+
+    @property
+    def running(self) -> int:
+        """How many jobs hold devices."""
+        return len(self.holding)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to decide while nothing arrives: no job waits or borrows."""
+        return not (self.waiting.count or self.borrowers or self.promises or self.planned)
+
+    # Jobs
+
+    def submit(self, job: TraceJob, index: int, name: str) -> Life:
+        """A job arrives, and waits."""
+        life = self.enter(job, index, name)
+        self.waiting.add(life, self._request_of(job)[1])
+        return life
+
+    def wait(self, life: Life) -> None:
+        """A job that was set aside waits again."""
+        self.waiting.add(life, self._request_of(life.job)[1])
+
+    def govern(self, quota: Quota) -> None:
+        """Another quota file is in force from now on."""
+        self.quota = quota
+        self.books.govern(quota)
+
+    def enter(self, job: TraceJob, index: int, name: str) -> Life:
+        """A job arrives; that it waits is for the caller."""
+        request, _ = self._request_of(job)
+        record = JobRecord(
+            id=name,
+            name=name,
+            project=job.project,
+            user=job.user,
+            launch=name,
+            ulid=name,
+            submitted_at=job.submit_s,
+            queued_at=job.submit_s,
+            request=request,
+        )
+        self.last_arrival_s = job.submit_s
+        life = Life(job, record, index)
+        life.attained_s = self._attained.get(name, 0.0)
+        self.lives[name] = life
+        if self.is_reporting:
+            self.reports[name] = self._report_of(life, job.submit_s)
+        return life
+
+    def _request_of(self, job: TraceJob) -> tuple[Request, int]:
+        key = job.replicas, job.devices, job.type, job.priority, job.max_runtime_s
+        known = self._requests.get(key)
+        if known is None:
+            each = Amounts({job.type: job.devices // job.replicas})
+            request = Request(
+                replicas=job.replicas,
+                per_replica=each,
+                priority=job.priority,
+                max_runtime_s=job.max_runtime_s,
+            )
+            most = max(1, self.cluster.totals[job.type] // job.devices)
+            known = self._requests[key] = request, most
+        return known
+
+    def start(self, life: Life, placement: Placement, job_class: JobClass, now: float) -> None:
+        """A waiting job gets its devices; `life.begin` is for the caller."""
+        self.waiting.remove(life)
+        record = life.record
+        attempt = Attempt(
+            number=record.attempts + 1,
+            nonce="",
+            admitted_at=now,
+            started_at=now,
+            placement=placement,
+            job_class=job_class,
+            hosts=tuple((UNTOUCHED,) * len(replica.hosts) for replica in placement),
+        )
+        life.record = replace(
+            record, phase=Phase.RUNNING, attempt=attempt, attempts=record.attempts + 1
+        )
+        self.shown[record.id] = life.record
+        self.hold(life, job_class, 1)
+        for replica in placement:
+            for host in replica.hosts:
+                self.on.setdefault(host.machine, set()).add(life)
+
+    def stop(self, life: Life, deadline: float, by: str, now: float) -> None:
+        """A running job gets its notice."""
+        assert life.record.attempt is not None
+        stop = Stop(reason=StopReason.PREEMPT, at=now, deadline=deadline, by=by)
+        attempt = replace(life.record.attempt, stop=stop)
+        life.record = replace(life.record, phase=Phase.STOPPING, attempt=attempt)
+        self.shown[life.record.id] = life.record
+
+    def reclass(self, life: Life, job_class: JobClass) -> None:
+        """A running job stands on its project's own share now, or no longer."""
+        attempt = life.record.attempt
+        assert attempt is not None
+        if attempt.job_class is job_class:
+            return
+        sign = 1 if job_class is JobClass.BORROWED else -1
+        self.borrowers += sign
+        self.books.reclass(life.job.project, life.record.request.units, sign)
+        life.record = replace(life.record, attempt=replace(attempt, job_class=job_class))
+        self.shown[life.record.id] = life.record
+
+    def leave(self, life: Life) -> None:
+        """A job gives its devices back; what becomes of it is for the caller."""
+        attempt = life.record.attempt
+        assert attempt is not None
+        self.hold(life, attempt.job_class, -1)
+        for replica in attempt.placement:
+            for host in replica.hosts:
+                self.on[host.machine].discard(life)
+        del self.shown[life.record.id]
+
+    def requeue(self, life: Life, now: float) -> None:
+        """A job that was stopped, or lost its machine, waits again."""
+        self.leave(life)
+        life.record = replace(
+            life.record,
+            phase=Phase.QUEUED,
+            attempt=None,
+            queued_at=now,
+            preempted_at=now,
+            preemptions=life.record.preemptions + 1,
+        )
+        self.waiting.add(life, self._request_of(life.job)[1])
+        self.refresh(life, now)
+
+    def refresh(self, life: Life, now: float) -> None:
+        """A job was stopped: what it reports from now on."""
+        if self.is_reporting:
+            self.reports[life.record.id] = self._report_of(life, now)
+
+    def forget(self, life: Life) -> None:
+        """A job has ended for good."""
+        del self.lives[life.record.id]
+        self.reports.pop(life.record.id, None)
+
+    def hold(self, life: Life, job_class: JobClass, sign: int) -> None:
+        """Count what a job takes, or with `sign` -1 gives back."""
+        job = life.job
+        if sign > 0:
+            self.holding[life] = None
+        else:
+            del self.holding[life]
+        self.used += sign * job.devices
+        self.held_by[job.project] = self.held_by.get(job.project, 0) + sign * job.devices
+        if job_class is JobClass.BORROWED:
+            self.borrowers += sign
+        units = life.record.request.units
+        self.books.hold(job.project, job.user, units, job_class, sign)
+
+    def take(self, plan: Plan) -> None:
+        """Keep what the scheduler committed itself to until the next cycle."""
+        self.promises, self.planned = plan.promises, plan.planned
+        self.considered = plan.considered
+        self.seq += bool(plan.new_machines)

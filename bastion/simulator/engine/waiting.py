@@ -1,0 +1,91 @@
+"""
+`WaitingLines`: which waiting jobs the scheduler is shown.
+
+Jobs of one project and user that ask for the same stand in one line, first come first. A cycle can
+start no more of a line than fit on all machines together, and whatever it keeps for later it keeps
+for the first of a line; so it is shown only as many of each. It decides as if it saw them all
+(see docs/decisions/0028), and a cycle does not cost more as the backlog grows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from bastion.job import JobRecord
+from bastion.simulator.engine.life import Life
+
+Place = tuple[float, str, Life]
+"""(submitted, id, job): the order of a line; no two ids are equal."""
+
+
+class _Line:
+    __slots__ = ("most", "places", "shown")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.places: list[Place] = []
+        self.shown = 0
+        """How many of the first are among those shown."""
+
+
+class WaitingLines:
+    """
+    The waiting jobs, and those of them that could start.
+
+    Args:
+        jobs: The records that the scheduler is shown; kept up to date with what waits here.
+        everybody: Show all jobs, as it is needed where an order changes while jobs wait.
+    """
+
+    def __init__(self, jobs: dict[str, JobRecord], *, everybody: bool = False) -> None:
+        self._jobs = jobs
+        self._everybody = everybody
+        self._lines: dict[tuple[object, ...], _Line] = {}
+        self.count = 0
+        self.devices = 0
+
+    def add(self, life: Life, most: int) -> None:
+        """
+        Let a job wait.
+
+        Args:
+            life: Its record says what it asks for.
+            most: How many such jobs all machines hold.
+        """
+        record = life.record
+        key = (record.project, record.user, id(record.request))
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line(2**62 if self._everybody else most)
+        life.line = line
+        place = (record.submitted_at, record.id, life)
+        insort(line.places, place)
+        self.count += 1
+        self.devices += life.job.devices
+        self._show(line, place)
+
+    def _show(self, line: _Line, place: Place) -> None:
+        if line.shown < line.most:
+            self._jobs[place[1]] = place[2].record
+            line.shown += 1
+        elif place < line.places[line.most]:
+            self._jobs[place[1]] = place[2].record
+            self._jobs.pop(line.places[line.most][1], None)
+
+    def remove(self, life: Life) -> None:
+        """It waits no longer; the next of its line is shown instead."""
+        line = life.line
+        assert isinstance(line, _Line)
+        record = life.record
+        at = bisect_left(line.places, (record.submitted_at, record.id, life))
+        assert line.places[at][2] is life
+        del line.places[at]
+        life.line = None
+        self.count -= 1
+        self.devices -= life.job.devices
+        del self._jobs[record.id]
+        if len(line.places) >= line.most:
+            following = line.places[line.most - 1]
+            self._jobs[following[1]] = following[2].record
+        else:
+            line.shown -= 1

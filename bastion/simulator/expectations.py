@@ -1,0 +1,163 @@
+"""
+What an admin expects of a quota file, checked at every cycle of a simulation.
+
+Three things: a job within its project's share starts in the bound that the file guarantees, no job
+waits above a limit, and devices do not idle while a job waits that they would hold. Whatever is
+broken is told once a job, with the cycle's time and the scheduler's own reason.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from bastion.job import Phase
+from bastion.scheduler.plan import Plan
+from bastion.simulator.engine.driver import Driver
+from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.state import State
+from bastion.value import value
+
+What = Literal["share", "wait", "idle"]
+_NUMBER = re.compile(r"\b\d{7}\b")
+SLACK_S = 1.0
+"""Beyond the bound, for the cycle itself."""
+
+
+@value
+class Limits:
+    """What is expected."""
+
+    max_wait_s: float = math.inf
+    """The longest wait before the first start."""
+    idle_s: float = 600.0
+    """How long devices may idle while a job waits that they would hold."""
+
+
+@value
+class Broken:
+    """One expectation that was not met."""
+
+    at_s: float
+    """When it was found, in the time of the workload."""
+    what: What
+    job: str
+    project: str
+    lasted_s: float
+    """For how long it had been so."""
+    reason: str
+    """The scheduler's, at that time; empty if the job had just started."""
+
+    @property
+    def text(self) -> str:
+        """What was expected, in a few words."""
+        return {
+            "share": "within its project's share, and not started in the guaranteed bound",
+            "wait": "waited above the limit",
+            "idle": "free devices would hold it",
+        }[self.what]
+
+
+class Expectations:
+    """
+    Holds every plan against the limits; hand it to `simulated` as a watch.
+
+    Args:
+        limits: What is expected.
+        driver_of: The driver that is asked for reasons, once there is one.
+    """
+
+    def __init__(self, limits: Limits, driver_of: Callable[[], Driver]) -> None:
+        self._limits, self._driver_of = limits, driver_of
+        self._since: dict[What, dict[str, float]] = {"share": {}, "idle": {}, "wait": {}}
+        self._told: set[tuple[What, str]] = set()
+        self.broken: list[Broken] = []
+
+    def __call__(self, state: State, plan: Plan, now: float) -> None:
+        """Look at the state after a plan was carried out."""
+        del plan
+        waiting = {
+            name: state.lives[name]
+            for name, record in state.shown.items()
+            if record.phase is Phase.QUEUED and not state.lives[name].is_running
+        }
+        options = state.quota.scheduler
+        bound = options.min_runtime_s + options.max_grace_s + SLACK_S
+        within = {name for name, life in waiting.items() if _is_within(state, life)}
+        free = _free(state)
+        held = {name for name, life in waiting.items() if _would_hold(free, life)}
+        first = {n for n, life in waiting.items() if life.first_start is None}
+        self._look("share", within, bound, state, now)
+        self._look("idle", held, self._limits.idle_s, state, now)
+        self._look("wait", first, self._limits.max_wait_s, state, now)
+
+    def _look(self, what: What, so: set[str], limit_s: float, state: State, now: float) -> None:
+        """Of which jobs `what` is so now, and for which it has been for too long."""
+        since = self._since[what]
+        late = {name: at for name, at in since.items() if now - at > limit_s}
+        for name in since.keys() - so:
+            del since[name]
+        for name in so:
+            life = state.lives[name]
+            since.setdefault(name, life.job.submit_s if what == "wait" else now)
+        late = {name: at for name, at in late.items() if (what, name) not in self._told}
+        reasons = self._driver_of().reasons(state, now) if late else {}
+        for name, at in sorted(late.items()):
+            self._tell(what, name, state, now, at, reasons.get(name, ""))
+
+    def _tell(
+        self, what: What, name: str, state: State, now: float, since: float, reason: str
+    ) -> None:
+        life = state.lives.get(name)
+        if (what, name) in self._told or life is None:
+            return
+        self._told.add((what, name))
+        self.broken.append(
+            Broken(
+                at_s=now,
+                what=what,
+                job=life.job.name,
+                project=life.job.project,
+                lasted_s=now - since,
+                reason=_named(reason, state),
+            )
+        )
+
+
+def _named(reason: str, state: State) -> str:
+    """`reason` with the names of jobs in place of the numbers that stand for them."""
+
+    def name(found: re.Match[str]) -> str:
+        life = state.lives.get(found[0])
+        return life.job.name if life is not None else found[0]
+
+    return _NUMBER.sub(name, reason)
+
+
+def _is_within(state: State, life: Life) -> bool:
+    """Whether its project's share holds it beside everything the project holds."""
+    job = life.job
+    nominal = state.quota.project(job.project).nominal[job.type]
+    return state.held_by.get(job.project, 0) + job.devices <= nominal
+
+
+def _free(state: State) -> dict[str, list[int]]:
+    """Free devices of every machine, by type."""
+    held: dict[str, int] = {}
+    for life in state.holding:
+        for taken, units in life.taken.items():
+            held[taken] = held.get(taken, 0) + units
+    free: dict[str, list[int]] = {}
+    for name, machine in state.machines.items():
+        if machine.accepts:
+            kind = state.cluster.named[machine.pool].type
+            free.setdefault(kind, []).append(machine.resources[kind] - held.get(name, 0))
+    return free
+
+
+def _would_hold(free: dict[str, list[int]], life: Life) -> bool:
+    job = life.job
+    each = job.devices // job.replicas
+    return sum(units // each for units in free.get(job.type, ())) >= job.replicas

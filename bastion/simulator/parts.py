@@ -1,0 +1,34 @@
+"""The orders of one simulation: they know its jobs, and how fast each works where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bastion.scheduler.state.policy_choice import Parts
+from bastion.simulator.engine.speed import Speeds
+from bastion.simulator.policies.effective import JobOf, effective_max_min, effective_optimus
+from bastion.simulator.setup import Setup
+from bastion.simulator.workload.job import Workload
+
+
+def with_speeds(parts: Parts, order: str, setup: Setup, speeds: Speeds, job_of: JobOf) -> Parts:
+    """
+    Return `parts` with orders that know how fast each job works where, as far as they ask.
+
+    Raises:
+        SpecError: An order needs scipy, which is not installed.
+    """
+    if setup.policy and not setup.is_synthesis:
+        return parts
+    if order == "max-min" and not speeds.are_even:
+        return replace(parts, order=effective_max_min(speeds, job_of))
+    if order == "optimus" and setup.throughputs is not None:
+        return replace(parts, order=effective_optimus(setup.throughputs, job_of))
+    return parts
+
+
+def job_by_id(workload: Workload, names: Sequence[str]) -> JobOf:
+    """Return what finds a job of `workload` by the id that the engine gives it."""
+    at = {name: index for index, name in enumerate(names)}
+    return lambda name: workload.jobs[at[name] if at else int(name)]

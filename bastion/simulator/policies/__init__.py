@@ -1,0 +1,5 @@
+"""
+Policies that only studies have.
+
+`own.py` loads one from a file outside the package.
+"""

@@ -1,0 +1,88 @@
+"""Read from a bucket what a replay needs: recorded attempts, machines, the quota file in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bastion.errors import NotFoundError
+from bastion.history import ended_attempts, recorded_events
+from bastion.machine import Machine, Pool
+from bastion.records import layout
+from bastion.records.limits import ADMIN_FILE_BYTES
+from bastion.records.root import decode_root
+from bastion.service.config.pool_config import parse_config
+from bastion.simulator.cluster.cluster import Cluster, Shape
+from bastion.simulator.replay.record import Recorded, recorded
+from bastion.simulator.replay.script import script_of
+from bastion.store.port import ObjectStore
+
+NOT_DEVICES = ("cpu", "memory")
+_DAYS_S = 2 * 86_400.0
+"""Before the first job: the quota file in force is told with the first commit of each day."""
+
+
+def recorded_in(store: ObjectStore, url: str, *, since: float | None) -> Recorded:
+    """
+    Return what ended in a bucket since a time.
+
+    Raises:
+        NotFoundError: Nothing that held devices has.
+        StoreError: Out of reach.
+    """
+    rows = list(ended_attempts(store, since=since, url=url))
+    began = min((row.submitted_at for row in rows), default=0.0)
+    events = recorded_events(store, since=began - _DAYS_S)
+    script = script_of(events, since=began)
+    found = recorded(rows, source=f"the record of {url}", script=script)
+    if not found.workload.jobs:
+        raise NotFoundError(
+            f"{url}: no job that held devices ended in that time",
+            hint="a longer time: --replay=90d",
+        )
+    return found
+
+
+def cluster_in(store: ObjectStore) -> Cluster:
+    """
+    Return the machines of a bucket as they are now: those that stand, and those a pool may make.
+
+    Raises:
+        NotFoundError: It has no bastion, or no pool with devices.
+        StoreError: Out of reach.
+    """
+    try:
+        stored = store.read(layout.ROOT)
+        config = store.read(layout.CONFIG, limit_bytes=ADMIN_FILE_BYTES)
+    except NotFoundError:
+        raise NotFoundError("no bastion has led here yet", hint="bastion serve") from None
+    assert stored is not None and config is not None
+    machines = decode_root(stored.data).machines
+    text = config.data.decode("utf-8-sig", "replace")
+    shapes = _shapes(machines, parse_config(text).pools)
+    if not shapes:
+        raise NotFoundError("no pool here has devices, so there is nothing to schedule")
+    return Cluster(shapes=shapes)
+
+
+def _shapes(machines: Mapping[str, Machine], pools: Mapping[str, Pool]) -> tuple[Shape, ...]:
+    standing: dict[str, list[str]] = {name: [] for name in pools}
+    for machine in machines.values():
+        standing.setdefault(machine.pool, []).append(machine.name)
+    shapes = []
+    for name, pool in pools.items():
+        kinds = [kind for kind in pool.resources.types() if kind not in NOT_DEVICES]
+        if len(kinds) == 1:
+            shapes.append(
+                Shape(
+                    name=name,
+                    count=len(standing[name]),
+                    names=tuple(sorted(standing[name])),
+                    most=pool.max_machines,
+                    devices=pool.resources[kinds[0]],
+                    type=kinds[0],
+                    boot_s=pool.boot_s,
+                    idle_timeout_s=pool.idle_timeout_s,
+                    tier=pool.tier,
+                )
+            )
+    return tuple(shapes)

@@ -1,0 +1,205 @@
+"""
+A workload from the record of attempts, and the record of a simulation.
+
+The length of a job is how long its attempts held their devices, less what was lost: so a replay
+counts no starts and stops again. A job that had not ended is left out: its length is not known. One
+that its user cancelled goes on until that time, whenever it starts. Each preemption takes and loses
+what it did then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from bastion.history import AttemptRow
+from bastion.simulator.engine.result import JobResult, Result
+from bastion.simulator.replay.script import Script
+from bastion.simulator.workload.job import Happening, Stop, TraceJob, Workload
+from bastion.value import value
+from quota import Quota
+
+_CANCELLED = "cancelled"
+_LOSING = ("preempted", "lost")
+_OF_JOBS = ("hold", "release", "cancel")
+
+
+class Decision(NamedTuple):
+    """One start, and what became of it."""
+
+    job: str
+    started_at: float
+    freed_at: float
+    machines: tuple[str, ...]
+    was_preempted: bool
+
+
+@value
+class Recorded:
+    """A workload of the record, and what the scheduler decided about it then."""
+
+    workload: Workload
+    decisions: tuple[Decision, ...]
+    """By job and time."""
+    left_out: int = 0
+    """Jobs that asked for no devices, or had not ended."""
+    files: int = 0
+    """How many quota files were in force, as far as the record has them."""
+    first_quota: Quota | None = None
+    """The one that was in force when it begins; None: the record does not have it."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Ids of the jobs, by index."""
+        return tuple(job.name for job in self.workload.jobs)
+
+
+def recorded(rows: Iterable[AttemptRow], *, source: str, script: Script | None = None) -> Recorded:
+    """
+    Return the workload that `rows` tell of, and the decisions in them.
+
+    Args:
+        rows: Of attempts, in the order of their ends.
+        source: Where they come from, for reports.
+        script: What users and admins did meanwhile; None: nothing but cancels.
+    """
+    script = script or Script()
+    by_job: dict[str, list[AttemptRow]] = {}
+    for row in rows:
+        by_job.setdefault(row.job, []).append(row)
+    jobs: list[TraceJob] = []
+    decisions: list[Decision] = []
+    deeds = list(script.happenings)
+    for name, attempts in by_job.items():
+        held = [row for row in attempts if row.admitted_at is not None and row.freed_at is not None]
+        job = _job(name, attempts[-1], held, script.notices.get(name, ()))
+        if job is None:
+            continue
+        jobs.append(job)
+        decisions += [_decision(row) for row in held]
+        if attempts[-1].job_outcome == _CANCELLED:
+            at = held[-1].freed_at if held and attempts[-1] is held[-1] else None
+            at = attempts[-1].ended_at if at is None else at
+            deeds.append(Happening(at_s=at, what="cancel", name=name))
+    jobs.sort(key=lambda job: (job.submit_s, job.name))
+    names = {job.name for job in jobs}
+    deeds = [each for each in deeds if each.what not in _OF_JOBS or each.name in names]
+    deeds.sort(key=lambda each: each.at_s)
+    return Recorded(
+        workload=Workload(jobs=jobs, source=source, script=tuple(deeds), moments=script.moments),
+        decisions=tuple(sorted(decisions)),
+        left_out=len(by_job) - len(jobs),
+        files=script.files,
+        first_quota=script.first_quota,
+    )
+
+
+def _job(
+    name: str, last: AttemptRow, held: Sequence[AttemptRow], notices: Sequence[float]
+) -> TraceJob | None:
+    """The job of a trace; None if it had not ended, or asks for no devices."""
+    request = json.loads(last.request) if last.request else {}
+    kind, devices = last.device_type or "", last.devices
+    if held:
+        kind, devices = held[-1].device_type or "", held[-1].devices
+    elif not devices:
+        kind, devices = _asked(request)
+    if not last.job_outcome or not devices or last.tasks is not None:
+        return None
+    length, lost = _work(held)
+    if last.job_outcome == _CANCELLED:
+        length = last.ended_at - last.submitted_at + 1.0  # it never ends by itself
+    return TraceJob(
+        name=name,
+        submit_s=last.submitted_at,
+        duration_s=max(length, 1e-3),
+        devices=devices,
+        replicas=last.replicas,
+        type=kind,
+        project=last.project,
+        user=last.user,
+        priority=last.priority,
+        max_runtime_s=request.get("max_runtime_s"),
+        stops=_stops(held, lost, notices),
+    )
+
+
+def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:
+    """
+    How much work a job is, and what each attempt lost of it.
+
+    A job that ended sooner than an earlier attempt ran had kept its work without saying so.
+    """
+    times = [(row.freed_at or 0.0) - (row.admitted_at or 0.0) for row in held]
+    lost = [row.lost_s or 0.0 if row.outcome in _LOSING else 0.0 for row in held]
+    length = sum(times) - sum(lost)
+    kept = 0.0
+    for time, part in zip(times[:-1], lost):
+        if kept + time >= length:
+            return sum(times), [0.0] * len(held)
+        kept += time - part
+    return length, lost
+
+
+def _stops(
+    held: Sequence[AttemptRow], lost: Sequence[float], notices: Sequence[float]
+) -> tuple[Stop, ...]:
+    """What each preemption took: from the last notice before its end, to that."""
+    found = []
+    for row, lost_s in zip(held, lost):
+        if row.outcome == "preempted" and row.freed_at is not None:
+            before = [at for at in notices if (row.admitted_at or 0.0) <= at <= row.freed_at]
+            leave_s = row.freed_at - before[-1] if before else 0.0
+            found.append(Stop(leave_s=leave_s, lost_s=lost_s))
+    return tuple(found)
+
+
+def _asked(request: Mapping[str, Any]) -> tuple[str, int]:
+    """Which devices a job asks for that never had any, and how many."""
+    each = {
+        kind: units
+        for kind, units in (request.get("per_replica") or {}).items()
+        if kind not in ("cpu", "memory")
+    }
+    kind = next(iter(each), "")
+    return kind, int(each.get(kind, 0)) * int(request.get("replicas", 1))
+
+
+def _decision(row: AttemptRow) -> Decision:
+    return Decision(
+        job=row.job,
+        started_at=row.admitted_at or 0.0,
+        freed_at=row.freed_at or 0.0,
+        machines=tuple(sorted(row.machines)),
+        was_preempted=row.outcome == "preempted",
+    )
+
+
+def decisions_of(result: Result) -> tuple[Decision, ...]:
+    """Return what the scheduler decided in a simulation, as the record has it."""
+    return tuple(
+        sorted(
+            Decision(
+                job=each.job.name,
+                started_at=span.start,
+                freed_at=span.end,
+                machines=tuple(sorted(span.taken)),
+                was_preempted=span.kind == "preempted",
+            )
+            for each in result.jobs
+            for span in each.spans
+        )
+    )
+
+
+def same_starts(then: Recorded, result: Result) -> float:
+    """Return the part of the recorded starts that a replay makes at the same second."""
+    own = {(each.job, round(each.started_at)) for each in decisions_of(result)}
+    found = sum((each.job, round(each.started_at)) in own for each in then.decisions)
+    return found / len(then.decisions) if then.decisions else 1.0
+
+
+def by_name(result: Result) -> dict[str, JobResult]:
+    """Return the results of the jobs, by name."""
+    return {each.job.name: each for each in result.jobs}

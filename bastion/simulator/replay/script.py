@@ -1,0 +1,113 @@
+"""
+What users and admins did, from the events of a bucket: files, holds, cancels, cordons.
+
+Also how long each preemption took: from its notice, which is an event, to the attempt's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from bastion.records.history import Shares
+from bastion.records.root import Event
+from bastion.simulator.workload.job import Deed, Happening
+from bastion.value import value
+from quota import Quota, parse
+from quota.file.errors import QuotaError
+
+_RELEASED = ("queued", "preempted", "ready")
+_OF_MACHINES: Mapping[str, Deed] = {
+    "machine cordoned": "cordon",
+    "machine draining": "cordon",
+    "machine unwell": "cordon",
+    "machine uncordoned": "uncordon",
+    "machine well": "uncordon",
+}
+
+
+@value
+class Script:
+    """What happened that no scheduler decides."""
+
+    happenings: tuple[Happening, ...] = ()
+    """In order of time; cancels are in the rows of their jobs."""
+    first_quota: Quota | None = None
+    """The file that was in force when it begins; None: the record does not have it."""
+    files: int = 0
+    """How many quota files were in force, one after the other."""
+    moments: tuple[float, ...] = ()
+    """When anything was committed."""
+    notices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """When each job was told to stop, every time, by id."""
+
+
+def script_of(events: Iterable[Event], *, since: float) -> Script:
+    """
+    Return what `events`, in their order, tell.
+
+    Args:
+        events: From before `since` on, so that what was in force then is among them.
+        since: When the replay begins.
+    """
+    happenings: list[Happening] = []
+    files: list[tuple[float, Quota]] = []
+    jobs = _Jobs()
+    text = ""
+    moments: dict[float, None] = {}
+    for event in events:
+        moments[event.at] = None
+        if isinstance(event.record, Shares):
+            if event.record.file and event.record.file != text:
+                text = event.record.file
+                files += _file(event.at, text)
+        elif event.job:
+            happenings += jobs.told(event)
+        elif deed := _OF_MACHINES.get(event.what):
+            machine = event.text.partition(":")[0].removesuffix(" may start jobs again")
+            happenings.append(Happening(at_s=event.at, what=deed, name=machine))
+    before = [quota for at, quota in files if at <= since]
+    later = [(at, quota) for at, quota in files if at > since]
+    happenings += [Happening(at_s=at, what="quota", quota=quota) for at, quota in later]
+    return Script(
+        happenings=tuple(sorted(happenings, key=lambda each: each.at_s)),
+        first_quota=before[-1] if before else None,
+        files=len(later) + bool(before),
+        moments=tuple(sorted(moments)),
+        notices={job: tuple(times) for job, times in jobs.notices.items()},
+    )
+
+
+class _Jobs:
+    """Holds and notices, while the events are read."""
+
+    def __init__(self) -> None:
+        self.notices: dict[str, list[float]] = {}
+        self._submitted: dict[str, float] = {}
+        """Jobs of which nothing else is known yet: one that is released now was held from then."""
+        self._held: set[str] = set()
+
+    def told(self, event: Event) -> list[Happening]:
+        job, at = event.job, event.at
+        began = self._submitted.pop(job, None)
+        if event.what == "submitted":
+            self._submitted[job] = at
+        elif event.what == "stopping":
+            self.notices.setdefault(job, []).append(at)
+        elif event.what == "held":
+            self._held.add(job)
+            return [Happening(at_s=at, what="hold", name=job)]
+        elif event.what in _RELEASED and event.record is None:
+            found = [Happening(at_s=at, what="release", name=job)]
+            if job not in self._held and began is not None:
+                found.insert(0, Happening(at_s=began, what="hold", name=job))
+            self._held.discard(job)
+            return found
+        return []
+
+
+def _file(at: float, text: str) -> list[tuple[float, Quota]]:
+    try:
+        return [(at, parse(text))]
+    except QuotaError:
+        return []  # of a version whose files this one does not read

@@ -1,0 +1,261 @@
+"""`simulated`: one workload on one setup, from the first job to the last."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+from bastion.clock import Clock, SystemClock
+from bastion.errors import SpecError
+from bastion.scheduler.policies.admission import admit_all
+from bastion.scheduler.state.policy_choice import Parts, chosen
+from bastion.simulator.cluster.cluster import Cluster
+from bastion.simulator.engine.driver import Carrying
+from bastion.simulator.engine.engine import Engine, Watch
+from bastion.simulator.engine.outside import Outside
+from bastion.simulator.engine.result import Result
+from bastion.simulator.engine.rounds import RoundEngine, WholeRound
+from bastion.simulator.engine.speed import Speeds
+from bastion.simulator.engine.state import State
+from bastion.simulator.engine.strict_walk import StrictWalk
+from bastion.simulator.expectations import Expectations, Limits
+from bastion.simulator.parts import job_by_id, with_speeds
+from bastion.simulator.policies.effective import JobOf
+from bastion.simulator.policies.synthesis import candidates_of
+from bastion.simulator.setup import Setup, parts_of, quota_of, with_projects
+from bastion.simulator.synthesizer import Synthesizer
+from bastion.simulator.workload.job import TraceJob, Workload
+from bastion.simulator.workload.trace import bad_rows
+from quota import Quota
+from quota.options import Order
+
+Progress = Callable[[int, int, float], None]
+"""Is told now and then: jobs that have ended, jobs in all, virtual seconds since the beginning."""
+
+_STEPS = 200
+"""Moments between two calls of a progress."""
+_YOUNG = 200_000
+"""Objects between two searches for garbage: nearly all live until the end."""
+
+
+def fitted(workload: Workload, cluster: Cluster, *, skip_bad: bool = False) -> Workload:
+    """
+    Return `workload` with types and replicas as they are on `cluster`.
+
+    Raises:
+        SpecError: Some jobs can never run there; every one, with its line.
+    """
+    jobs: list[TraceJob] = []
+    problems: list[str] = []
+    for job in workload.jobs:
+        found = cluster.fitted(job)
+        if isinstance(found, str):
+            place = f"line {job.line}: " if job.line else ""
+            problems.append(f"{place}{job.name} {found}")
+        else:
+            jobs.append(found)
+    if problems and not skip_bad:
+        raise bad_rows(workload.source or "workload", problems)
+    if not jobs:
+        raise SpecError(f"{workload.source}: no job of it fits the cluster")
+    return replace(workload, jobs=jobs, skipped=(*workload.skipped, *problems))
+
+
+def simulated(
+    setup: Setup,
+    workload: Workload,
+    *,
+    progress: Progress | None = None,
+    watches: Sequence[Watch] = (),
+    names: Sequence[str] = (),
+    clock: Clock | None = None,
+) -> Result:
+    """
+    Run `workload` on `setup` and return what happened.
+
+    An interrupt (Ctrl-C) ends it early with a partial result.
+
+    Args:
+        setup: Cluster, quota, policies and costs.
+        workload: As `fitted` returns it, or of jobs that fit.
+        progress: Is told how far it is.
+        watches: Are told of every plan.
+        names: Ids of the jobs by index; ties of equal submission go by id. Numbers by default.
+        clock: Of this machine, for `took_s`.
+
+    Raises:
+        SpecError: A policy is unknown or cannot be loaded, or a job does not fit.
+    """
+    clock = clock or SystemClock()
+    began = clock.monotonic()
+    workload = with_projects(setup, fitted(workload, setup.cluster))
+    expectations = Expectations(setup.limits or Limits(), lambda: engine.driver)
+    checks = (expectations,) if setup.limits is not None else ()
+    engine, synthesizer = made(setup, workload, watches=(*watches, *checks), names=names)
+    is_partial = False
+    before = gc.get_threshold()
+    gc.set_threshold(_YOUNG, 20, 100)
+    try:
+        _go(engine, progress)
+    except KeyboardInterrupt:
+        is_partial = True
+    finally:
+        gc.set_threshold(*before)
+    took_s = clock.monotonic() - began
+    settings = settings_of(setup, workload)
+    if synthesizer is not None:
+        settings["synthesized"] = synthesizer.told()
+    result = engine.result(setup.name, settings, took_s=took_s, is_partial=is_partial)
+    return replace(result, broken=tuple(expectations.broken))
+
+
+def engine_of(
+    setup: Setup,
+    workload: Workload,
+    *,
+    watches: Sequence[Watch] = (),
+    names: Sequence[str] = (),
+    shows_all: bool = False,
+    attained: Mapping[str, float] | None = None,
+) -> Engine:
+    """
+    Return the engine of a simulation, at its beginning.
+
+    Args:
+        setup: Cluster, quota, policies and costs.
+        workload: As `fitted` returns it.
+        watches: Are told of every plan.
+        names: Ids of the jobs, by index.
+        attained: What jobs had had before the beginning, by id, in seconds.
+        shows_all: Show the scheduler every waiting job, also those that cannot start.
+    """
+    return made(
+        setup, workload, watches=watches, names=names, shows_all=shows_all, attained=attained
+    )[0]
+
+
+def made(
+    setup: Setup,
+    workload: Workload,
+    *,
+    watches: Sequence[Watch] = (),
+    names: Sequence[str] = (),
+    shows_all: bool = False,
+    attained: Mapping[str, float] | None = None,
+) -> tuple[Engine, Synthesizer | None]:
+    """Return what `engine_of` returns, and the policy that chooses others, if it has one."""
+    quota = quota_of(setup, workload)
+    speeds = Speeds(setup.cluster, setup.throughputs)
+    job_of = job_by_id(workload, names)
+    parts = with_speeds(parts_of(setup, quota), quota.scheduler.order, setup, speeds, job_of)
+    synthesizer = _synthesizer(setup, quota, speeds, job_of) if setup.is_synthesis else None
+    if synthesizer is not None:
+        parts = replace(parts, order=synthesizer.order)
+    in_rounds = _is_in_rounds(setup, parts)
+    state = State(
+        setup.cluster,
+        quota,
+        shows_all=shows_all or in_rounds or _shows_all(setup, workload, parts),
+        reports=not parts.order.is_lasting,
+        attained=attained,
+    )
+    driver = Carrying(quota, parts)
+
+    def driver_of(file: Quota) -> tuple[Quota, Carrying]:
+        later = quota_of(replace(setup, quota=file), workload)
+        made = with_speeds(parts_of(setup, later), later.scheduler.order, setup, speeds, job_of)
+        return later, Carrying(later, made)
+
+    kind = RoundEngine if in_rounds else Engine
+    engine = kind(
+        workload,
+        state,
+        driver,
+        costs=setup.costs,
+        round_s=setup.round_s,
+        speeds=speeds,
+        seed=setup.seed,
+        watches=watches,
+        names=names,
+        outside=Outside(workload.script, None if setup.keeps_quota else driver_of),
+    )
+    if isinstance(engine, RoundEngine):
+        is_steady = not setup.policy and parts.order.ranks_of is None
+        walk = StrictWalk(parts.order, is_steady=is_steady)
+        engine.planner = walk if setup.strict_walk else WholeRound(driver)
+    if synthesizer is not None:
+        synthesizer.ended = lambda: [
+            each.job.duration_s
+            for each in engine.results
+            if each is not None and each.outcome == "succeeded"
+        ]
+    return engine, synthesizer
+
+
+def _is_in_rounds(setup: Setup, parts: Parts) -> bool:
+    """Whether each round is planned anew, as running jobs yield to those before them."""
+    if setup.strict_walk and not setup.round_s:
+        raise SpecError("strict_walk: is a walk of rounds", hint="give --round as well")
+    if not setup.strict_walk and not (setup.round_s and parts.preemption.follows_order):
+        return False
+    if any(shape.most > shape.count for shape in setup.cluster.shapes):
+        raise SpecError(
+            "machines: no pool makes machines in rounds where running jobs yield",
+            hint="leave `most` out, or --round",
+        )
+    return True
+
+
+def _synthesizer(setup: Setup, quota: Quota, speeds: Speeds, job_of: JobOf) -> Synthesizer:
+    """The policy that chooses among those of `setup`, for one simulation."""
+    candidates = {}
+    for name in candidates_of(setup.policy):
+        parts = chosen(replace(quota.scheduler, order=cast(Order, name)))
+        candidates[name] = with_speeds(parts, name, setup, speeds, job_of).order
+    return Synthesizer(candidates, setup, quota, job_of, engine_of)
+
+
+def _shows_all(setup: Setup, workload: Workload, parts: Parts) -> bool:
+    """Whether more of a line could start than fits on all machines as they are."""
+    is_steady = not setup.cluster.shrinks and not workload.script
+    return not (is_steady and _shows_heads_only(parts))
+
+
+def _shows_heads_only(parts: Parts) -> bool:
+    """Whether no policy looks at all that wait: neither demand counts, nor does an order change."""
+    return parts.order.is_lasting and parts.admission is admit_all
+
+
+def _go(engine: Engine, progress: Progress | None) -> None:
+    jobs = len(engine.workload.jobs)
+    steps = 0
+    while engine.step():
+        steps += 1
+        if progress is not None and steps % _STEPS == 0:
+            progress(engine.ended, jobs, engine.now)
+    if progress is not None:
+        progress(engine.ended, jobs, engine.now)
+
+
+def settings_of(setup: Setup, workload: Workload) -> dict[str, str]:
+    """What a simulation was run with, in words for its report."""
+    shapes = ", ".join(
+        f"{shape.count} x {shape.devices} {shape.type}"
+        + (f" at speed {shape.speed:g}" if shape.speed != 1 else "")
+        for shape in setup.cluster.shapes
+    )
+    costs = setup.costs
+    priced = (
+        f"start {costs.start_s:g} s, restart {costs.restart_s:g} s,"
+        f" checkpoint every {costs.checkpoint_s:g} s"
+    )
+    return {
+        "workload": workload.source or "jobs given",
+        "jobs": f"{len(workload.jobs):,}",
+        "machines": shapes,
+        "decided": f"every {setup.round_s:g} s" if setup.round_s else "at every event",
+        "costs": "none" if costs.are_none else priced,
+        "quota": "given" if setup.quota else f"one share a project, {setup.shares}",
+    }

@@ -1,0 +1,192 @@
+"""
+`Setup`: everything of one simulation but its workload.
+
+Without a quota file, one is made for the projects of the workload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import Literal, cast, get_args
+
+from bastion.errors import SpecError
+from bastion.scheduler.state.policy_choice import Parts, chosen
+from bastion.simulator.cluster.cluster import Cluster
+from bastion.simulator.engine.costs import IDEAL, Costs
+from bastion.simulator.expectations import Limits
+from bastion.simulator.policies.own import order_of, own_policy
+from bastion.simulator.policies.synthesis import SYNTHESIZE, Synthesis, candidates_of
+from bastion.simulator.workload.job import Workload
+from bastion.simulator.workload.throughput import Throughputs
+from bastion.value import value
+from quota import Quota, parse
+from quota.choice import choose
+from quota.options import (
+    ADMISSIONS,
+    ORDERS,
+    PLACEMENTS,
+    PREEMPTIONS,
+    Admission,
+    Order,
+    Placement,
+    Preemption,
+    SchedulerOptions,
+)
+
+Shares = Literal["demand", "equal", "one"]
+SHARES: tuple[Shares, ...] = get_args(Shares)
+BY_SERVICE = ("srtf", "las", "tiresias", "max-min", "optimus")
+"""Orders that mean little unless running jobs yield to those before them."""
+
+
+@value
+class Setup:
+    """
+    One simulation, apart from its workload.
+
+    A policy that is empty is that of the quota file. Without a quota file a share is made for
+    every project of the workload.
+    """
+
+    cluster: Cluster
+    quota: Quota | None = None
+    is_replay: bool = False
+    """Whether it plays a record: starts cost nothing, and grace periods are those of the file."""
+    keeps_quota: bool = False
+    """In a replay: its quota file stays in force, whatever files the record has."""
+    shares: Shares = "demand"
+    """Without a quota file: in proportion to demand, equal, or one project that has everything."""
+    order: str = ""
+    admission: str = ""
+    """`all`, or `load-limit:1.2`."""
+    placement: str = ""
+    preemption: str = ""
+    policy: str = ""
+    """`FILE.py:CLASS`, an order of one's own, or `synthesize:` and orders to choose among."""
+    synthesis: Synthesis = field(default=Synthesis())
+    """How it chooses among them."""
+    throughputs: Throughputs | None = None
+    """How fast kinds of jobs work where; without it, as fast as the pool says."""
+    round_s: float = 0.0
+    strict_walk: bool = False
+    costs: Costs = field(default=IDEAL)
+    seed: int = 1
+    limits: Limits | None = None
+    """What is checked at every cycle; None: nothing."""
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """What tells it from others of one study."""
+        if self.label:
+            return self.label
+        own = self.policy if self.is_synthesis else self.policy.rpartition(":")[2]
+        parts = [own or self.order or "default"]
+        parts += [each for each in (self.admission, self.placement, self.preemption) if each]
+        return " ".join(parts)
+
+    @property
+    def is_synthesis(self) -> bool:
+        """Whether it chooses among orders while it runs."""
+        return self.policy.startswith(SYNTHESIZE)
+
+
+def quota_of(setup: Setup, workload: Workload) -> Quota:
+    """
+    Return the quota in force, with the policies of `setup`.
+
+    Raises:
+        SpecError: A policy is unknown, or the shares cannot be made.
+    """
+    quota = setup.quota or _made(setup, workload)
+    return replace(quota, scheduler=_options(setup, quota.scheduler))
+
+
+def parts_of(setup: Setup, quota: Quota) -> Parts:
+    """
+    Return the parts of the scheduler that `setup` names.
+
+    Raises:
+        SpecError: Its own policy cannot be loaded.
+    """
+    parts = chosen(quota.scheduler)
+    if setup.is_synthesis:
+        candidates_of(setup.policy)
+    elif setup.policy:
+        return replace(parts, order=order_of(own_policy(setup.policy)))
+    return parts
+
+
+def _options(setup: Setup, options: SchedulerOptions) -> SchedulerOptions:
+    problems: list[str] = []
+
+    def picked(name: str, written: str, allowed: tuple[str, ...], default: str) -> str:
+        if written and written not in allowed:
+            problems.append(f"{name}: {written!r} is unknown, {choose(written, allowed)}")
+        return written or default
+
+    order = picked("order", setup.order, ORDERS, options.order)
+    word, _, limit = setup.admission.partition(":")
+    admission = picked("admission", word, ADMISSIONS, options.admission)
+    placement = picked("placement", setup.placement, PLACEMENTS, options.placement)
+    yields = setup.policy or setup.strict_walk or order in BY_SERVICE
+    default = "order" if yields and (setup.quota is None or setup.order) else options.preemption
+    preemption = picked("preemption", setup.preemption, PREEMPTIONS, default)
+    load_limit = options.load_limit
+    if limit:
+        try:
+            load_limit = float(limit)
+        except ValueError:
+            problems.append(f"admission: {limit!r} is no number; allowed: load-limit:1.2")
+    if problems:
+        raise SpecError(*problems)
+    return replace(
+        options,
+        order=cast(Order, order),
+        admission=cast(Admission, admission),
+        placement=cast(Placement, placement),
+        preemption=cast(Preemption, preemption),
+        load_limit=load_limit,
+        grace_s=0.0 if setup.costs.are_none and not setup.is_replay else options.grace_s,
+    )
+
+
+def _made(setup: Setup, workload: Workload) -> Quota:
+    """A quota file for the projects of `workload`, which anyone may charge."""
+    demand: dict[str, dict[str, float]] = {}
+    for job in workload.jobs:
+        kinds = demand.setdefault(job.project, {})
+        kind = job.type or setup.cluster.types[0]
+        kinds[kind] = kinds.get(kind, 0.0) + job.device_s
+    totals = setup.cluster.totals
+    lines = ["[toml-schema]", 'version = "1"', "[total_resources]"]
+    lines += [f"{kind} = {totals[kind]}" for kind in setup.cluster.types]
+    names = sorted(demand)
+    lines += ["[project_membership]", *(f'{_quoted(name)} = [".*"]' for name in names)]
+    for name in names:
+        lines.append(f"[project_resources.{_quoted(name)}]")
+        for kind in setup.cluster.types:
+            lines.append(f"{kind} = {_fraction(setup.shares, demand, name, kind):.6f}")
+    return parse("\n".join(lines) + "\n")
+
+
+def _fraction(shares: Shares, demand: dict[str, dict[str, float]], name: str, kind: str) -> float:
+    total = sum(kinds.get(kind, 0.0) for kinds in demand.values())
+    if shares == "equal" or not total:
+        share = 1 / len(demand)
+    else:
+        share = demand[name].get(kind, 0.0) / total
+    return int(share * 1e6) / 1e6
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def with_projects(setup: Setup, workload: Workload) -> Workload:
+    """`workload` as `setup` charges it: with `shares="one"` all jobs are of one project."""
+    if setup.shares != "one" or setup.quota is not None:
+        return workload
+    jobs = [job._replace(project="all") for job in workload.jobs]
+    return replace(workload, jobs=jobs)

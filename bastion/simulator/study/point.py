@@ -1,0 +1,58 @@
+"""`Point`: one simulation of a study, and `Runs`: what became of several."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from bastion.errors import BastionError
+from bastion.simulator.engine.result import Result
+from bastion.simulator.setup import Setup
+from bastion.simulator.workload.job import Workload
+from bastion.value import value
+
+Told = Callable[[Sequence[float]], None]
+"""Is told how far each point is: fractions of its jobs that have ended."""
+
+
+@value
+class Point:
+    """One simulation of a study. It is plain data, so another process can run it."""
+
+    setup: Setup
+    workload: Workload
+    load: float | None = None
+    """Jobs an hour, in a sweep of loads."""
+    names: tuple[str, ...] = ()
+    """Ids of the jobs by index, where ties must go by them; numbers by default."""
+
+
+@value
+class Runs:
+    """What became of the points of a study."""
+
+    points: Sequence[Point]
+    """Those that gave a result, in the order in which they were given."""
+    results: Sequence[Result]
+    """One of each."""
+    failed: Mapping[str, BastionError]
+    """Why a point gave none, by its label."""
+    left_out: Sequence[str] = ()
+    """Labels of the points that gave none because of an interrupt."""
+
+
+def labelled(points: Sequence[Point]) -> list[Point]:
+    """Return `points` with labels that tell them apart."""
+    has_loads = len({point.load for point in points}) > 1
+    found: list[Point] = []
+    seen = Counter[str]()
+    for point in points:
+        label = point.setup.name
+        if point.load is not None and has_loads:
+            label = f"{label} at {point.load:g}/h"
+        seen[label] += 1
+        if seen[label] > 1:
+            label = f"{label} ({seen[label]})"
+        found.append(replace(point, setup=replace(point.setup, label=label)))
+    return found

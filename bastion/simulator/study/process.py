@@ -1,0 +1,134 @@
+"""
+`PointProcess`: one point of a study that runs in a fresh program.
+
+No process is forked without a new program: the caller may have threads (a notebook, a test worker),
+and a lock that one of them holds would stay held in a fork for ever. Nor is the caller's `__main__`
+imported again, as multiprocessing's spawn does: a point is plain data.
+
+The point and its result are in files without names, so that neither side waits for the other to
+read; the pipe between them only tells how far it is.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryFile
+
+from bastion.errors import BastionError, SpecError
+from bastion.simulator.engine.result import Result
+from bastion.simulator.study.point import Point
+
+PROGRAM = "bastion.simulator.study.program"
+
+
+class PointProcess:
+    """
+    Starts at once; `read` and `is_over` follow it.
+
+    Args:
+        point: What is simulated.
+    """
+
+    def __init__(self, point: Point) -> None:
+        self.label = point.setup.name
+        self.part = 0.0
+        """The fraction of its jobs that have ended."""
+        self.has_begun = False
+        """Whether an interrupt would leave a partial result."""
+        self.is_closed = False
+        """Whether it tells no more of how far it is: it is over, or about to be."""
+        self._is_interrupted = False
+        self._unread = b""
+        self._answer = TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._progress, telling = os.pipe()
+        try:
+            with TemporaryFile() as asked:
+                pickle.dump(point, asked, protocol=pickle.HIGHEST_PROTOCOL)
+                asked.seek(0)
+                given = os.getpid(), telling, self._answer.fileno()
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", PROGRAM, *map(str, given)],
+                    stdin=asked,
+                    stdout=2,  # what a policy prints is no data of ours
+                    pass_fds=(telling, self._answer.fileno()),
+                    process_group=0,  # the terminal's Ctrl-C is passed on once, by `interrupt`
+                    env=os.environ | {"PYTHONPATH": _path()},
+                )
+        finally:
+            os.close(telling)
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when `read` has news or finds it closed."""
+        return self._progress
+
+    def read(self) -> None:
+        """Take in how far it is; call it when there is news."""
+        news = os.read(self._progress, 65536)
+        self.is_closed = not news
+        *lines, self._unread = (self._unread + news).split(b"\n")
+        if lines:
+            self.has_begun, self.part = True, float(lines[-1])
+
+    def is_over(self, *, within_s: float = 0.0) -> bool:
+        """Whether it has ended, or does so in the time given."""
+        try:
+            self._process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def interrupt(self) -> None:
+        """End it soon: with a partial result if it has begun, else with none."""
+        self._is_interrupted = True
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT if self.has_begun else signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kill it if it still runs; `found` gives nothing any more."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._answer.close()
+        if self._progress >= 0:
+            os.close(self._progress)
+            self._progress = -1
+
+    def found(self) -> Result | BastionError | None:
+        """What came out of it, once it is over; None if it was interrupted and has no result."""
+        code = self._process.wait()
+        if code:
+            return None if self._is_interrupted else self._death(code)
+        self._answer.seek(0)
+        answer = pickle.load(self._answer)  # noqa: S301 - from our own program's file
+        if isinstance(answer, Result):
+            return answer
+        message, hint = answer
+        return SpecError(message, hint=hint)
+
+    def _death(self, code: int) -> BastionError:
+        if code > 0:
+            return BastionError(
+                f"{self.label}: its process ended with exit code {code}",
+                hint="what it wrote is above",
+            )
+        name = signal.Signals(-code).name
+        hint = "it may have run out of memory: --cores=1 runs one after the other"
+        return BastionError(
+            f"{self.label}: its process was killed by {name}",
+            hint=hint if name == "SIGKILL" else "",
+        )
+
+
+def _path() -> str:
+    """Where this program finds modules, for one that has to find the same."""
+    return os.pathsep.join(each or str(Path.cwd()) for each in sys.path)

@@ -1,0 +1,137 @@
+"""
+`Study`: simulations side by side, for a notebook: data frames, charts and the report.
+
+    from bastion.simulator import simulate
+    study = simulate("trace.csv", machines="64x8", order=["fifo", "las"])
+    study.summary
+    study.report("study.html")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bastion.errors import SpecError
+from bastion.simulator.metrics.measures import Measures, measured
+from bastion.simulator.study.point import Runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Study:
+    """
+    What came out of some points.
+
+    Args:
+        runs: Their labels tell them apart.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self.points = list(runs.points)
+        self.results = list(runs.results)
+        self.failed = {label: str(error) for label, error in runs.failed.items()}
+        """Why a simulation gave no result, by its label; the others are whole."""
+        self.left_out = list(runs.left_out)
+        """Labels of the simulations that an interrupt left without a result."""
+
+    @cached_property
+    def measures(self) -> list[Measures]:
+        """The numbers of every simulation."""
+        return [measured(result) for result in self.results]
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it was interrupted."""
+        return bool(self.left_out) or any(result.is_partial for result in self.results)
+
+    def as_json(self) -> dict[str, Any]:
+        """Settings and measures, as JSON has them."""
+        return {
+            "settings": dict(self.results[0].settings) if self.results else {},
+            "is_partial": self.is_partial,
+            "failed": self.failed,
+            "left_out": self.left_out,
+            "simulations": [each.as_json() for each in self.measures],
+        }
+
+    @cached_property
+    def charts(self) -> Mapping[str, Any]:
+        """Its charts, of Altair, by name."""
+        from bastion.simulator.report.charts import charts_of
+
+        loads = [point.load for point in self.points]
+        names = [point.setup.label.partition(" at ")[0] for point in self.points]
+        return charts_of(self.results, self.measures, loads, names)
+
+    def report(self, path: str | Path) -> None:
+        """Write one HTML page that needs nothing but itself."""
+        from bastion.simulator.report.page import page
+
+        Path(path).write_text(page(self.results, self.measures, self.charts), encoding="utf-8")
+
+    def export(self, folder: str | Path, form: str = "png") -> list[Path]:
+        """Write every chart into `folder` as `png`, `svg` or `pdf`; the files."""
+        from bastion.simulator.report.export import export
+
+        return export(self.charts, folder, form)
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row a simulation, one column a measure."""
+        rows = []
+        for each in self.measures:
+            row: dict[str, Any] = {}
+            for name, number in each.as_json().items():
+                if name.startswith("by_"):
+                    continue
+                if isinstance(number, Mapping):
+                    row.update({f"{name}_{part}": value for part, value in number.items()})
+                else:
+                    row[name] = number
+            rows.append(row)
+        return _pandas().DataFrame(rows).set_index("label")
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """One row a job and simulation."""
+        rows = [
+            {
+                "policy": result.label,
+                **each.job._asdict(),
+                "first_start_s": each.first_start,
+                "end_s": each.ended_at,
+                "outcome": each.outcome,
+                "preemptions": each.preemptions,
+                "lost_s": each.lost_s,
+                "is_tracked": each.is_tracked,
+            }
+            for result in self.results
+            for each in result.jobs
+        ]
+        return _pandas().DataFrame(rows)
+
+    @property
+    def over_time(self) -> pd.DataFrame:
+        """Devices and jobs at every moment at which anything changed."""
+        pandas = _pandas()
+        frames = []
+        for result in self.results:
+            columns = {"time_s": list(result.series.times)}
+            columns |= {name: list(each) for name, each in result.series.columns.items()}
+            frames.append(pandas.DataFrame({"policy": result.label, **columns}))
+        return pandas.concat(frames, ignore_index=True)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise SpecError(
+            "data frames need pandas, which is not installed",
+            hint="pip install 'bastion-orchestrator[sim]'",
+        ) from None
+    return pandas

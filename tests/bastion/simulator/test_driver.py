@@ -1,0 +1,72 @@
+"""What a driver leaves out or carries over changes nothing."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from bastion.simulator.cluster.cluster import Change, Cluster, Shape
+from bastion.simulator.engine.costs import IDEAL, Costs
+from bastion.simulator.engine.driver import Naive
+from bastion.simulator.engine.result import JobResult
+from bastion.simulator.run import engine_of, fitted
+from bastion.simulator.setup import Setup
+from bastion.simulator.workload.job import TraceJob, Workload
+
+DEAR = Costs(start_s=5, restart_s=20, leave_s=10, checkpoint_s=100, mtbf_s=20_000, repair_s=500)
+
+
+def workload_of(random: Random) -> Workload:
+    """Jobs of three projects, some in long lines of equal ones."""
+    time, jobs = 0.0, []
+    while len(jobs) < 90:
+        time += random.choice((0, 1, 5, 60, 600))
+        like = TraceJob(
+            name="",
+            submit_s=time,
+            duration_s=random.choice((5, 60, 400, 3000)),
+            devices=random.choice((1, 1, 1, 2, 4, 8)),
+            project=random.choice(("a", "b", "c")),
+            user=random.choice(("u", "v")),
+            priority=random.choice((2, 3, 3, 3)),
+            max_runtime_s=random.choice((None, None, 3600.0)),
+        )
+        for _ in range(random.choice((1, 1, 2, 25))):
+            jobs.append(like._replace(name=f"j{len(jobs)}"))
+    return Workload(jobs=jobs)
+
+
+def setup_of(random: Random) -> Setup:
+    cluster = Cluster(
+        shapes=(Shape(count=2, devices=4, most=random.choice((0, 3)), boot_s=30),),
+        changes=(Change(at_s=900, pool="gpu-0", count=random.choice((-1, 1))),),
+    )
+    return Setup(
+        cluster=cluster,
+        shares=random.choice(("demand", "equal", "one")),
+        order=random.choice(("", "fifo", "srtf")),
+        admission=random.choice(("", "", "load-limit:1.5")),
+        costs=random.choice((IDEAL, DEAR)),
+    )
+
+
+def played(setup: Setup, workload: Workload, *, naive: bool) -> tuple[list[JobResult], int]:
+    engine = engine_of(setup, fitted(workload, setup.cluster), shows_all=naive)
+    if naive:
+        assert isinstance(engine.driver, Naive)
+        engine.driver = Naive(engine.state.quota, engine.driver.parts)
+    while engine.step():
+        pass
+    return list(engine.result("", {}, took_s=0.0).jobs), engine.cycles
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_carrying_driver_does_what_naive_cycles_do(seed: int) -> None:
+    """Every job starts, is preempted and ends as if each event were decided from nothing."""
+    random = Random(seed)
+    workload, setup = workload_of(random), setup_of(random)
+    found, cycles = played(setup, workload, naive=False)
+    expected, every = played(setup, workload, naive=True)
+    assert found == expected
+    assert cycles <= every

@@ -1,0 +1,125 @@
+"""The record played again: under the same file as it was, under another with what changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bastion.simulator.cluster.cluster import Cluster, Shape
+from bastion.simulator.engine.result import Result
+from bastion.simulator.replay.difference import difference
+from bastion.simulator.replay.record import decisions_of, recorded, same_starts
+from bastion.simulator.run import simulated
+from bastion.simulator.setup import Setup
+from bastion.simulator.workload.generate import Recipe, generated
+from quota import parse
+
+FILE = """
+[toml-schema]
+version = "1"
+[total_resources]
+gpu = 16
+[project_membership]
+project-1 = [".*"]
+project-2 = [".*"]
+project-3 = [".*"]
+[project_resources.project-1]
+gpu = {first}
+[project_resources.project-2]
+gpu = 0.25
+[project_resources.project-3]
+gpu = 0.25
+"""
+
+
+def rows_of(result: Result) -> list[Any]:
+    """The record that a bucket would have of `result`."""
+    rows = []
+    for each in result.jobs:
+        for number, span in enumerate(each.spans, 1):
+            is_last = number == len(each.spans)
+            rows.append(
+                SimpleNamespace(
+                    job=each.job.name,
+                    project=each.job.project,
+                    user=each.job.user,
+                    submitted_at=each.job.submit_s,
+                    admitted_at=span.start,
+                    freed_at=span.end,
+                    outcome="preempted" if span.kind == "preempted" else "succeeded",
+                    job_outcome="succeeded" if is_last else None,
+                    lost_s=0.0,
+                    device_type=each.job.type,
+                    devices=each.job.devices,
+                    replicas=each.job.replicas,
+                    priority=each.job.priority,
+                    machines=tuple(span.taken),
+                    request=None,
+                    tasks=None,
+                    ended_at=span.end,
+                )
+            )
+    rows.sort(key=lambda row: row.freed_at)
+    return rows
+
+
+def setup_of(first: float = 0.5) -> Setup:
+    cluster = Cluster(shapes=(Shape(count=4, devices=4),))
+    return Setup(cluster=cluster, quota=parse(FILE.format(first=first)))
+
+
+def history(seed: int) -> Result:
+    """What happened under the file in force."""
+    recipe = Recipe(jobs=80, load=1.3, projects=3, users=2, sizes="philly", skew=0.3, seed=seed)
+    work = generated(recipe, 16)
+    rounded = [
+        job._replace(
+            name=f"job-{at:04}",
+            submit_s=float(round(job.submit_s)),
+            priority=Random(at).choice((1, 3, 3)),
+        )
+        for at, job in enumerate(work.jobs)
+    ]
+    names = [job.name for job in rounded]
+    return simulated(setup_of(), replace(work, jobs=rounded), names=names)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_same_file_reproduces_every_recorded_decision(seed: int) -> None:
+    """Each start, its machines, each stop and each end of the record comes again to the second."""
+    happened = history(seed)
+    then = recorded(rows_of(happened), source="record")
+    again = simulated(setup_of(), then.workload, names=then.names)
+    assert decisions_of(again) == then.decisions == decisions_of(happened)
+    assert same_starts(then, again) == 1.0
+    assert difference(happened, again).jobs == ()
+
+
+def test_another_file_changes_what_it_should() -> None:
+    """A project that loses its share waits longer, and the sums are those of its jobs."""
+    happened = history(1)
+    then = recorded(rows_of(happened), source="record")
+    other = simulated(setup_of(first=0.0), then.workload, names=then.names)
+    found = difference(happened, other)
+    first = next(each for each in found.projects if each.project == "project-1")
+    assert found.jobs
+    assert first.waited_after_s > first.waited_before_s
+    assert first.later == sum(
+        each.sooner_s < -0.5 for each in found.jobs if each.project == "project-1"
+    )
+
+
+def test_jobs_that_had_not_ended_are_left_out() -> None:
+    """Their length is not known."""
+    happened = history(2)
+    rows = rows_of(happened)
+    for row in rows:
+        if row.job == "job-0005":
+            row.job_outcome = None
+    then = recorded(rows, source="record")
+    assert then.left_out == 1
+    assert "job-0005" not in then.names

@@ -1,0 +1,199 @@
+"""Studies: what is measured, compared, drawn and interrupted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bastion.simulator import (
+    Change,
+    Cluster,
+    Costs,
+    Recipe,
+    Shape,
+    TraceJob,
+    Workload,
+    generated,
+    simulate,
+)
+from bastion.simulator.study.points import loads_of
+
+
+def jobs(*rows: tuple[float, float, int]) -> Workload:
+    return Workload(
+        jobs=[
+            TraceJob(name=f"j{i}", submit_s=submit, duration_s=length, devices=devices)
+            for i, (submit, length, devices) in enumerate(rows)
+        ]
+    )
+
+
+def test_measures_are_what_one_counts_by_hand() -> None:
+    """Two jobs one after the other on one machine, the second waits for the first."""
+    study = simulate(jobs((0, 100, 4), (50, 100, 4)), machines="1x4", order="fifo")
+    found = study.measures[0]
+    assert (found.jct_s["mean"], found.wait_s["max"], found.response_s["mean"]) == (125, 50, 25)
+    assert (found.makespan_s, found.utilisation, found.goodput) == (200, 1.0, 1.0)
+    assert found.slowdown["max"] == 1.5
+
+
+def test_what_is_lost_is_counted() -> None:
+    """A stopped job loses the work since its last checkpoint, and pays for its restart."""
+    low = TraceJob(name="low", submit_s=0, duration_s=1000, devices=4, priority=5)
+    high = TraceJob(name="high", submit_s=550, duration_s=10, devices=4, priority=1)
+    costs = Costs(start_s=10, restart_s=20, leave_s=5, checkpoint_s=100)
+    study = simulate(Workload(jobs=[low, high]), machines="1x4", costs=costs)
+    first, second = study.results[0].jobs
+    # 545 s of work by 555, of which 500 are kept; again from 575 + 10 + 20 on.
+    assert (second.first_start, second.ended_at) == (555, 575)
+    assert (first.preemptions, first.ended_at) == (1, 575 + 30 + 500)
+    assert first.lost_s == 10 + 45 + 30
+
+
+def test_machines_come_go_and_differ() -> None:
+    """Work is faster on faster machines, and a job of a removed machine starts elsewhere."""
+    cluster = Cluster(
+        shapes=(
+            Shape(count=1, devices=1, name="slow"),
+            Shape(count=0, most=1, devices=1, name="fast", speed=2.0),
+        ),
+        changes=(Change(at_s=10, pool="fast", count=1), Change(at_s=20, pool="slow", count=-1)),
+    )
+    study = simulate(jobs((0, 100, 1)), machines=cluster)
+    job = study.results[0].jobs[0]
+    assert [list(span.taken) for span in job.spans] == [["slow-0000"], ["fast-0000"]]
+    assert job.ended_at == 20 + (100 - 20) / 2
+
+
+def test_a_machine_that_was_removed_is_not_made_again() -> None:
+    """A pool that makes no machines has one fewer, and what does not fit waits."""
+    cluster = Cluster(
+        shapes=(Shape(count=2, devices=1, name="pool"),),
+        changes=(Change(at_s=10, pool="pool", count=-1),),
+    )
+    for round_s, order in ((0.0, "fifo"), (10.0, "las")):
+        study = simulate(
+            jobs((0, 100, 1), (0, 100, 1)), machines=cluster, round_s=round_s, order=order
+        )
+        result = study.results[0]
+        assert result.ended_at == 190
+        assert min(result.series.columns["capacity"]) == 1
+        assert max(result.series.columns["used"][1:]) <= 1
+
+
+def test_a_job_takes_devices_of_machines_that_stand() -> None:
+    """In rounds, free devices that lie apart hold no job that needs a whole machine."""
+    rows = ((0, 30, 1), (0, 90, 1), (0, 30, 1), (0, 90, 1), (30, 30, 2))
+    work = replace(jobs(*rows), jobs=[job._replace(replicas=1) for job in jobs(*rows).jobs])
+    study = simulate(
+        work, machines="2x2", order="las", placement="first-fit", round_s=10.0, shares="one"
+    )
+    used = {name for each in study.results[0].jobs for span in each.spans for name in span.taken}
+    assert used == {"gpu-0-0000", "gpu-0-0001"}
+    assert max(study.results[0].series.columns["used"]) <= 4
+
+
+def test_machines_fail_as_the_seed_says() -> None:
+    """Equal seeds give equal failures, and every job ends all the same."""
+    work = generated(Recipe(jobs=30, load=0.8, seed=2), 8)
+    costs = Costs(mtbf_s=50_000, repair_s=600)
+    one, two = (simulate(work, machines="2x4", costs=costs, seed=3).results[0] for _ in range(2))
+    assert one.jobs == two.jobs
+    assert all(each.outcome == "succeeded" for each in one.jobs)
+    assert any(span.kind == "lost" for each in one.jobs for span in each.spans)
+
+
+def test_a_pool_makes_machines_and_gives_them_back() -> None:
+    """A machine is made for a job, after its boot, and deleted when it has been idle."""
+    cluster = Cluster(shapes=(Shape(count=0, most=2, devices=4, boot_s=60, idle_timeout_s=100),))
+    study = simulate(jobs((0, 50, 4), (1000, 50, 4)), machines=cluster, costs=Costs(start_s=0))
+    assert [each.ended_at for each in study.results[0].jobs] == [110, 1110]
+    assert max(study.results[0].series.columns["capacity"]) == 4
+
+
+def test_equal_seeds_draw_equal_jobs() -> None:
+    """A workload follows from its recipe alone, whatever the arrivals."""
+    for arrivals in ("poisson", "bursty", "diurnal"):
+        recipe = Recipe(jobs=200, arrivals=arrivals, sizes="philly", projects=3, users=2, seed=5)  # type: ignore[arg-type]
+        one, two = generated(recipe, 64), generated(recipe, 64)
+        assert one == two
+        assert [job.submit_s for job in one.jobs] == sorted(job.submit_s for job in one.jobs)
+        assert len({job.project for job in one.jobs}) == 3
+
+
+def test_loads_are_lists_and_ranges() -> None:
+    """`1..3` has whole steps, `1..2:0.5` its own."""
+    assert loads_of("1..3") == [1, 2, 3]
+    assert loads_of("1..2:0.5,8") == [1, 1.5, 2, 8]
+
+
+@pytest.mark.prove
+def test_the_page_is_whole_and_a_browser_draws_it(tmp_path: Path) -> None:
+    """It loads nothing, and Chromium draws every chart of it without an error."""
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    if browser is None:
+        pytest.skip("no chromium here to draw the page")
+    work = generated(Recipe(jobs=60, load=1.0, projects=3, sizes="philly", seed=3), 16)
+    study = simulate(work, machines="4x4", order=["fair", "fifo"], cores=1)
+    page = tmp_path / "study.html"
+    study.report(page)
+    text = page.read_text()
+    assert 'src="http' not in text and 'href="http' not in text
+    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000"]
+    flags.append(f"--user-data-dir={tmp_path / 'profile'}")
+    ran = subprocess.run(
+        [browser, *flags, "--dump-dom", page.as_uri()], capture_output=True, text=True, timeout=60
+    )
+    assert f'data-drawn="{len(study.charts)}"' in ran.stdout, ran.stdout[:500]
+    assert "data-failed" not in ran.stdout.partition("<script>")[0]
+
+
+def test_a_chart_is_exported(tmp_path: Path) -> None:
+    """It becomes a file of the format that is asked for."""
+    pytest.importorskip("vl_convert")
+    from bastion.simulator.report.export import export
+
+    study = simulate(jobs((0, 100, 4), (50, 100, 4)), machines="1x4")
+    chart = {"queue": study.charts["queue"]}
+    for form, head in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
+        (file,) = export(chart, tmp_path, form)
+        assert file.name == f"queue.{form}"
+        assert file.read_bytes().startswith(head)
+
+
+def test_results_are_json() -> None:
+    """Everything that is measured can be written as JSON."""
+    study = simulate(jobs((0, 100, 4)), machines="1x4")
+    assert json.loads(json.dumps(study.as_json()))["simulations"][0]["ended"] == 1
+
+
+def test_a_pool_of_a_sweep_is_named_by_its_own_point() -> None:
+    """The charts are those of the largest load, and so are their titles."""
+    pytest.importorskip("altair")
+    from bastion.simulator.report.page import page
+    from bastion.simulator.setup import Setup
+    from bastion.simulator.study.compare import run_points
+    from bastion.simulator.study.point import Point, labelled
+    from bastion.simulator.study.study import Study
+
+    cluster = Cluster(shapes=(Shape(count=2, devices=4),))
+    points = [
+        Point(
+            setup=Setup(cluster=cluster, order="fifo"),
+            workload=generated(Recipe(jobs=10, per_hour=load), 8),
+            load=load,
+        )
+        for load in (1.0, 2.0)
+    ]
+    study = Study(run_points(labelled(points), cores=1))
+    assert [name for name in study.charts if name.startswith("pool-")] == ["pool-1"]
+    text = page(study.results, study.measures, study.charts)
+    assert "The pool under fifo at 2/h" in text
+    assert "The pool under fifo at 1/h" not in text
