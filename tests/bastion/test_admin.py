@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bastion import Admin, SpecError
 from bastion.admin import granted
+from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError
+from bastion.machine import Machine, MachinePhase, Pool
+from bastion.provider.fake import FakeProvider
 from bastion.records import layout
+from bastion.records.root import Root, RootWriter
 from bastion.service.access.grants import People, Right
-from bastion.store.memory import Fault, FaultyStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from quota.amounts import NOTHING
 from quota.file.config import parse
 from tests.rigs.leader import Rig
 
@@ -72,6 +78,46 @@ def test_rights_follow_the_quota_file() -> None:
     assert any("inbox/blue/ada/" in line for line in commands)
     with pytest.raises(SpecError, match="is not in such a bucket"):
         Admin("file:///srv/b").setup_commands(PEOPLE, quota)
+
+
+RENTED = """
+[pools.rented]
+provider = "ec2"
+zones = ["us-east-1a"]
+resources = { cpu = 2 }
+max_machines = 2
+image = "self/ours"
+identity = "agents"
+options = { machine_type = "m7i.large" }
+"""
+
+
+def test_machines_of_a_region_that_a_pool_left_are_found_and_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An inspection looks where root's machines are; what it finds is deleted where it is."""
+    clock, store = VirtualClock(wall=1.7e9), MemoryStore(lambda: 1.7e9)
+    old = Machine(name="rented-3-0", pool="rented", zone="eu-west-1a", phase=MachinePhase.READY)
+    root = Root(bucket="0123456789", epoch=1, seq=7, now=1.7e9, write_id="w", machines={"m": old})
+    RootWriter(store, clock).commit(root, over=None)
+    store.create(layout.CONFIG, RENTED.encode())
+    provider, opened = FakeProvider(clock), []
+
+    def open_provider(pool: Pool, **_: object) -> FakeProvider:
+        opened.append(pool.zones)
+        return provider
+
+    monkeypatch.setattr("bastion.provider.open.open_provider", open_provider)
+    orphan = replace(old, name="rented-2-0", zone="ap-south-1a")
+    provider.create(
+        [orphan], Pool(name="rented", provider="ec2", resources=NOTHING, max_machines=1)
+    )
+    admin = Admin("memory:", store=store, clock=clock)
+    found = admin.inspection()
+    assert [(each.kind, each.machine) for each in found.odd] == [("orphan", "rented-2-0")]
+    assert [why for _, why in admin.delete_orphans(found)] == [""]
+    assert opened == [("us-east-1a", "eu-west-1a"), ("us-east-1a", "ap-south-1a")]
+    assert admin.inspection().odd == ()
 
 
 def test_a_missing_root_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

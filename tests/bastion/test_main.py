@@ -13,6 +13,7 @@ import pytest
 from bastion.__main__ import default_machines_dir, main
 from bastion.records import layout
 from bastion.records.root import decode_root
+from tests.rigs.limits import killed
 
 
 @pytest.fixture(autouse=True)
@@ -68,10 +69,7 @@ def serving() -> Iterator[Serving]:
 
     yield start
     for process in started:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        killed(process)
 
 
 def test_a_killed_bastion_is_replaced_and_a_stopped_one_gives_up(
@@ -80,8 +78,7 @@ def test_a_killed_bastion_is_replaced_and_a_stopped_one_gives_up(
     """After kill -9 the next one on the host leads at once; SIGTERM ends with a last commit."""
     first, line = serving(tmp_path)
     assert "leads epoch 1, the first of this bucket, with 0 active jobs" in line
-    first.kill()
-    first.communicate()
+    killed(first)
     second, line = serving(tmp_path)
     assert "leads epoch 2 " in line
     second.send_signal(signal.SIGTERM)

@@ -10,7 +10,9 @@ from bastion.job import Claim, End, Hold, HostState, JobRecord, Phase, Stop, Sto
 from bastion.lifecycle import events as ev
 from bastion.lifecycle import step
 from bastion.machine import Machine, MachinePhase, SetLimit, Start, StopHost
+from bastion.machine_name import pool_of
 from bastion.monitor import (
+    IdleRule,
     Options,
     RevokeClaim,
     RevokeGo,
@@ -227,6 +229,18 @@ def test_a_start_has_the_secrets_that_are_granted_now() -> None:
     starts = [start for _, start in watched.instructions if isinstance(start, Start)]
     assert starts
     assert all(start.secrets == {"A": "env:A"} for start in starts)
+
+
+def test_a_start_has_the_idle_rule_of_its_pool() -> None:
+    """Only where its pool names a time; another pool's rule is not its own."""
+    job = job_records.starting()
+    pool = pool_of(job.attempt.placement[0].hosts[0].machine)
+    rule = IdleRule(warning_s=7200.0, stops=True)
+    for named, expected in ((pool, (7200.0, True)), ("another", (0.0, False))):
+        options = Options(idle_rules={named: rule})
+        watched = watch(job, machines(), T0, options=options)
+        starts = [start for _, start in watched.instructions if isinstance(start, Start)]
+        assert {(start.idle_warning_s, start.stops_idle) for start in starts} == {expected}
 
 
 def kept(*, replicas: int = 1, **more: object) -> JobRecord:

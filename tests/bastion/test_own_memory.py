@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bastion import own_memory
+from tests.rigs.limits import killed
 
 PYTHON = Path("/usr/bin/python3")
 """One that any user may run: ours may lie where another user cannot look."""
@@ -63,7 +64,7 @@ def seen_by_another(env: Mapping[str, str]) -> str:
         )
         return done.stdout
     finally:
-        hidden.communicate()
+        killed(hidden)
 
 
 @NEEDS_TWO_USERS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from hypothesis import given, settings
@@ -39,11 +39,18 @@ def turn(
     now: float = 0.0,
     pool: Pool = POOL,
     seq: int = 5,
+    listed_since: Mapping[str, float] | None = None,
 ) -> dict[str, Machine]:
     """The machines after one turn."""
     listings = {} if listing is None else {pool.name: listing}
     reconciled = reconcile(
-        {m.name: m for m in machines}, {pool.name: pool}, listings, used, now, seq=seq
+        {m.name: m for m in machines},
+        {pool.name: pool},
+        listings,
+        used,
+        now,
+        seq=seq,
+        listed_since=listed_since,
     )
     assert not reconciled.stale
     return dict(reconciled.machines)
@@ -53,6 +60,26 @@ def act(*machines: Machine, listing: tuple[Seen, ...] = (), seq: int = 5) -> lis
     """The creates and deletes that are due."""
     listings = {"gpu": listing}
     return list(machine_actions({m.name: m for m in machines}, listings, seq=seq))
+
+
+def test_a_cordoned_machine_is_replaced_where_there_is_a_minimum() -> None:
+    """It does not count, up to the most machines; it is not deleted for that."""
+    least = replace(POOL, min_machines=2, max_machines=2, idle_timeout_s=1e9)
+    cordoned = replace(READY, cordoned="xid 79")
+    assert len(turn(cordoned, pool=replace(least, max_machines=3))) == 3
+    assert len(turn(cordoned, pool=least)) == 2
+    assert turn(cordoned, replace(READY, name="gpu-1-1"), pool=least).keys() == {
+        "gpu-1-0",
+        "gpu-1-1",
+    }
+
+
+def test_a_minimum_of_slices_is_made_whole() -> None:
+    """Every slice has all of its hosts, is one batch, and has a name of its own."""
+    made = turn(pool=replace(POOL, hosts=2, min_machines=4, max_machines=5))
+    assert sorted(made) == ["gpu-5-0-h0", "gpu-5-0-h1", "gpu-5-1-h0", "gpu-5-1-h1"]
+    assert {each.slice for each in made.values()} == {"gpu-5-0", "gpu-5-1"}
+    assert all(each.batch == each.slice and each.hosts == 2 for each in made.values())
 
 
 def test_a_pool_keeps_its_minimum() -> None:
@@ -366,6 +393,16 @@ def test_patience_for_a_boot_begins_when_there_is_a_machine() -> None:
     )
     overdue = turn(*made.values(), used=[COMING.name], now=5601.0)
     assert overdue[COMING.name].phase is MachinePhase.DELETING
+
+
+def test_an_outage_of_its_provider_is_no_failed_boot() -> None:
+    """A machine that no list has shown has its patience anew once its provider is listed again."""
+    new, used = replace(COMING, created_at=0.0), [COMING.name]
+    assert turn(new, used=used, now=5000.0)[new.name].phase is MachinePhase.DELETING
+    for now, since in ((5000.0, {}), (5600.0, {"gpu": 5000.0})):
+        assert turn(new, used=used, now=now, listed_since=since)[new.name] == new
+    over = turn(new, used=used, now=5601.0, listed_since={"gpu": 5000.0})
+    assert over[new.name].phase is MachinePhase.DELETING
 
 
 def test_a_request_that_waits_too_long_moves_to_another_zone() -> None:
