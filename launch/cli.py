@@ -55,9 +55,9 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         UsageError: They do not fit the grammar.
         BastionError: It could not be done.
     """
-    parser, verbs = build()
     refuse_empty(words)
     words = normal(with_flagfiles(words))
+    parser, verbs = build(words[0] if words else "")
     if not words:
         parser.print_help()
         return exits.USAGE

@@ -86,6 +86,8 @@ def _report_failure(error: BaseException) -> int:
     for problem in problems[:-1]:
         tell(problem)
     tell(problems[-1], error.hint)
+    if page := _page(error):
+        note(f"more: bastion help {page}")
     match error:
         case errors.SpecError():
             return exits.USAGE
@@ -99,6 +101,19 @@ def _report_failure(error: BaseException) -> int:
             return exits.IN_DOUBT
         case _:
             return exits.FAILED
+
+
+_PLAIN = ("SpecError", "RefusedError", "NotFoundError", "TimedOutError")
+"""Their messages name the field, the rule, the thing or the job; a page has nothing to add."""
+
+
+def _page(error: Exception) -> str:
+    """Return the page that says more about an error, or nothing."""
+    from launch.handbook import find_page
+
+    named = (kind.__name__ for kind in type(error).__mro__)
+    found = next((name for name in named if name.endswith("Error") and find_page(name)), "")
+    return "" if found in _PLAIN else found
 
 
 def _stop_printing() -> None:

@@ -38,7 +38,7 @@ MEANINGS = {
     IN_DOUBT: "the request may have been accepted; the hint says how to find out",
     WAIT_TIMED_OUT: "the time to wait is over; nothing was stopped",
     DETACHED: "Ctrl-C: detached; the job goes on",
-    BROKEN_PIPE: "nobody reads what is printed any more",
+    BROKEN_PIPE: "the reader of the output is gone",
 }
 """The meaning of every code except a job's own, which `run`, `wait` and `logs --exit` pass on."""
 

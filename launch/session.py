@@ -80,6 +80,12 @@ class Session:
             now=SystemClock().wall(),
         )
 
+    def again(self) -> Session:
+        """The same verb a moment later: what its client knows is kept."""
+        other = Session(self.args)
+        other.client = self.client
+        return other
+
     def note_absence(self) -> None:
         """Note after a view that no bastion leads, so the view may be old."""
         if not self.is_quiet and (absence := self.client.presence.absence()):

@@ -3,29 +3,59 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from importlib import import_module
 
-from launch.commands.admin import bucket, demo, doctor, local, quota, service, setup, vm
-from launch.commands.change import jobs as change
-from launch.commands.enter import exec as execute
-from launch.commands.enter import notebook, ssh
-from launch.commands.here import completion, config, help_page
-from launch.commands.look import fetch, job, jobs, logs, pool, status, wait
-from launch.commands.submit import bundle, imports, launch, rerun
 from launch.grammar.parser import Parser, Verbs
-from launch.grammar.vocabulary import FAMILIES
+from launch.grammar.vocabulary import ALIASES, FAMILIES
 
-_NOUNS = (
-    *(launch, rerun, imports, bundle),
-    *(jobs, job, logs, fetch, wait, pool, status),
-    *(change, execute, ssh, notebook),
-    *(local, service, vm, quota, doctor, bucket, demo, setup),
-    *(config, completion, help_page),
-)
+_PLACES = {
+    "submit.launch": ("launch", "run"),
+    "submit.rerun": ("rerun",),
+    "submit.imports": ("import",),
+    "submit.bundle": ("bundle",),
+    "look.jobs": ("list",),
+    "look.job": ("show", "why", "events"),
+    "look.logs": ("logs",),
+    "look.fetch": ("fetch",),
+    "look.wait": ("wait",),
+    "look.pool": ("pool", "machines"),
+    "look.top": ("top",),
+    "look.history": ("history", "usage", "query"),
+    "look.status": ("status",),
+    "change.jobs": ("cancel", "hold", "release", "prioritize", "update"),
+    "enter.exec": ("exec",),
+    "enter.ssh": ("ssh",),
+    "enter.notebook": ("notebook",),
+    "admin.local": ("up", "down"),
+    "admin.service": ("serve", "agent"),
+    "admin.vm": ("create", "upgrade", "start", "stop", "delete"),
+    "change.machines": ("cordon", "uncordon", "drain", "machine"),
+    "admin.quota": ("quota",),
+    "admin.simulate": ("simulate",),
+    "admin.doctor": ("doctor",),
+    "admin.bucket": ("fsck", "restore"),
+    "admin.web": ("web",),
+    "admin.demo": ("demo",),
+    "admin.setup": ("setup",),
+    "here.config": ("config",),
+    "here.auth": ("auth",),
+    "here.completion": ("completion",),
+    "here.help_page": ("help",),
+}
+"""The files below `launch.commands`, and the verbs that each adds."""
+_OF_ALL = frozenset({"completion", "help"})
+"""The verbs that tell of all verbs."""
 
 
-def build() -> tuple[Parser, Verbs]:
-    """The whole grammar."""
+def build(word: str = "") -> tuple[Parser, Verbs]:
+    """
+    The grammar.
+
+    Args:
+        word: The verb that is asked for; then only the verbs of its file are built, because
+            building all takes as long as many a verb. Any other word: all verbs.
+    """
     parser = Parser(
         prog="bastion",
         allow_abbrev=False,
@@ -35,9 +65,15 @@ def build() -> tuple[Parser, Verbs]:
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     verbs = Verbs(parser)
-    for noun in _NOUNS:
-        noun.register(verbs)
+    for place in _places(ALIASES.get(word, word)):
+        import_module(f"launch.commands.{place}").register(verbs)
     return parser, verbs
+
+
+def _places(verb: str) -> Iterable[str]:
+    if verb in _OF_ALL:
+        return _PLACES
+    return [place for place, verbs in _PLACES.items() if verb in verbs] or _PLACES
 
 
 class _FirstPage(argparse.RawDescriptionHelpFormatter):

@@ -9,9 +9,13 @@ meanwhile, says why, and fails on purpose. In the end everything is checked.
 
 from __future__ import annotations
 
+import shutil
+import signal
 import sys
 import tempfile
+import webbrowser
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from bastion.client import Client, JobView, LaunchHandle, Wanted
@@ -110,8 +114,12 @@ class Play:
         ):
             say(f"  {place:<52} {meaning}")
         say("next (they work while the bastion is down):")
+        # `make demo` installs into a folder of its own, which is in no PATH.
+        program = "bastion" if shutil.which("bastion") else f"{Path(sys.executable).parent}/bastion"
         for verb in ("list --all", f"events {extra}", f"logs {extra} --attempt=all"):
-            say(f"  bastion {verb} --root={stage.url}")
+            say(f"  {program} {verb} --root={stage.url}")
+        say("a page that shows all of it:")
+        say(f"  {program} web --open --root={stage.url}")
 
     def _submit(
         self, client: Client, name: str, *, devices: int, steps: int, exit_code: int = 0
@@ -169,9 +177,11 @@ def _queued_s(job: JobView) -> float:
     return (job.started_at or float("inf")) - job.submitted_at
 
 
-def play(folder: str, out: Output) -> int:
+def play(folder: str, out: Output, *, web: bool = False) -> int:
     """
     Play the demo in `folder` (empty: a new temporary one); return 0 if all results are right.
+
+    With `web`, a page shows it meanwhile, and goes on until Ctrl-C.
 
     Raises:
         BastionError: It could not be played.
@@ -181,17 +191,36 @@ def play(folder: str, out: Output) -> int:
     stage = Stage(place, clock)
     stage.furnish()
     screen = Screen(out, clock)
-    with stage.bastion(), screen.open():
-        running = Play(stage, screen)
-        try:
-            running.run()
-        except BastionError as error:
-            raise StageError(error.message, hint=f"its log is {stage.log}") from error
-        problems = running.problems()
-        screen.tell("all ended")
-    running.epilogue(stage)
-    for problem in problems:
-        screen.say(f"wrong: {problem}", color="red")
-    if not problems:
-        screen.tell("a share was guaranteed, lent, reclaimed and given back; nothing was lost")
+    with ExitStack() as ending:
+        ending.enter_context(stage.bastion())
+        address = ending.enter_context(stage.page()) if web else ""
+        if address:
+            for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: in good order
+                signal.signal(number, signal.default_int_handler)
+            screen.tell(f"the page is {address}")
+            webbrowser.open(address)
+        with screen.open():
+            running, problems = _played(stage, screen)
+        running.epilogue(stage)
+        for problem in problems:
+            screen.say(f"wrong: {problem}", color="red")
+        if not problems:
+            screen.tell("a share was guaranteed, lent, reclaimed and given back; nothing was lost")
+        if address:
+            screen.tell(f"the page is {address}; Ctrl-C ends it, and the bastion")
+            with suppress(KeyboardInterrupt):
+                while True:
+                    clock.sleep(1.0)
     return exits.FAILED if problems else exits.OK
+
+
+def _played(stage: Stage, screen: Screen) -> tuple[Play, list[str]]:
+    """The play once it has ended, and the results that are wrong."""
+    running = Play(stage, screen)
+    try:
+        running.run()
+    except BastionError as error:
+        raise StageError(error.message, hint=f"its log is {stage.log}") from error
+    problems = running.problems()
+    screen.tell("all ended")
+    return running, problems

@@ -8,10 +8,11 @@ here is stopped here: the bastion by its process, the machines by their provider
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
@@ -94,20 +95,47 @@ class Stage:
     def bastion(self) -> Iterator[subprocess.Popen[bytes]]:
         """A bastion that serves the bucket; it and its machines are stopped at the end."""
         words = ["serve", f"--root={self.url}", f"--machines_dir={self.machines}", "--name=demo"]
-        with self.log.open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "launch.cli", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self._environment(),
-                start_new_session=True,
-            )
+        process = self._started(words, self.log)
         try:
             yield process
         finally:
             _stop(process)
             self._stop_machines()
+
+    @contextmanager
+    def page(self) -> Iterator[str]:
+        """
+        The address of a page over the bucket; its server is stopped at the end.
+
+        Raises:
+            StageError: It does not start.
+        """
+        log = self.folder / "web.log"
+        process = self._started(["web", f"--root={self.url}", "--port=0"], log)
+        try:
+            yield self._address_in(log, process)
+        finally:
+            _stop(process)
+
+    def _address_in(self, log: Path, process: subprocess.Popen[bytes]) -> str:
+        until = self._clock.monotonic() + STOP_S
+        while (found := re.search(r"http://[^;\s]+", log.read_text())) is None:
+            if process.poll() is not None or self._clock.monotonic() > until:
+                raise StageError(f"the page does not start: {log.read_text().strip()}")
+            self._clock.sleep(0.1)
+        return found[0]
+
+    def _started(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+        """A process of our own command, with all its output in `log`."""
+        with log.open("wb") as file:
+            return subprocess.Popen(
+                [sys.executable, "-m", "launch.cli", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=self._environment(),
+                start_new_session=True,
+            )
 
     def _environment(self) -> dict[str, str]:
         """Return variables with which the process finds this very Bastion, installed or not."""

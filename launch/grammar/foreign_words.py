@@ -16,9 +16,10 @@ VERBS = {
     "squeue": "list",
     "scancel": "cancel JOB",
     "sinfo": "pool",
-    "sacct": "list --all",
+    "sacct": "history",
     "sstat": "show JOB",
-    "sreport": "status",
+    "sreport": "usage",
+    "cost": "usage",
     "scontrol": "show JOB",
     "seff": "show JOB",
     "requeue": "rerun JOB",
@@ -30,13 +31,10 @@ VERBS = {
     "jobs": "list",
     "ps": "list",
     "get": "list",
-    "history": "list --all",
     "describe": "show JOB",
     "inspect": "show JOB",
     "info": "show JOB",
-    "top": "list --watch",
     "watch": "list --watch",
-    "usage": "status",
     "gpus": "pool",
     "show_gpus": "pool",
     "accelerators": "pool",
@@ -70,8 +68,7 @@ VERBS = {
     "nice": "prioritize JOB --priority=N",
     "edit": "update JOB --priority=N",
     "init": "config set root=URL",
-    "login": "config set root=URL",
-    "auth": "config set root=URL",
+    "login": "auth",
     "gcp": "config set root=gs://BUCKET/FOLDER",
     "whoami": "config show",
     "context": "config activate PROFILE",
@@ -89,17 +86,16 @@ VERBS = {
     "members": "quota show",
     "shares": "quota show",
     "projects": "quota show",
-    "simulate": "launch --dry_run -- COMMAND",
     "dryrun": "launch --dry_run -- COMMAND",
+    "ui": "web --open",
+    "dashboard": "web --open",
 }
 """What other systems call a verb, and our command for it."""
 
+PROGRAMS = ("axlearn", "bastion", "dstack", "flambe", "gcp", "kubectl", "sky", "xpk")
+"""Words that stand before the verb elsewhere, as in `axlearn gcp launch`."""
+
 NOT_YET = {
-    "web": "bastion list --watch",
-    "ui": "bastion list --watch",
-    "dashboard": "bastion list --watch",
-    "query": "bastion list --all --json prints what a program can read",
-    "cost": "bastion list --all --json has when each job began and ended, and on how much",
     "port_forward": "ssh -L PORT:MACHINE:PORT, where the job's machine can be reached",
 }
 """What Bastion has no verb for, and what serves meanwhile."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from launch.errors import UsageError
+from launch.grammar.vocabulary import EVERY_VERB_PAGE, PAGES
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -31,7 +32,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is."""
-        raise UsageError(message.removeprefix("argument "), hint=f"{self.prog} --help")
+        told = message.removeprefix("argument ")
+        flag, _, value = told.partition(": ignored explicit argument ")
+        if value:
+            raise UsageError(
+                f"{flag}: takes no value, {value} was given", hint=f"{flag}, or leave it out"
+            )
+        raise UsageError(told, hint=f"{self.prog} --help")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -99,6 +106,7 @@ class Verbs:
             help=summary,
             aliases=list(aliases),
             description=_description(summary, text, example),
+            epilog=f"more: bastion help {PAGES.get(name, EVERY_VERB_PAGE)}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -142,6 +150,25 @@ def number(group: Group, name: str, meaning: str, *, default: int | None = None)
         metavar="N",
         help=f"{meaning}{shown}",
     )
+
+
+def number_or_range(group: Group, name: str, meaning: str, *, default: int) -> None:
+    """Add a flag with a whole number, or a range of them, which the spec checks."""
+    group.add_argument(
+        name,
+        action=_Once,
+        type=_number_or_text,
+        default=default,
+        metavar="N",
+        help=f"{meaning} ({default} by default)",
+    )
+
+
+def _number_or_text(written: str) -> int | str:
+    try:
+        return int(written)
+    except ValueError:
+        return written
 
 
 def switch(group: Group, name: str, meaning: str) -> None:

@@ -8,10 +8,11 @@ that destroys.
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 
 from launch.errors import UsageError
-from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET, VERBS
+from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET, PROGRAMS, VERBS
 
 OF_ALL_JOBS = ("list", "status")
 """Verbs that users often give a job, although they show all jobs."""
@@ -62,29 +63,41 @@ def refuse_unknown_verb(words: Sequence[str], verbs: Sequence[str]) -> None:
     """
     word, *rest = words
     if word not in verbs:
-        raise UsageError(f"unknown verb {word!r}", hint=_verb_hint(word.lower(), rest, verbs))
+        hint = hint_instead_of(word.lower(), rest, verbs) or "bastion --help"
+        raise UsageError(f"unknown verb {word!r}", hint=hint)
 
 
-def _verb_hint(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str:
+def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str:
+    """Return what to type instead of an unknown verb; empty where nothing is near."""
     if word in verbs:
         return f"bastion {' '.join([word, *rest])}"
     key = word.replace("-", "_")
+    if key in PROGRAMS and rest and rest[0] in verbs and rest[0] not in DESTRUCTIVE:
+        # What stood after -- is not among the words.
+        command = " -- COMMAND" if rest[0] in ("launch", "run") else ""
+        return f"bastion {shlex.join(rest)}{command}"
     if key in NOT_YET:
         return f"there is none yet; instead: {NOT_YET[key]}"
     if key in VERBS:
         return _in_place(VERBS[key], rest)
+    if word.endswith((".toml", ".py", ".sbatch", ".json")):
+        return f"bastion launch {' '.join([word, *rest])}"
     import difflib
 
     harmless = [verb for verb in verbs if verb not in DESTRUCTIVE]
     theirs = [verb for verb in VERBS if VERBS[verb].split()[0] not in DESTRUCTIVE]
     near = difflib.get_close_matches(word, [*harmless, *theirs], n=1, cutoff=_NEAR)
     if not near:
-        return "bastion --help"
+        return ""
     return f"did you mean bastion {VERBS.get(near[0], near[0])}?"
 
 
 def _in_place(command: str, rest: Sequence[str]) -> str:
-    """Our command with the user's own words, where they can only stand for its jobs."""
-    if command.endswith(" JOB") and rest and not any(word.startswith("-") for word in rest):
-        command = f"{command.removesuffix('JOB')}{' '.join(rest)}"
+    """Our command with the user's own words, where they can only be its jobs, file or command."""
+    own, _, place = command.rpartition(" ")
+    if place == "COMMAND" and rest and rest[0].endswith(".py"):
+        return f"bastion {own.removesuffix(' --')} --code=. -- python3 {' '.join(rest)}"
+    is_place = place in ("JOB", "COMMAND") or place.startswith("FILE.")
+    if is_place and rest and not any(word.startswith("-") for word in rest):
+        command = f"{own} {' '.join(rest)}"
     return f"bastion {command}"

@@ -24,11 +24,13 @@ def write(
     out: Printout,
     *,
     prefix: bool,
+    several: bool = False,
     of: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """
     Write output exactly; with `prefix` line by line, each with its origin.
 
+    Output of `several` processes is written by lines, so that none is torn by a line of another.
     The text that `of` has for a job is printed before its origins.
 
     Raises:
@@ -36,26 +38,28 @@ def write(
     """
     rest: dict[str, bytes] = {}
     for chunk in chunks:
-        if not prefix:
+        if not (prefix or several):
             out.write(chunk.data)
-        else:
-            name = f"{of.get(chunk.job, '')}r{chunk.stream.replica}/p{chunk.stream.process}"
-            *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
-            out.write(b"".join(f"{name} | ".encode() + line + b"\n" for line in lines))
+            continue
+        name = f"{of.get(chunk.job, '')}r{chunk.stream.replica}/p{chunk.stream.process}"
+        *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
+        start = f"{name} | ".encode() if prefix else b""
+        out.write(b"".join(start + line + b"\n" for line in lines))
     for name, line in rest.items():
         if line:
-            out.write(f"{name} | ".encode() + line + b"\n")
+            out.write(f"{name} | ".encode() + line + b"\n" if prefix else line)
 
 
 def tell_ended(out: Output, clock: Clock, job: JobView) -> None:
     """Print how a job ended, and after how long; with `--quiet` the exit code is enough."""
-    from bastion.job import state_phrase
+    from bastion.lifecycle.phrases import after_phrase, state_phrase
 
     if out.is_quiet:
         return
     state = job.outcome or job.state
     took = span((job.ended_at or clock.wall()) - job.submitted_at)
-    note(f"{job.id} {out.state(state, state_phrase(state))} after {took}: {job.text}")
+    rest = after_phrase(state, job.text)
+    note(f"{job.id} {out.state(state, state_phrase(state))} after {took}{rest}")
 
 
 class Teller:
@@ -69,7 +73,9 @@ class Teller:
 
     def __call__(self, job: JobView) -> None:
         """Print it, unless it repeats the last note or must wait for the end of a line."""
-        said = f"{job.id} is {job.state}: {job.text}"
+        from bastion.lifecycle.phrases import after_phrase, state_phrase
+
+        said = f"{job.id} {state_phrase(job.state)}{after_phrase(job.state, job.text)}"
         news = job.state if self._states_only else _SPAN.sub("", said)
         if news == self._said.get(job.id) or self._quiet or job.is_decided:
             return

@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from bastion.spec import Job, Process
 
 
+MOST_LINES = 8
+"""Of one word of a command; what is longer hides all other fields."""
+
+
 def spec_fields(job: Job) -> Iterator[tuple[str, str]]:
     """Yield name and text of each field; the text is empty if the field is not set."""
     for process in job.processes:
         yield "command", _command(process)
-    yield "each asks", amounts(job.per_replica) if job.replicas > 1 else ""
+    yield "each asks", amounts(job.per_replica) if job.range.most > 1 else ""
     yield "instance type", job.instance_type
     yield "environment", " ".join(f"{name}={shlex.quote(text)}" for name, text in job.env.items())
     yield "secrets", ", ".join(secret.name for secret in job.secrets)
@@ -33,9 +37,16 @@ def stored(job: Job) -> Any:
 
 
 def _command(process: Process) -> str:
-    if process.shell:
-        return " ".join(process.command)
-    return shlex.join(process.command)
+    """As it is typed; a word of many lines, as a whole script, is told by its first one."""
+    words = [_shortened(word) for word in process.command]
+    return " ".join(words) if process.shell else shlex.join(words)
+
+
+def _shortened(word: str) -> str:
+    lines = word.strip().splitlines()
+    if len(lines) <= MOST_LINES:
+        return word
+    return f"{lines[0]} ... ({len(lines)} lines; --json has all)"
 
 
 def _span(seconds: float | None) -> str:

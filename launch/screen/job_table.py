@@ -26,7 +26,11 @@ def job_columns(out: Output, as_of: float, jobs: Sequence[JobView]) -> list[Colu
         Column(title="CLASS", text=lambda job: job.job_class, wide=True),
         Column(title="ATTEMPT", text=lambda job: str(job.attempt), wide=True),
         Column(title="MACHINES", text=lambda job: ",".join(job.machines), wide=True),
-        Column(title="WHY", text=lambda job: job.text if out.format == "wide" else clip(job.text)),
+        Column(
+            title="WHY",
+            text=lambda job: job.text if out.format == "wide" else clip(job.text),
+            full=lambda job: job.text,
+        ),
     ]
 
 
@@ -36,9 +40,19 @@ def id_of(job: JobView) -> str:
 
 
 def asks_of(job: JobView) -> str:
-    """Return what it asks for in total; for an array, what each task asks for."""
+    """Return what it asks for in total, or has; for an array, what each task asks for."""
     asked = amounts(job.units)
+    if job.replica_range is not None:
+        asked = f"{asked} ({replicas_of(job)})".strip()
     return f"{asked} a task" if job.is_array and asked else asked
+
+
+def replicas_of(job: JobView) -> str:
+    """Return how many replicas it has: `4`, or `4 of 2-8` where they may grow and shrink."""
+    if job.replica_range is None:
+        return str(job.replicas)
+    least, most = job.replica_range
+    return f"{job.replicas} of {least}-{most}" if job.machines else f"{least}-{most}"
 
 
 def parameters_of(job: JobView) -> str:

@@ -25,13 +25,15 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     why = {job: text(verdict.reason, now) + _start(verdict) for job, verdict in outlook.verdicts}
     lines = [f"it would be refused: {problem}" for problem in outlook.problems]
     lines += _told("would start now", outlook.starts, why)
-    lines += _told("would wait", outlook.waits, why)
+    lines += _told("would be queued", outlook.waits, why)
     lines += _told("would be refused", outlook.refused, why)
     for _, verdict in outlook.verdicts:
         lines += table(verdict.machines) if isinstance(verdict, Refuse) and verdict.machines else []
-    lines += [f"{job} would be stopped for {by}" for job, by in outlook.stops]
-    lines += [f"{job} would no longer stand on its project's share" for job in outlook.demoted]
-    lines += [f"{job} would stand on its project's share" for job in outlook.promoted]
+    lines += [f"{job} would be preempted for {by}" for job, by in outlook.stops]
+    lines += [
+        f"{job} would borrow, no longer within its project's share" for job in outlook.demoted
+    ]
+    lines += [f"{job} would be within its project's share" for job in outlook.promoted]
     return lines
 
 
@@ -42,7 +44,7 @@ def _start(verdict: Verdict) -> str:
 
     if not isinstance(verdict, Wait) or verdict.estimated_at is None:
         return ""
-    return f"; starts about {iso(verdict.estimated_at)} ({start_of(verdict).sure_text})"
+    return f"; expected {iso(verdict.estimated_at)} ({start_of(verdict).sure_text})"
 
 
 def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:

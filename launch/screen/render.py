@@ -8,9 +8,7 @@ lacks.
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
@@ -69,6 +67,8 @@ class Column(Generic[_T]):
     """Shown with `-o wide` only."""
     is_state: bool = False
     """Its words have colours."""
+    full: Callable[[_T], str] | None = None
+    """The whole text, where `text` is cut: for a line of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +141,20 @@ class Output:
             return "-"
         return f"{span(self.now - seconds)} ago" if self.terminal else iso(seconds)
 
+    def moment(self, seconds: float | None) -> str:
+        """A moment that has passed: local time and how long ago, or ISO-8601 off a terminal."""
+        if not seconds:
+            return "-"
+        if not self.terminal:
+            return iso(seconds)
+        return f"{local(seconds)} ({span(self.now - seconds)} ago)"
+
     def _table(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> None:
         if not self.terminal or not 0 < len(items) <= RICH_ROWS:
             write_lines(self._plain(items, columns))
             return
+        import shutil
+
         width = shutil.get_terminal_size().columns
         if _needed(items, columns) <= width:
             self._rich(items, columns)
@@ -157,21 +167,32 @@ class Output:
         """
         A table for a terminal that is too narrow for it: names are never cut or folded.
 
-        Columns of which every cell is the same go, unless they name the row; then the last column,
-        which is prose, gets lines of its own.
+        Columns of which every cell is the same go, the state last, until the rest fits. If it does
+        not, the last column gets lines of its own; a single row becomes a list of its cells.
         """
-        first, *rest = columns
-        kept = [first, *(c for c in rest if len({c.text(item) for item in items}) > 1)]
-        kept = kept if len(items) > 1 else list(columns)
+        if len(items) == 1:
+            pairs = ((column.title.lower(), column.text(items[0])) for column in columns)
+            shown = [(name, visible(text)) for name, text in pairs if text]
+            most = max(len(name) for name, _ in shown)
+            yield from (f"{self.paint(f'{name:<{most}}', 'dim')}  {text}" for name, text in shown)
+            return
+        kept = list(columns)
+        for column in sorted(columns[1:], key=lambda each: each.is_state):
+            if _needed(items, kept) <= width:
+                break
+            if len({column.text(item) for item in items}) == 1:
+                kept.remove(column)
         if _needed(items, kept) <= width:
             yield from self._plain(items, kept)
             return
+        import textwrap
+
         *short, last = kept if kept[-1] is columns[-1] else [*kept, columns[-1]]
         heads, *rows = self._plain(items, short)
         yield heads
         for row, item in zip(rows, items, strict=True):
             yield row
-            if told := visible(last.text(item)):
+            if told := visible((last.full or last.text)(item)):
                 yield textwrap.fill(
                     told, width - 1, initial_indent="    ", subsequent_indent="    "
                 )
@@ -181,12 +202,12 @@ class Output:
         widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
         heads = (f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True))
         yield self.paint("  ".join(heads).rstrip(), "bold")
+        for at, (column, width) in enumerate(zip(columns, widths, strict=True)):
+            if column.is_state and self.colored:
+                cells[at] = [self.state(f"{text:<{width}}") for text in cells[at]]
+        line = "  ".join(f"{{:<{width}}}" for width in widths)
         for row in zip(*cells, strict=True):
-            texts = (
-                self.state(f"{text:<{width}}") if column.is_state else f"{text:<{width}}"
-                for text, width, column in zip(row, widths, columns, strict=True)
-            )
-            yield "  ".join(texts).rstrip()
+            yield line.format(*row).rstrip()
 
     def _rich(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> None:
         from rich.console import Console
@@ -267,6 +288,13 @@ def iso(seconds: float) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def local(seconds: float) -> str:
+    """A moment in the local time of this machine, whole seconds."""
+    from datetime import datetime
+
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
 def span(seconds: float) -> str:
     """A duration as people read it; none is below zero."""
     from bastion.spec.quantity import text_of_seconds
@@ -275,16 +303,12 @@ def span(seconds: float) -> str:
 
 
 def amounts(units: Any) -> str:
-    """Amounts for people: memory in its own units, empty for nothing."""
+    """Amounts for people: devices first, memory in its own units, empty for nothing."""
     return _amounts(units.items())
 
 
 @cache
 def _amounts(items: tuple[tuple[str, int], ...]) -> str:
-    from bastion.spec.quantity import text_of_bytes
+    from bastion.spec.quantity import text_of_units
 
-    parts = [
-        f"{text_of_bytes(number)} memory" if resource == "memory" else f"{number} {resource}"
-        for resource, number in items
-    ]
-    return " + ".join(parts)
+    return text_of_units(items)

@@ -25,7 +25,8 @@ _OPEN = re.compile(r"\x1b(?:\[[0-9;:]{0,32})?\Z")
 
 def visible(text: str) -> str:
     """Return the text with every unsafe character escaped; our own colours are kept."""
-    return text if text.isascii() and text.isprintable() else _PAINTED.sub(_shown, text)
+    # What Unicode calls printable has none of the unsafe characters, and is the rule.
+    return text if text.isprintable() else _PAINTED.sub(_shown, text)
 
 
 class TerminalBytes:

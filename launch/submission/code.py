@@ -29,7 +29,16 @@ def code_of(args: argparse.Namespace) -> Code | None:
 
     if args.bundler_type or args.bundler_spec:
         return bundler_code(args)
-    return None if args.code in ("", "none") else LocalDir(args.code)
+    folder = folder_of(args)
+    return LocalDir(folder) if folder else None
+
+
+def folder_of(args: argparse.Namespace) -> str:
+    """Return the folder that a launch sends, by its flag or the profile; empty for none."""
+    folder = (
+        str(args.code) or chosen(root=args.root, bastion=args.bastion, user="", project="").code
+    )
+    return "" if folder == "none" else folder
 
 
 def bundler_code(args: argparse.Namespace, *more: str) -> Code:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from launch.errors import UsageError
 from launch.screen.notes import note
+from launch.submission.code import folder_of
 
 MAX_STDIN_BYTES = 64 << 10
 """The input becomes part of the spec, which is small."""
@@ -42,6 +43,15 @@ def checked_command(args: argparse.Namespace) -> list[str]:
             note(f"warning: {word} is sent without its inner quotes: no shell comes between")
         else:
             note(f"warning: {word} keeps its inner quotes: no shell comes between")
+    for name in unused_parameters(args, command):
+        note(
+            f"note: {{{name}}} stands nowhere in the command; the tasks differ in the variable"
+            f" BASTION_PARAM_{name.upper()} alone"
+        )
+    for text in args.secret:
+        name, _, source = text.partition("=")
+        if not source:
+            note(f"note: secret {name} is read on the machine; the job fails if it is not there")
     if left := left_behind(command, sends_code=_sends_code(args)):
         note(f"note: {left} is a file here, but no code is sent; --code=. sends it")
     return command
@@ -110,6 +120,13 @@ def left_behind(command: list[str], *, sends_code: bool) -> str:
     return next((word for word in command if _is_file_here(word)), "")
 
 
+def unused_parameters(args: argparse.Namespace, command: list[str]) -> list[str]:
+    """Return the parameters of a sweep that neither the command nor a variable names."""
+    texts = [*command, *args.env]
+    names = [name for name, _, values in (text.partition("=") for text in args.sweep) if values]
+    return [name for name in names if not any(f"{{{name}}}" in text for text in texts)]
+
+
 def _is_file_here(word: str) -> bool:
     try:
         return not word.startswith(("/", "-", "~")) and Path(word).is_file()
@@ -118,4 +135,4 @@ def _is_file_here(word: str) -> bool:
 
 
 def _sends_code(args: argparse.Namespace) -> bool:
-    return bool(args.bundler_type or args.bundler_spec) or args.code not in ("", "none")
+    return bool(args.bundler_type or args.bundler_spec or folder_of(args))

@@ -49,7 +49,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
     process = Process(
         " ".join(command) if args.shell else command,
         shell=args.shell,
-        resources=Resources(**_resources([*args.resources.split(","), *args.asked])),
+        resources=Resources(**resources_of([*args.resources.split(","), *args.asked])),
     )
     job = Job(
         name=name,
@@ -117,7 +117,7 @@ def beside(launch: Launch, args: argparse.Namespace) -> Launch:
 
 def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:
     if args.notify_on and not args.notify:
-        raise UsageError("--notify_on: says when, and --notify nobody", hint="add --notify=WEBHOOK")
+        raise UsageError("--notify_on: no webhook is named", hint="add --notify=WEBHOOK")
     on = tuple(args.notify_on) or USUAL
     return tuple(Notify(to, on=on) for to in args.notify)
 
@@ -141,8 +141,14 @@ def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
 
 def name_from(command: list[str]) -> str:
     """Derive a name for a job from its command: `python3 train.py --lr=1` is `train`."""
+    if "-c" in command[1:3] and PurePath(command[0]).name.startswith("python"):
+        return "python"  # what follows is code, not a name
     told = [word for word in command if not _RUNNERS.fullmatch(word) and not word.startswith("-")]
     word = PurePath(told[0].split()[0]).stem if told and told[0].split() else "job"
+    return _cleaned(word)
+
+
+def _cleaned(word: str) -> str:
     cleaned = re.sub(r"[^A-Za-z0-9._-]+", "-", word).strip("-._")
     return cleaned[:40].strip("-._") or "job"
 
@@ -175,8 +181,13 @@ def _setting(text: str) -> Setting:
     return {"true": True, "false": False}.get(text, text)
 
 
-def _resources(parts: Iterable[str]) -> dict[str, int | str]:
-    """Return the resources by type: `h100=2`, or `H100:2` as in sky."""
+def resources_of(parts: Iterable[str]) -> dict[str, int | str]:
+    """
+    Return the resources by type: `h100=2`, or `H100:2` as in sky.
+
+    Raises:
+        UsageError: A part is malformed, or a type is given twice.
+    """
     written: dict[str, int | str] = {}
     for part in filter(None, map(str.strip, parts)):
         name, equals, number = part.replace(":", "=", 1).partition("=")

@@ -2,8 +2,9 @@
 Flags of other systems with one clear meaning: accepted, and omitted from the help.
 
 `--gpus 2`, `--gpus=h100:2`, `--accelerators=H100:8`, `--gres=gpu:a100:2`, `--mem=64G` and
-`--cpus 8` are resources; `-N 2` is replicas; `--time 1:00:00` is a limit; `-J`, `--workdir` and
-`--dependency=afterok:JOB` have flags of ours as well. Numbers mean what they mean in Slurm.
+`--cpus 8` are resources; `-N 2` is replicas, `--nnodes 2:8` a range of them; `--time 1:00:00` is a
+limit; `-J`, `--workdir` and `--dependency=afterok:JOB` have flags of ours as well. Numbers mean
+what they mean in Slurm.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from launch.errors import UsageError
 from launch.grammar.parser import Parser
 
 _GRES = re.compile(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
+_NODES = re.compile(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
 _DEVICES = re.compile(r"(?:([A-Za-z][\w-]*)[:=])?(\d+)")
 
 
@@ -29,15 +31,15 @@ def add_foreign_flags(parser: Parser) -> None:
         (("--cpus", "-c", "--cpus_per_task"), _cpus),
     ):
         parser.add_argument(*names, action=_Asked, type=read, dest="asked", help=argparse.SUPPRESS)
-    for names, dest in (
-        (("-N", "--nodes", "--num_nodes"), "replicas"),
+    for flags, dest in (
+        (("-N", "--nodes", "--num_nodes", "--nnodes"), "replicas"),
         (("-t", "--time"), "max_runtime"),
         (("-J", "--job_name"), "name"),
         (("-D", "--chdir", "--workdir"), "code"),
     ):
-        kind: Callable[[str], object] = int if dest == "replicas" else str
+        kind: Callable[[str], object] = _nodes if dest == "replicas" else str
         parser.add_argument(
-            *names,
+            *flags,
             type=kind,
             dest=dest,
             default=argparse.SUPPRESS,
@@ -73,6 +75,20 @@ def _gres(text: str) -> str:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not gpu:N or gpu:TYPE:N, as gpu:h100:2")
     return f"{match[1] or 'gpu'}={match[2] or 1}"
+
+
+def _nodes(text: str) -> int | str:
+    """
+    Parse `2`, or a range of torchrun, `2:8`: it may grow and shrink, as ours does.
+
+    A range of Slurm, `2-8`, is another thing: once started, such a job keeps its nodes.
+    """
+    match = _NODES.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not N, nor LEAST:MOST; --replicas=2-8 may grow and shrink"
+        )
+    return f"{match[1]}-{match[2]}" if match[2] else int(match[1])
 
 
 def _memory(text: str) -> str:

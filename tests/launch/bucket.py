@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bastion.records import layout
 from bastion.store.local import LocalStore
+from tests.rigs.limits import joined, on_thread
 from tests.rigs.scripted_bastion import QUOTA, Clock, ScriptedBastion, lead, publish, row
 
 _AHEAD_S = 3600.0
@@ -42,10 +43,9 @@ class Bucket:
             while not over.wait(0.005):
                 answering.turn()
 
-        thread = threading.Thread(target=answer)
-        thread.start()
+        thread = on_thread(answer)
         try:
             yield answering
         finally:
             over.set()
-            thread.join()
+            joined(thread)

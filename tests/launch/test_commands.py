@@ -87,7 +87,7 @@ def test_why_is_the_bastions_own_sentence(run: Run) -> None:
     """The job, its state, the reason; when it was true on stderr."""
     ran = run("why", "train")
     assert ran.out == f"{JOB} is running: behind two jobs\n"
-    assert ran.err == "as of 2023-11-14T22:13:30.000Z\n"
+    assert ran.err == "as of 2023-11-14T22:13:30.000Z\nmore: bastion help behind\n"
     assert json.loads(run("why", "train", "--json").out)["why"][0]["reason"] == {"kind": "behind"}
 
 
@@ -678,11 +678,12 @@ def test_a_launch_that_may_not_wait_is_told_of_every_machine(run: Run, bucket: B
         "gpu-1-0  -      -     0     draining",
         "error: a-1: short by 5 h100",
         "hint: without when_busy=fail it would wait in the queue",
+        "more: bastion help BusyError",
     ]
     with bucket.bastion() as bastion:
         bastion.refusals, bastion.machines = ["a-1: can never run: too large"], (report,)
         ran = run("launch", "--when_busy=fail", "--", "true")
-    assert ran.err.endswith("error: a-1: can never run: too large\n")
+    assert "error: a-1: can never run: too large\nmore: " in ran.err
 
 
 SBATCH = """\
@@ -774,7 +775,7 @@ def test_what_cannot_be_imported_is_told(
         (["--sweep=lr"], "--sweep: 'lr' is not NAME=V,V, as lr=0.1,0.01"),
         (["--sweep=lr=1", "--sweep=lr=2"], "--sweep: a parameter is given twice"),
         (["--sweep=rl=1"], "{lr} is no parameter of the sweep (rl); for braces write {{lr}}"),
-        (["--sweep=lr=1,2", "--array=0-2"], "array: 2 is no task of the sweep; it has 2, from 0"),
+        (["--sweep=lr=1,2", "--array=0-2"], "array: the sweep has no task 2; its tasks are 0 to 1"),
     ],
 )
 def test_a_wrong_array_is_told_before_anything_is_sent(

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import select
+import sys
 from pathlib import Path
 
+import pytest
+
 from bastion.clock import SystemClock
+from bastion.machine import Machine, MachinePhase
 from bastion.records import layout
 from bastion.records.root import Root, RootWriter
+from bastion.service.repair.inventory import Odd
+from launch.commands.admin.doctor import agrees
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 
@@ -19,9 +27,16 @@ count = 1
 """
 
 
-def begin(bucket: Bucket, config: str) -> None:
-    """Give `bucket` a root with a name, and a configuration."""
-    root = Root(bucket="0123456789", epoch=1, seq=7, now=1.7e9, write_id="w")
+def begin(bucket: Bucket, config: str, *machines: Machine) -> None:
+    """Give `bucket` a root with a name and machines, and a configuration."""
+    root = Root(
+        bucket="0123456789",
+        epoch=1,
+        seq=7,
+        now=1.7e9,
+        write_id="w",
+        machines={machine.name: machine for machine in machines},
+    )
     RootWriter(bucket.store, SystemClock()).commit(root, over=None)
     bucket.store.create(layout.CONFIG, config.encode())
 
@@ -31,7 +46,7 @@ def test_the_bastions_own_host_is_not_looked_at(run: Run, bucket: Bucket) -> Non
     begin(bucket, LOCAL)
     ran = run("doctor")
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == ("pool here: is not looked at; its machines are the bastion's own host\n")
+    assert ran.err == ("pool here: is not listed; its machines are the bastion's own host\n")
 
 
 def test_a_pool_that_does_not_answer_is_odd(run: Run, bucket: Bucket, tmp_path: Path) -> None:
@@ -49,3 +64,39 @@ def test_a_pool_that_does_not_answer_is_odd(run: Run, bucket: Bucket, tmp_path: 
     (odd,) = json.loads(ran.out)["odd"]
     assert (odd["pool"], odd["kind"]) == ("own", "unreachable")
     assert "gpu1" in odd["text"]
+
+
+def test_an_agent_of_a_local_pool_that_is_silent_is_odd(run: Run, bucket: Bucket) -> None:
+    """Root knows when it was heard, and nothing on this machine is touched."""
+    ready = Machine(name="here-1-0", pool="here", phase=MachinePhase.READY, heartbeat_s=30.0)
+    heard = Machine(name="here-1-1", pool="here", heard_at=1.7e9 - 60.0, heartbeat_s=30.0)
+    begin(bucket, LOCAL, ready, heard)
+    ran = run("doctor", "--json")
+    assert ran.code == 1
+    (odd,) = json.loads(ran.out)["odd"]
+    assert (odd["machine"], odd["kind"]) == ("here-1-0", "silent")
+
+
+ORPHAN = Odd(pool="gpu", machine="gpu-1-0", kind="orphan")
+
+
+@pytest.mark.parametrize(("typed", "agreed"), [(b"y\n", True), (b"\n", False), (b"no\n", False)])
+def test_it_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch, typed: bytes, agreed: bool) -> None:
+    """What is deleted is named, and only a yes deletes it."""
+    mine, its = os.openpty()
+    with os.fdopen(its) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with os.fdopen(os.dup(its), "w") as stderr:
+            monkeypatch.setattr(sys, "stderr", stderr)
+            os.write(mine, typed)
+            assert agrees([ORPHAN]) is agreed
+        shown = b""
+        while b"delete 1 orphan, gpu-1-0? [y/N] " not in shown:  # the echo comes before or after it
+            assert select.select([mine], [], [], 10.0)[0], shown
+            shown += os.read(mine, 1000)
+    os.close(mine)
+
+
+def test_it_does_not_ask_where_nobody_can_answer() -> None:
+    """In a script nothing is deleted without --yes."""
+    assert agrees([ORPHAN]) is False

@@ -12,6 +12,7 @@ from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET
 from launch.grammar.foreign_words import VERBS as THEIRS
 from launch.grammar.parser import normal, split_command
 from launch.grammar.vocabulary import ALIASES, FAMILIES, SEVERAL_VERBS
+from launch.handbook import find_page
 from launch.submission.command import is_quoted
 from launch.submission.flags import name_from
 from launch.verbs import build
@@ -40,6 +41,16 @@ def test_the_first_page_names_every_verb(run: Run) -> None:
     _, verbs = build()
     assert set(verbs.parsers) == set(VERBS)
     assert set(ALIASES.values()) <= set(VERBS)
+
+
+@pytest.mark.parametrize("word", SEVERAL_VERBS)
+def test_a_verb_is_built_without_the_others(word: str) -> None:
+    """What one command needs of the grammar is the same as in the whole of it."""
+    verb = ALIASES.get(word, word)
+    _, alone = build(word)
+    _, whole = build()
+    assert alone.parsers[verb].format_help() == whole.parsers[verb].format_help()
+    assert len(alone.parsers) <= 5 or verb in ("completion", "help")
 
 
 def test_no_words_at_all_print_help_and_are_a_mistake(run: Run) -> None:
@@ -79,12 +90,14 @@ def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["top"], "bastion list --watch"),
         (["resume", "x"], "bastion release x"),
         (["restart", "train"], "bastion rerun train"),
         (["tail", "train"], "bastion logs -f train"),
-        (["history"], "bastion list --all"),
-        (["web"], "there is none yet; instead: bastion list --watch"),
+        (["sbatch", "job.sbatch"], "bastion launch job.sbatch"),
+        (["submit", "python3", "train.py"], "bastion launch -- python3 train.py"),
+        (["sacct"], "bastion history"),
+        (["dashboard"], "bastion web --open"),
+        (["cost"], "bastion usage"),
         (["LIST"], "bastion list"),
         (["cancle", "x"], "bastion --help"),
         (["launch", "--requirements=r.txt", "--", "x"],
@@ -110,6 +123,8 @@ def test_another_systems_word_is_answered_with_ours(words: list[str], hint: str,
         ("--accelerators=h100:8", "resources", {"h100": 8}),
         ("-N 2", "replicas", 2),
         ("--num-nodes=2", "replicas", 2),
+        ("--nnodes 2:8", "replicas", "2-8"),
+        ("--replicas 2-8", "replicas", "2-8"),
         ("--time 1:00:00", "max_runtime", 3600.0),
         ("--max_runtime=2-12", "max_runtime", 216000.0),
         ("-J nightly", "name", "nightly"),
@@ -154,18 +169,55 @@ def test_help_is_a_verb_too(run: Run) -> None:
     assert run("help", "sbatch").err.splitlines()[1] == "hint: bastion launch FILE.sbatch"
 
 
+def test_help_prints_a_page_by_name(run: Run) -> None:
+    """An error, a reason or a guide, whatever the case; a name that is none tells the nearest."""
+    assert run("help", "fragmented").out.startswith("# Fragmented\n")
+    assert run("help", "Stop_and_resume").out.startswith("# ")
+    assert "InDoubtError" in run("help", "pages").out.splitlines()
+    unknown = run("help", "nonsense")
+    assert (unknown.code, unknown.err.splitlines()) == (
+        2,
+        [
+            "error: neither a verb nor a page is called 'nonsense'",
+            "hint: bastion --help lists the verbs, bastion help pages the pages",
+        ],
+    )
+    refused = run("help", "Fragmentd")
+    assert refused.code == 2
+    assert refused.err.splitlines()[1] == "hint: bastion help Fragmented"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
+    """What to read next is a page that exists."""
+    named = run(verb, "--help").out.splitlines()[-1].removeprefix("more: bastion help ")
+    assert find_page(named)
+
+
 @pytest.mark.parametrize(
     ("words", "error", "hint"),
     [
         (["lst"], "unknown verb 'lst'", "did you mean bastion list?"),
         (["squeue"], "unknown verb 'squeue'", "bastion list"),
         (["submti"], "unknown verb 'submti'", "did you mean bastion launch -- COMMAND?"),
+        (
+            ["submit", "train.py", "8"],
+            "unknown verb 'submit'",
+            "bastion launch --code=. -- python3 train.py 8",
+        ),
+        (
+            ["gcp", "launch", "--instance_type=tpu-v4-32", "--", "a b"],
+            "unknown verb 'gcp'",
+            "bastion launch --instance_type=tpu-v4-32 -- COMMAND",
+        ),
+        (["sky", "down"], "unknown verb 'sky'", "bastion --help"),
+        (["sweep.toml"], "unknown verb 'sweep.toml'", "bastion launch sweep.toml"),
         (["xyzzy"], "unknown verb 'xyzzy'", "bastion --help"),
         (["list", "--stat=x"], "unknown flag --stat", "did you mean --state?"),
         (["launch", "--instance-typ=a", "--", "x"], "unknown flag --instance_typ",
          "did you mean --instance_type?"),
         (["status", "extra"], "unknown argument extra", "of one job: bastion show extra"),
-        (["pool", "extra"], "unknown argument extra", "bastion pool --help"),
+        (["machines", "extra"], "unknown argument extra", "bastion machines --help"),
         (["why"], "the following arguments are required: JOB", "bastion why --help"),
         (["launch", "--priority=high", "--", "x"],
          "--priority: 'high' is not a whole number", "bastion launch --help"),
@@ -175,7 +227,7 @@ def test_help_is_a_verb_too(run: Run) -> None:
         (["launch"], "nothing to run: give a command after --, a launch in a .toml file, a .py"
          " script that submits one itself", "bastion launch --help"),
         (["launch", "python3", "train.txt"],
-         "'python3 train.txt' is no .toml file, no .py or .sbatch script",
+         "'python3 train.txt' is not a .toml file, a .py or .sbatch script",
          "a command stands after --: bastion launch -- python3 train.txt"),
         (["launch", "spec.toml", "--replicas=2", "--pool=a"],
          "--replicas, --pool: spec.toml says that", "change the file"),

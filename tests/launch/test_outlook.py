@@ -41,12 +41,13 @@ def test_everything_that_would_happen_has_a_line() -> None:
     first, second, third, *rest = outlook_lines(outlook, NOW)
     assert first.startswith("a would start now: ")
     assert second == (
-        "b would wait: asks for 4 h100, short by 2 h100; starts about 2023-11-14T22:14:20.000Z"
+        "b would be queued: waits for 2 h100 (it asks for 4 h100); starts when running jobs free"
+        " 2 h100; expected 2023-11-14T22:14:20.000Z"
         " (rests on 12 earlier runs; may be off by ~5m)"
     )
     assert third.startswith("c would be refused: ")
     assert rest == [
-        "old would be stopped for b",
-        "low would no longer stand on its project's share",
-        "high would stand on its project's share",
+        "old would be preempted for b",
+        "low would borrow, no longer within its project's share",
+        "high would be within its project's share",
     ]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bastion.client import JobView
+from bastion.client import Chunk, JobView
 from bastion.clock import VirtualClock
-from launch.screen.followed import Teller
+from bastion.records.layout import LogStream
+from launch.screen.followed import Teller, write
 from launch.screen.printout import Printout
 
 RUNNING = "train is running: on vm-1"
@@ -108,3 +109,20 @@ def test_nothing_waits_where_stdout_goes_elsewhere(
     Teller(out, quiet=False)(job("running"))
     out.end_line()
     assert capfdbinary.readouterr() == (b"half", f"{RUNNING}\n".encode())
+
+
+def test_lines_of_several_processes_are_whole(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    """Without a prefix, output is exact; of several processes it is written line by line."""
+    chunks = [chunk(0, b"one"), chunk(1, b"two\nth"), chunk(0, b" more\n"), chunk(1, b"ree")]
+    write(iter(chunks), Printout(VirtualClock()), prefix=False, several=True)
+    assert capfdbinary.readouterr().out == b"two\none more\nthree"
+    write(iter(chunks), Printout(VirtualClock()), prefix=False)
+    assert capfdbinary.readouterr().out == b"onetwo\nth more\nree"
+
+
+def chunk(replica: int, data: bytes) -> Chunk:
+    """What one replica printed."""
+    stream = LogStream(attempt=1, replica=replica, host=0, process=0)
+    return Chunk(job="train", stream=stream, offset=0, data=data)

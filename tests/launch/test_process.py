@@ -76,7 +76,7 @@ def test_a_broken_pipe_is_quiet(bucket: Bucket, tmp_path: Path) -> None:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait() == 141
+        assert process.wait(30) == 141
 
 
 def test_on_a_terminal_there_are_colours_and_relative_times(bucket: Bucket, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_on_a_terminal_there_are_colours_and_relative_times(bucket: Bucket, tmp_
         with contextlib.suppress(OSError):  # Linux says EIO where the other side is closed
             while data := os.read(ours, 4096):
                 shown += data
-        assert process.wait() == 0
+        assert process.wait(30) == 0
     os.close(ours)
     assert b"\x1b[34mrunning\x1b[0m" in shown
     assert JOB.encode() in shown
@@ -109,7 +109,7 @@ def test_ctrl_c_detaches_and_says_so(bucket: Bucket, tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.read(7) == b"\x00\xffbytes"
         process.send_signal(signal.SIGINT)
-        assert process.wait() == 130
+        assert process.wait(30) == 130
         told = process.stderr.read().decode()
     assert told == f"detached; {JOB} goes on, bastion logs {JOB} -f comes back to it\n"
     assert not bucket.store.list("inbox/")
@@ -129,7 +129,10 @@ def test_an_argument_that_is_not_utf8_reaches_the_spec(bucket: Bucket, tmp_path:
 def completed(shell_words: str, tmp_path: Path) -> list[str]:
     """What bash offers for a line, with a `bastion` in the path that knows one job."""
     fake = tmp_path / "bastion"
-    fake.write_text('#!/bin/sh\n[ "$*" = "list -q" ] && echo train-0123456789\n')
+    fake.write_text(
+        '#!/bin/sh\ncase "$*" in "list -q") echo train-0123456789;;'
+        ' "list --all -q") echo train-0123456789 trial-9876543210;; "pool -q") echo west;; esac\n'
+    )
     fake.chmod(0o755)
     (tmp_path / "completion").write_text(script("bash", build()[1].parsers))
     words = shell_words.split(" ")
@@ -152,13 +155,17 @@ def completed(shell_words: str, tmp_path: Path) -> list[str]:
     [
         ("bastion ca", ["cancel"]),
         ("bastion launch --inst", ["--instance_type"]),
-        ("bastion why tr", ["train-0123456789"]),
+        ("bastion cancel tr", ["train-0123456789"]),
+        ("bastion logs tr", ["train-0123456789", "trial-9876543210"]),
+        ("bastion list --state = ru", ["running"]),
+        ("bastion launch --when_busy fa", ["fail"]),
+        ("bastion launch --pool = we", ["west"]),
         ("bastion quota ", ["show", "check", "diff", "apply", "edit"]),
         ("bastion completion f", ["fish"]),
     ],
 )
 def test_bash_completes_verbs_flags_and_jobs(line: str, offered: list[str], tmp_path: Path) -> None:
-    """Verbs and flags come from the script itself, jobs from `bastion list -q`."""
+    """Verbs, flags and their words come from the script; jobs and pools from `bastion VERB -q`."""
     assert completed(line, tmp_path) == offered
 
 

@@ -116,3 +116,48 @@ def test_an_account_of_no_pool_is_refused(account: str, run: Run, quota: str) ->
     ran = run("setup", "gcs", "--root=gs://b/x", quota, *WHO, f"--agent_account={account}")
     assert ran.code == 2
     assert ran.err.startswith(f"error: --agent_account: {account!r} is not POOL=IDENTITY")
+
+
+def test_an_empty_account_gets_everything_once(
+    run: Run, quota: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--make --yes` makes bucket, roles and rights; the second time it only sets the policy."""
+    role = "arn:aws:iam::123456789012:role/"
+    with moto_server() as url, credentials():
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        words = (
+            *("setup", "s3", f"--root=s3://fresh/b?endpoint_url={url}", quota),
+            *(f"--bastion_account={role}bastion", f"--agent_account=gpu={role}bastion-gpu"),
+            *("--user=ada=arn:aws:iam::123456789012:root", "--make", "--provider=ec2"),
+            "--location=us-east-1",
+        )
+        printed = run(*words)
+        assert printed.out.startswith("aws s3api head-bucket --bucket=fresh")
+        first, second = run(*words, "--yes"), run(*words, "--yes")
+    assert (first.code, second.code) == (0, 0), first.err
+    made = [line for line in first.err.splitlines() if line.startswith(("made", "policy"))]
+    assert made == [
+        "made bucket s3://fresh in us-east-1",
+        "made role and instance profile bastion",
+        "made role and instance profile bastion-gpu",
+        "policy bastion-machines of role bastion: 6 statements",
+    ]
+    assert not [line for line in second.err.splitlines() if line.startswith(("made", "policy"))]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--provider=gce",), "--provider: of what is made"),
+        (("--make", "--provider=ec2"), "--provider: 'ec2' is none of this cloud's"),
+        (("--make",), "--cloud_project: missing"),
+    ],
+)
+def test_what_cannot_be_made_is_told(
+    run: Run, quota: str, words: tuple[str, ...], said: str
+) -> None:
+    """Mistakes come before anything is printed or made."""
+    ran = run("setup", "gcs", "--root=gs://b/x", quota, *WHO, *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""

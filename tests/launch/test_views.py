@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
 import subprocess
 import sys
-import termios
 from pathlib import Path
 
 import pytest
@@ -18,27 +14,12 @@ from launch.commands.look.pool import tasks_joined
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.launch.process import COMMAND, environment
+from tests.launch.terminal import drawn
 from tests.rigs.scripted_bastion import NOW, end, print_log, publish, row
 
 LONG = "training-of-a-large-language-model-0123456789"
 OTHER = "eval-9876543210"
 WHY = "asks for 24 h100; the share of vision is used up, and starts when language frees 4 h100"
-
-
-def drawn(words: list[str], bucket: Bucket, tmp_path: Path, *, columns: int) -> list[str]:
-    """What a command draws on a terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    termios.tcsetwinsize(theirs, (40, columns))
-    env = environment(bucket, tmp_path) | {"TERM": "xterm-256color", "NO_COLOR": "1"}
-    with subprocess.Popen([*COMMAND, *words], env=env, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        shown = b""
-        with contextlib.suppress(OSError):  # Linux says EIO where the other side is closed
-            while data := os.read(ours, 4096):
-                shown += data
-        assert process.wait() == 0
-    os.close(ours)
-    return shown.decode().splitlines()
 
 
 @pytest.mark.parametrize("columns", [80, 180])
@@ -53,6 +34,22 @@ def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) ->
     assert ("PROJECT" in lines[0]) is (columns == 180)
     if columns == 80:
         assert "    asks for 24 h100; the share of vision is used up," in lines[2]
+
+
+def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path) -> None:
+    """Four equal machines keep what is free in 60 columns; a single one is a list of its cells."""
+    units = {"cpu": 32, "h100": 8, "memory": 2**36}
+    some = [
+        {"name": f"own-{n}", "pool": "own", "phase": "ready", "resources": units, "free": units}
+        for n in range(4)
+    ]
+    publish(bucket.store, "pool", {"machines": some, "pools": []})
+    lines = drawn(["machines"], bucket, tmp_path, columns=60)
+    assert lines[0].split() == ["MACHINE", "FREE", "JOBS"]
+    assert lines[1].startswith("own-0    8 h100 + 32 cpu + 64 GiB memory")
+    publish(bucket.store, "pool", {"machines": some[:1], "pools": []})
+    lines = drawn(["machines"], bucket, tmp_path, columns=60)
+    assert [line.split()[0] for line in lines[:5]] == ["machine", "pool", "phase", "has", "free"]
 
 
 def test_tasks_of_one_array_are_one_name() -> None:

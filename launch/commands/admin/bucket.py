@@ -27,11 +27,11 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "fsck",
         check,
-        "hold the bucket to every rule of the protocol",
+        "check the bucket against every rule of the protocol",
         prints=True,
-        text="It only reads, also while a bastion leads; what it finds it looks for a second time"
-        " before it tells. Of what has ended it reads what was written lately; all is listed. Exit"
-        " code 1 when anything is wrong.",
+        text="It only reads, and may run while a bastion leads; each finding is checked a second"
+        " time. Of jobs that have ended it reads the latest; --since sets how far back. Exit code 1"
+        " when anything is wrong.",
         example="bastion fsck\nbastion fsck --since=all --json",
     )
     text(parser, "--since", "how far back to read what has ended; all: everything", metavar="TIME")
@@ -39,7 +39,7 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "restore",
         restore,
-        "bring a copy of root back after a disaster",
+        "restore a copy of root after a disaster",
         prints=True,
         text="Without --yes it shows the hourly copies and what one of them would mean, and changes"
         " nothing. It refuses while a bastion leads, and keeps what it replaces.",

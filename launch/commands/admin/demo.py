@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from launch.grammar.parser import Verbs
+from launch.grammar.parser import Verbs, switch
 from launch.session import Session
 
 
@@ -15,8 +15,9 @@ def register(verbs: Verbs) -> None:
         show,
         "see it all on this machine: three jobs and a preemption",
         connects=False,
-        example="bastion demo",
+        example="bastion demo\nbastion demo --web",
     )
+    switch(parser, "--web", "with a page that shows it, until Ctrl-C")
     parser.add_argument("--root", default="", metavar="FOLDER", help="a new folder to keep it in")
 
 
@@ -24,4 +25,4 @@ def show(args: argparse.Namespace) -> int:
     """`bastion demo`."""
     from launch.demo.play import play
 
-    return play(args.root, Session(args).out)
+    return play(args.root, Session(args).out, web=args.web)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.grammar.parser import Verbs, switch
 from launch.screen.notes import note
-from launch.screen.render import Column
+from launch.screen.render import Column, counted
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -20,16 +21,16 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "doctor",
         doctor,
-        "hold what providers have against what the bastion knows",
+        "compare the machines of providers with those the bastion knows",
         prints=True,
-        text="It lists every pool with your own credentials: whether its settings are right,"
-        " whether its provider answers and lets you list, and which machines nothing needs."
-        " Without --fix it only reads. A bastion that leads deletes orphans by itself. Exit code 1"
-        " when anything is odd.",
+        text="It looks at every pool with your own credentials: whether its settings are right,"
+        " whether its provider answers and lets you list, make and delete, and which machines"
+        " nothing needs. Of local pools it tells which agents are silent. Without --fix it only"
+        " reads. A bastion that leads deletes orphans by itself. Exit code 1 when anything is odd.",
         example="bastion doctor\nbastion doctor --fix --yes",
     )
-    switch(parser, "--fix", "show what would be deleted: orphans")
-    switch(parser, "--yes", "with --fix: delete them")
+    switch(parser, "--fix", "delete orphans, once you have said so")
+    switch(parser, "--yes", "with --fix: do not ask")
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -51,13 +52,27 @@ def doctor(args: argparse.Namespace) -> int:
         session.out.show("odd", found.odd, columns, name=lambda odd: odd.machine or odd.pool)
     _tell(found)
     orphans = [odd for odd in found.odd if odd.kind == "orphan"]
-    if args.fix and orphans and not args.yes:
-        note(f"bastion doctor --fix --yes deletes {len(orphans)} orphans; nothing was changed")
     failed = 0
-    for odd, why in admin.delete_orphans(found) if args.fix and args.yes else ():
+    is_sure = args.fix and bool(orphans) and (args.yes or agrees(orphans))
+    if args.fix and orphans and not is_sure:
+        note(f"nothing was changed; bastion doctor --fix --yes deletes {_orphans(orphans)}")
+    for odd, why in admin.delete_orphans(found) if is_sure else ():
         note(f"{odd.machine}: {why or 'is being deleted'}")
         failed += bool(why)
     return exits.FAILED if found.odd or failed else exits.OK
+
+
+def agrees(orphans: list[Odd]) -> bool:
+    """Whether the user says, on a terminal, that the orphans are to be deleted."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    sys.stderr.write(f"delete {_orphans(orphans)}, {', '.join(o.machine for o in orphans)}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _orphans(orphans: list[Odd]) -> str:
+    return counted(len(orphans), "orphan")
 
 
 def _tell(found: Inspection) -> None:
@@ -66,7 +81,9 @@ def _tell(found: Inspection) -> None:
             f"pool {pool}: its provider answers, and has {count} machines of bucket {found.bucket}"
         )
     for pool in found.unlisted:
-        note(f"pool {pool}: is not looked at; its machines are the bastion's own host")
+        note(f"pool {pool}: is not listed; its machines are the bastion's own host")
+    for pool, why in found.unchecked.items():
+        note(f"pool {pool}: whether you may make and delete machines is not known: {why}")
     cost = sum(odd.price_per_hour for odd in found.odd if odd.kind != "absent")
     if cost:
         note(f"what nothing needs costs {cost:,.2f} an hour, by the prices in config/bastion.toml")

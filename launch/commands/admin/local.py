@@ -88,7 +88,8 @@ def begin(args: argparse.Namespace) -> int:
         )
     _until(session, lambda: _leads(session) or process.poll() is not None, _WAIT_S)
     if not _leads(session):
-        last = log.read_text(errors="replace").splitlines()[-1:]
+        lines = log.read_text(errors="replace").splitlines()
+        last = [line for line in lines if line.startswith("error: ")][-1:] or lines[-1:]
         note(f"the bastion did not start: {' '.join(last) or 'it says nothing'}; {log} has more")
         return exits.FAILED
     note(f"a bastion leads {root}, process {process.pid}; its log is {log}")
@@ -142,10 +143,10 @@ def _furnish(folder: Path, resources: str) -> None:
     units = {name.strip().lower(): int(number) for name, _, number in pairs}
     devices = {name: n for name, n in units.items() if name not in ("cpu", "memory")} or units
     files = {
-        layout.CONFIG: "# Where machines come from: docs/reference/config-file.md\n"
+        layout.CONFIG: "# Where machines come from: bastion help config-file\n"
         '[pools.here]\nprovider = "local"\n'
         f"resources = {{ {', '.join(f'{name} = {n}' for name, n in units.items())} }}\ncount = 1\n",
-        layout.QUOTA: "# Who may hold how much: docs/reference/quota-file.md\n"
+        layout.QUOTA: "# Who may hold how much: bastion help quota-file\n"
         '[toml-schema]\nversion = "1"\n\n[total_resources]\n'
         + "".join(f"{name} = {n}\n" for name, n in devices.items())
         + '\n[project_membership]\ndefault = [".*"]\n\n[project_resources.default]\n'
@@ -194,7 +195,11 @@ def _stop(session: Session, status: StatusView) -> None:
             f"the bastion runs on {status.host}", hint=f"bastion down, on {status.host}"
         )
     os.kill(status.pid, signal.SIGTERM)
-    _until(session, lambda: not _lives(status.pid), _WAIT_S)
+    if not _until(session, lambda: not _lives(status.pid), _WAIT_S):
+        raise UsageError(
+            f"the bastion, process {status.pid}, has not ended within {_WAIT_S:g} s",
+            hint=f"bastion down, once more; kill -9 {status.pid} harms nothing",
+        )
 
 
 def _end_machines(session: Session, folder: Path) -> int:
@@ -249,7 +254,7 @@ def _tell_next(root: str) -> None:
     at = "" if surrounding().root == root else f" --root={root}"
     for words, meaning in (
         (f"run{at} -- echo hello", "run a command as a job"),
-        (f"status{at}", "who leads, what is queued"),
+        (f"status{at}", "the leader, the queue, problems"),
         (f"down{at}", "end it all; the bucket stays"),
     ):
-        note(f"  bastion {words:<40} # {meaning}")
+        note(f"  bastion {words:<36} # {meaning}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs
+from launch.grammar.parser import text as flag
 from launch.screen.notes import note
 from launch.screen.outlook import outlook_lines
 from launch.screen.render import amounts, counted, write_lines
@@ -37,10 +38,18 @@ def register(verbs: Verbs) -> None:
     )
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument("file", nargs="?", default="", metavar="FILE", help="a quota file (TOML)")
+    flag(
+        parser,
+        "--replay",
+        "diff: play the last 30d, 12h, ... of the record again under both files",
+        metavar="TIME",
+    )
 
 
 def quota(args: argparse.Namespace) -> int:
     """`bastion quota ACTION [FILE]`."""
+    if args.replay and args.action != "diff":
+        raise UsageError(f"quota {args.action}: --replay is of diff alone")
     if args.action in ("check", "diff", "apply") and not args.file:
         raise UsageError(f"quota {args.action}: which file?", hint=f"quota {args.action} new.toml")
     actions = {"show": _show, "check": _check, "diff": _diff, "apply": _apply, "edit": _edit}
@@ -88,8 +97,16 @@ def _diff(session: Session) -> int:
     from quota.change import compare
 
     file = session.args.file
-    text = _read(file)
+    text = read_quota_file(file)
     new = parsed_quota(text, source=file)
+    if session.args.replay:
+        from launch.commands.admin.replay import replayed, show_difference
+
+        _, found = replayed(session, session.args.replay, {file: new})
+        if found is None:
+            raise UsageError("interrupted before both files were played")
+        show_difference(session, found)
+        return exits.OK
     change = compare(_in_force(session), new)
     lines = [*change.shares, *change.members, *change.options]
     foreseen: list[str] = []
@@ -136,7 +153,7 @@ def _in_force(session: Session) -> Quota:
 def _apply(session: Session) -> int:
     file = session.args.file
     found = _parsed(file)
-    session.client.apply_quota(_read(file))
+    session.client.apply_quota(read_quota_file(file))
     note(f"{session.args.file} is in the bucket; the bastion takes it on its next turn")
     _note_unknown(session, found)
     return exits.OK
@@ -176,10 +193,16 @@ def _run_editor(words: list[str]) -> None:
 def _parsed(file: str) -> Quota:
     from bastion.client.look.quota_file import parsed_quota
 
-    return parsed_quota(_read(file), source=file)
+    return parsed_quota(read_quota_file(file), source=file)
 
 
-def _read(file: str) -> str:
+def read_quota_file(file: str) -> str:
+    """
+    Return the text of a quota file.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
     try:
         return Path(file).read_text()
     except UnicodeDecodeError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from launch.grammar.parser import Verbs, choice, switch, text
+from launch.grammar.parser import Verbs, choice, number, switch, text
 from launch.session import Session
 
 
@@ -24,15 +24,18 @@ bastion serve --root=gs://bucket/shared-bastion --standby""",
     switch(parser, "--standby", "wait for another to stop leading")
     text(parser, "--machines_dir", "where local machines live", metavar="FOLDER")
     switch(parser, "--once", "one turn, then stop")
+    number(parser, "--metrics_port", "answer Prometheus there; 0: any that is free")
+    text(parser, "--metrics_host", "the address for that; 127.0.0.1 by default", metavar="ADDRESS")
     choice(parser, "--log_level", ("info", "warning", "debug"), "which lines its log has")
     choice(parser, "--log_format", ("text", "json"), "json: one object a line")
     verbs.add(
         "agent",
         run_agent,
-        "run the agent of this machine",
+        "run the agent of this machine; its pool starts it",
         connects=False,
-        text="Its flags are those of python -m bastion agent; give them after --.",
-        example="bastion agent -- --root=gs://bucket/b --machine=host1 --pool=own",
+        text="A pool starts it on each machine that it makes; by hand one ends a local machine. Its"
+        " flags are those of python -m bastion agent, and follow --.",
+        example="bastion agent -- end --home=machines/b1/pool/machine/home",
     )
 
 
@@ -50,6 +53,8 @@ def serve(args: argparse.Namespace) -> int:
         once=args.once,
         log_level=args.log_level,
         log_as_json=args.log_format == "json",
+        metrics_port=args.metrics_port,
+        metrics_host=args.metrics_host,
     )
     return done
 

@@ -14,10 +14,13 @@ from launch.screen.render import plain, write_lines
 from launch.session import Session
 
 if TYPE_CHECKING:
+    from bastion.account.needs import Step
     from bastion.service.access.grants import People
     from quota.tree import Quota
 
 KINDS = {"gcs": "gs", "s3": "s3"}
+PROVIDERS = {"gcs": ("gce", "gcp_tpu"), "s3": ("ec2",)}
+"""What machines there are in the cloud of a bucket."""
 
 
 def register(verbs: Verbs) -> None:
@@ -25,11 +28,14 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "setup",
         setup,
-        "print or make a bucket's access rights and settings",
+        "print or make a bucket, its identities and their rights",
         prints=True,
-        text="Prints the commands of gcloud or aws that would do it; --apply does it. Members of"
+        text="Prints the commands of gcloud or aws that would do it; --apply does it, and changes"
+        " nothing that is as it should be. With --make, also the bucket, the service accounts or"
+        " roles that are named, and the bastion's right to make machines of --provider. Members of"
         " projects are read from the quota file.",
-        example="bastion setup gcs --root=gs://bucket/bastion --quota=quota.toml"
+        example="bastion setup gcs --root=gs://bucket/bastion --quota=quota.toml --make"
+        " --location=us-central1 --provider=gce"
         " --bastion_account=serviceAccount:b@p.iam.gserviceaccount.com"
         " --agent_account=gpu=serviceAccount:gpu@p.iam.gserviceaccount.com"
         " --users=user:{}@example.com\n"
@@ -49,7 +55,12 @@ def register(verbs: Verbs) -> None:
     many(parser, "--admin", "identity of an admin", metavar="IDENTITY")
     text(parser, "--users", "identity of a user, with {} for the name", metavar="PATTERN")
     many(parser, "--user", "identity of one user, as ada=user:a@x.org", metavar="NAME=IDENTITY")
+    switch(parser, "--make", "also what the bucket's cloud does not have yet")
+    text(parser, "--location", "where to make the bucket, as us-central1", metavar="PLACE")
+    many(parser, "--provider", "what machines it makes: gce, gcp_tpu or ec2", metavar="NAME")
+    text(parser, "--cloud_project", "Google's; by default the account's", metavar="ID")
     switch(parser, "--apply", "do it")
+    switch(parser, "--yes", "the same")
 
 
 def setup(args: argparse.Namespace) -> int:
@@ -74,7 +85,11 @@ def setup(args: argparse.Namespace) -> int:
         )
     place_of(session.profile.root, kind=KINDS[args.kind])
     admin = Admin(session.profile.root)
-    if args.apply:
+    steps = _steps(session, people)
+    if args.apply or args.yes:
+        for step in steps:
+            if done := step.take():
+                note(done)
         for line in admin.setup(people, quota):
             note(line)
         for name in admin.exposed_webhooks():
@@ -83,12 +98,43 @@ def setup(args: argparse.Namespace) -> int:
                 " put it into a file on the bastion's machine, and name that by url_file"
             )
         return exits.OK
-    lines = admin.setup_commands(people, quota)
+    made = tuple(line for step in steps for line in step.commands)
+    lines = (*made, *admin.setup_commands(people, quota))
     if session.out.format == "json":
         session.out.json({"grants": plain(granted(people, quota)), "commands": lines})
     else:
         write_lines(lines)
     return exits.OK
+
+
+def _steps(session: Session, people: People) -> list[Step]:
+    """What `--make` makes beside the rights in the bucket; nothing without it."""
+    from bastion.account.needs import Needs
+    from bastion.account.open import steps_of
+    from bastion.clock import SystemClock
+    from bastion.service.access.place import place_of
+
+    args, kind = session.args, KINDS[session.args.kind]
+    beside = {"--location": args.location, "--provider": args.provider}
+    if not args.make:
+        if given := [flag for flag, said in beside.items() if said]:
+            raise UsageError(f"{', '.join(given)}: of what is made", hint="add --make")
+        return []
+    if wrong := [each for each in args.provider if each not in PROVIDERS[args.kind]]:
+        known = " or ".join(PROVIDERS[args.kind])
+        raise UsageError(f"--provider: {wrong[0]!r} is none of this cloud's, which is {known}")
+    place = place_of(session.profile.root, kind=kind)
+    agents = (*people.agents, *(each for group in people.pool_agents.values() for each in group))
+    needs = Needs(
+        bucket=place.bucket,
+        location=args.location,
+        bastion=people.bastion,
+        agents=tuple(dict.fromkeys(agents)),
+        providers=tuple(dict.fromkeys(args.provider)),
+        project=args.cloud_project or session.profile.cloud_project,
+        endpoint_url=place.settings.get("endpoint_url", ""),
+    )
+    return list(steps_of(kind, needs, SystemClock()))
 
 
 def _quota(session: Session) -> Quota:

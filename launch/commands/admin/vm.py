@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from launch.screen.notes import note
 from launch.session import Session
 
 if TYPE_CHECKING:
+    from bastion.profile import Profile
     from bastion.vm.bastion_vm import BastionVm
 
 _AGAIN = "bastion create --name=shared-bastion"
@@ -28,7 +30,9 @@ def register(verbs: Verbs) -> None:
         text=(
             "One small VM in the cloud that the zone is of. It runs bastion serve for the root,"
             " from a container image, or from the wheel of this program, and starts it again when"
-            " it ends. The root is --root, or the folder NAME beside the active profile's."
+            " it ends. The root is --root, or the folder NAME beside the active profile's. Zone,"
+            " cloud_project, identity and bastion_image of the profile hold where no flag says."
+            " The quota file is ROOT/project-quotas/project-quotas.config, its log ROOT/logs/NAME."
         ),
         example=f"""\
 {_AGAIN} --zone=us-central1-a --identity=bastion@acme.iam.gserviceaccount.com
@@ -67,7 +71,12 @@ def _add_name(parser: Parser) -> None:
 
 
 def _add_what(parser: Parser) -> None:
-    text(parser, "--image", "container image of this program; by default its wheel", metavar="REF")
+    text(
+        parser,
+        "--image",
+        "of this program, tagged NAME if it has no tag; by default its wheel",
+        metavar="REF",
+    )
     text(parser, "--identity", "service account or instance profile it acts as", metavar="ACCOUNT")
     text(parser, "--machine_type", "by default e2-small or t3.small", metavar="TYPE")
     text(
@@ -83,6 +92,7 @@ def _add_what(parser: Parser) -> None:
 
 def make(args: argparse.Namespace) -> int:
     """`bastion create`."""
+    from bastion.records.layout import bastion_log
     from bastion.vm.open import open_vm
 
     session = Session(args)
@@ -96,7 +106,7 @@ def make(args: argparse.Namespace) -> int:
         note(f"{args.quota_file} is the quota file of {vm.root_url}")
     open_vm(vm, session.client.clock).create()
     note(f"{vm.name} boots in {vm.zone}; it leads in a minute or two: bastion status")
-    note(f"its log is {vm.root_url}/logs/_bastion/{vm.name}/tail")
+    note(f"its log is {vm.root_url}/{bastion_log(vm.name)}")
     return exits.OK
 
 
@@ -145,8 +155,8 @@ def _named(session: Session) -> BastionVm:
     return BastionVm(
         name=args.name,
         root_url=session.profile.root,
-        zone=args.zone,
-        project=args.cloud_project,
+        zone=args.zone or session.profile.zone,
+        project=args.cloud_project or session.profile.cloud_project,
     )
 
 
@@ -156,8 +166,8 @@ def _ready(session: Session) -> BastionVm:
     vm = _checked(
         replace(
             _named(session),
-            image=args.image,
-            identity=args.identity,
+            image=_image(args.image, session.profile, args.name),
+            identity=args.identity or session.profile.identity,
             machine_type=args.machine_type,
             quota_url=args.quota_url,
             network=args.network,
@@ -173,6 +183,16 @@ def _ready(session: Session) -> BastionVm:
     wheel = own_wheel()
     key = ensure_wheel(session.client.store, wheel.digest, wheel.name, wheel.data)
     return replace(vm, wheel=key, digest=wheel.digest)
+
+
+def _image(asked: str, profile: Profile, name: str) -> str:
+    """The image with its registry and its tag, which `bastion bundle --name` gave it."""
+    image = asked or profile.bastion_image
+    if not image:
+        return ""
+    if "/" not in image and profile.image_repo:
+        image = f"{profile.image_repo.rstrip('/')}/{image}"
+    return image if re.search(r"[:@][^/]*$", image) else f"{image}:{name}"
 
 
 def _checked(vm: BastionVm) -> BastionVm:

@@ -22,14 +22,14 @@ def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
     ended = add_job_verb(verbs, "cancel", cancel, "end jobs, or all jobs of a launch", count="*")
     switch(ended, "--mine", "every active job of yours")
-    switch(ended, "--all", "every active job of the project that -p names, of everyone")
-    many(ended, "--state", "of those, only in this state", metavar="STATE", words=ACTIVE)
+    switch(ended, "--all", "every active job, of all users, of the project that -p names")
+    many(ended, "--state", "with the two above: only in this state", metavar="STATE", words=ACTIVE)
     add_job_verb(verbs, "hold", hold, "keep waiting jobs from starting", count="+")
     add_job_verb(
         verbs,
         "release",
         release,
-        "let held jobs start, and what is held of a failure go",
+        "let held jobs start; end the hold of a failed one",
         count="+",
     )
     prioritize = add_job_verb(

@@ -18,6 +18,7 @@ from launch.screen.followed import Teller, tell_ended
 from launch.screen.notes import note
 from launch.screen.printout import Printout
 from launch.session import Session
+from launch.submission.code import folder_of
 
 if TYPE_CHECKING:
     from bastion.client import LaunchHandle
@@ -63,7 +64,11 @@ def open_notebook(args: argparse.Namespace) -> int:
     password = secrets.token_urlsafe(12)
     idle_s = int(seconds_of("--idle", args.idle or "1h"))
     args.name = args.name or "notebook"
-    args.command = ["sh", "-c", command_line(args.app, password, idle_s, has_code=bool(args.code))]
+    args.command = [
+        "sh",
+        "-c",
+        command_line(args.app, password, idle_s, has_code=bool(folder_of(args))),
+    ]
     session = Session(args)
     handle = submitted(session)
     for warning in handle.warnings:

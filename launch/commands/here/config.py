@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from bastion.profile import KEYS, Profile, Settings, config_path, read_settings, unknown_key
 from launch import exits
@@ -13,7 +14,9 @@ from launch.screen.render import Column
 from launch.session import Session
 from launch.settings import chosen, write_profile
 
-ACTIONS = ("list", "show", "activate", "set")
+ACTIONS = ("list", "show", "activate", "set", "check")
+_FLAGS = {"project_id": "project", "user_id": "user"}
+"""Flags of the same meaning, by which a key may be called too."""
 
 
 def register(verbs: Verbs) -> None:
@@ -21,21 +24,29 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "config",
         config,
-        "list, show, choose or change profiles",
+        "list, show, choose or change profiles; check a bastion.toml",
         prints=True,
-        text=f"set takes KEY=TEXT; keys are {', '.join(KEYS)}.",
+        text=f"set takes KEY=TEXT; keys are {', '.join(KEYS)}. check names every problem of a file"
+        " that is to become the bucket's config/bastion.toml.",
         example="""\
 bastion config set --profile=work root=gs://bucket/shared-bastion project=project1
-bastion config activate work""",
+bastion config activate work
+bastion config check bastion.toml""",
     )
     parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
-    parser.add_argument("words", nargs="*", metavar="WORD", help="a profile, or KEY=TEXT")
+    parser.add_argument("words", nargs="*", metavar="WORD", help="a profile, KEY=TEXT, or a file")
     text(parser, "--profile", "which one to set; the active one by default", metavar="NAME")
 
 
 def config(args: argparse.Namespace) -> int:
     """`bastion config ACTION`."""
-    actions = {"list": _list, "show": _show, "activate": _activate, "set": _set}
+    actions = {
+        "list": _list,
+        "show": _show,
+        "activate": _activate,
+        "set": _set,
+        "check": _check,
+    }
     return actions[args.action](Session(args))
 
 
@@ -76,6 +87,31 @@ def _activate(session: Session) -> int:
     return exits.OK
 
 
+def _check(session: Session) -> int:
+    """Name every problem of a file of pools, secrets and webhooks."""
+    from bastion.errors import SpecError
+    from bastion.service.config.pool_config import parse_config
+
+    name = " ".join(session.args.words)
+    if not name:
+        raise UsageError("config check: which file?", hint="bastion config check bastion.toml")
+    try:
+        text = Path(name).read_text()
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}: is not text in UTF-8") from None
+    try:
+        found = parse_config(text)
+    except SpecError as error:
+        own = (each.replace("config/bastion.toml", name, 1) for each in error.problems)
+        raise SpecError(*own, hint="bastion help config-file describes every key") from None
+    pools = sorted(found.pools)
+    if session.out.format == "json":
+        session.out.json({"file": name, "pools": pools})
+    elif not session.is_quiet:
+        note(f"{name} is valid; its pools: {', '.join(pools) or 'none'}")
+    return exits.OK
+
+
 def _set(session: Session) -> int:
     args = session.args
     values = {}
@@ -83,6 +119,7 @@ def _set(session: Session) -> int:
         key, equals, text = word.partition("=")
         if not equals:
             raise UsageError(f"config set: {word!r} is not KEY=TEXT")
+        key = _FLAGS.get(key, key)
         if key not in KEYS:
             raise unknown_key(f"config set: {key}", key)
         values[key] = text

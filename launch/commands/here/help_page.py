@@ -1,15 +1,21 @@
-"""Help as a verb, as git and kubectl have it."""
+"""Help as a verb, as git and kubectl have it, and the pages of documentation by name."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from functools import partial
 
 from launch import exits
+from launch.errors import UsageError
 from launch.grammar.parser import Parser, Verbs
-from launch.grammar.unknown_words import refuse_unknown_verb
+from launch.grammar.unknown_words import hint_instead_of
 from launch.grammar.vocabulary import ALIASES, SEVERAL_VERBS
+from launch.handbook import find_page, pages
+
+_WIDEST = 100
+"""Columns of a page on a wide terminal: longer lines are hard to read."""
 
 
 def register(verbs: Verbs) -> None:
@@ -17,18 +23,58 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "help",
         partial(show, verbs.root, verbs.parsers),
-        "print the help of a verb, or the list of verbs",
+        "print the help of a verb, or a page of the documentation",
+        text="A page is named as an error, a reason or a guide is; bastion help pages lists them.",
         connects=False,
-        example="bastion help launch",
+        example="bastion help launch\nbastion help Fragmented\nbastion help stop-and-resume",
     )
-    parser.add_argument("topic", nargs="?", default="", metavar="VERB", help="a verb")
+    parser.add_argument(
+        "topic", nargs="?", default="", metavar="NAME", help="a verb, an error, a reason, a guide"
+    )
 
 
 def show(root: Parser, parsers: Mapping[str, Parser], args: argparse.Namespace) -> int:
-    """`bastion help [VERB]`."""
-    if args.topic:
-        refuse_unknown_verb([args.topic], SEVERAL_VERBS)
-        parsers[ALIASES.get(args.topic, args.topic)].print_help()
-    else:
+    """`bastion help [NAME]`."""
+    topic = args.topic
+    if not topic:
         root.print_help()
+    elif topic in SEVERAL_VERBS:
+        parsers[ALIASES.get(topic, topic)].print_help()
+    elif topic == "pages":
+        print("\n".join(pages()))
+    elif page := find_page(topic):
+        _print_page(page.read_text())
+    else:
+        _refuse(topic)
     return exits.OK
+
+
+def _print_page(text: str) -> None:
+    """On a terminal as a person reads it, else as it is written."""
+    if not sys.stdout.isatty():
+        print(text, end="")
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    console.print(Markdown(text, hyperlinks=False), width=min(console.width, _WIDEST))
+
+
+def _refuse(topic: str) -> None:
+    """
+    Refuse a topic that is neither a verb nor a page, with the nearest.
+
+    Raises:
+        UsageError: Always.
+    """
+    import difflib
+
+    near = difflib.get_close_matches(topic, list(pages()), n=1)
+    if near:
+        raise UsageError(f"no page is called {topic!r}", hint=f"bastion help {near[0]}")
+    nearest = hint_instead_of(topic.lower(), (), SEVERAL_VERBS)
+    raise UsageError(
+        f"neither a verb nor a page is called {topic!r}",
+        hint=nearest or "bastion --help lists the verbs, bastion help pages the pages",
+    )

@@ -23,7 +23,7 @@ def register(verbs: Verbs) -> None:
         " Each replica has a folder, r0, r1, and so on.",
         example="bastion fetch trainer\nbastion fetch trainer results/ --attempt=1",
     )
-    parser.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
+    parser.add_argument("job", metavar="JOB", help="an id or a name, or the beginning of an id")
     parser.add_argument(
         "folder", nargs="?", default="", metavar="FOLDER", help="the job's id by default"
     )

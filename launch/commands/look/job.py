@@ -10,14 +10,16 @@ from launch.commands.job_verb import add_job_verb
 from launch.commands.look.code import show_code
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.job_spec import spec_fields, stored
-from launch.screen.job_table import asks_of, id_of, parameters_of
+from launch.screen.job_table import asks_of, id_of, parameters_of, replicas_of
 from launch.screen.notes import note
 from launch.screen.render import (
     Column,
     iso,
+    local,
     span,
     write_lines,
 )
+from launch.screen.use_text import size, used_text
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -64,25 +66,40 @@ def show_one(args: argparse.Namespace) -> int:
             *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
             ("at once", str(job.at_once or "")),
             ("parameters", parameters_of(job)),
-            ("replicas", str(job.replicas)),
+            ("replicas", replicas_of(job)),
             ("priority", str(job.priority)),
             ("class", job.job_class),
             ("machines", ", ".join(job.machines)),
             ("after", ", ".join(job.after)),
-            ("submitted", out.time(job.submitted_at)),
-            ("started", out.time(job.started_at) if job.started_at else ""),
+            ("submitted", out.moment(job.submitted_at)),
+            ("started", out.moment(job.started_at) if job.started_at else ""),
             ("starts about", _start(job, session)),
-            ("ended", out.time(job.ended_at) if job.ended_at else ""),
+            ("ended", out.moment(job.ended_at) if job.ended_at else ""),
             ("reported", " ".join(f"{name}={number:g}" for name, number in job.report.items())),
+            ("uses now", _use_now(job, session)),
+            ("used", used_text(job.utilisation)),
             ("exit code", "" if job.code is None else str(job.code)),
             ("attempt", str(job.attempt) if job.attempt else ""),
             ("preempted", f"{job.preemptions} times" if job.preemptions else ""),
-            ("as of", out.time(job.as_of)),
+            ("as of", "" if job.has_ended else out.time(session.client.queue_as_of())),
         ]
     )
     if not job.has_ended:
         session.note_absence()
     return exits.OK
+
+
+def _use_now(job: JobView, session: Session) -> str:
+    """What a running job uses now; empty where that is not known."""
+    use = session.client.use(job) if job.machines and not job.has_ended else None
+    if use is None:
+        return ""
+    parts = [f"{use.cores:.1f} cores", size(use.memory_bytes)]
+    if use.used is not None and use.least is not None:
+        devices = f"its {use.devices} devices" if use.devices > 1 else "its device"
+        least = f", the least {use.least:.0%}" if use.devices > 1 else ""
+        parts.insert(0, f"{devices} {use.used:.0%}{least}, {size(use.device_memory_bytes)} of them")
+    return f"{'; '.join(parts)}; as of {session.out.time(use.at)}"
 
 
 def _spec_of(session: Session, job: JobView) -> Job | None:
@@ -125,7 +142,7 @@ def _start(of: JobView | Why, session: Session) -> str:
         return f"now; it was expected {span(known_at - of.estimated_at)} ago"
     told = f" ({of.sure_text})" if of.sure_text else ""
     if out.terminal:
-        return f"in {span(of.estimated_at - known_at)}{told}"
+        return f"{local(of.estimated_at)}, in {span(of.estimated_at - known_at)}{told}"
     return iso(of.estimated_at) + told
 
 
@@ -136,7 +153,7 @@ def _parameter(name: str) -> Column[JobView]:
 def show_why(args: argparse.Namespace) -> int:
     """`bastion why JOB`."""
     from bastion.client.look.views import ENDED
-    from bastion.job import state_phrase
+    from bastion.lifecycle.phrases import after_phrase, state_phrase
 
     session = Session(args)
     why = session.client.why(args.job, project=args.project_id)
@@ -144,15 +161,21 @@ def show_why(args: argparse.Namespace) -> int:
     if out.format == "json":
         out.show("why", [why], [], name=lambda each: each.job)
         return exits.OK
-    lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}: {why.text}"]
+    rest = after_phrase(why.state, why.text)
+    lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}{rest}"]
     if why.quota_problem:
         lines.append(
-            f"the newest quota file is not in force, the last good one is: {why.quota_problem}"
+            f"the newest quota file is not in force, the last valid one is: {why.quota_problem}"
         )
     if why.estimated_at:
         lines.append(f"starts about {_start(why, session)}")
     write_lines(lines)
-    note(f"as of {out.time(why.as_of)}")
+    if why.state in ENDED:
+        note(f"it ended {out.time(why.as_of)}")
+    else:
+        note(f"as of {out.time(session.client.queue_as_of())}")
+    if kind := why.reason.get("kind"):
+        note(f"more: bastion help {kind}")
     if why.state not in ENDED:
         session.note_absence()
     return exits.OK
@@ -163,7 +186,7 @@ def show_events(args: argparse.Namespace) -> int:
     session = Session(args)
     out = session.out
     columns: list[Column[EventView]] = [
-        Column(title="AT", text=lambda event: iso(event.at)),
+        Column(title="AT", text=lambda event: (local if out.terminal else iso)(event.at)),
         Column(title="JOB", text=lambda event: event.job),
         Column(title="WHAT", text=lambda event: event.what),
         Column(title="TEXT", text=lambda event: event.text),

@@ -87,6 +87,8 @@ def _show(session: Session) -> None:
     )
     if not session.is_quiet:
         note(f"{counted(len(jobs), 'job')} as of {session.out.time(as_of)}")
+        if not jobs and not args.all:
+            note("bastion list --all shows those that have ended")
         if not jobs and args.project_id:
             _note_unknown_project(session)
     session.note_absence()

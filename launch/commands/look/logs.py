@@ -70,11 +70,11 @@ def show(args: argparse.Namespace) -> int:
     )
     if args.download:
         return _download(chunks, Path(args.download))
-    several = job.replicas > 1 and args.replica is None
+    several = (job.replicas > 1 or job.replica_range is not None) and args.replica is None
     prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
     out = Printout(client.clock, raw=args.raw)
     try:
-        write(chunks, out, prefix=prefix)
+        write(chunks, out, prefix=prefix, several=several)
     except KeyboardInterrupt:
         out.end_line()
         note(f"detached; {job.id} goes on, bastion logs {job.id} -f comes back to it")

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.grammar.parser import Verbs
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, text
 from launch.screen.notes import note
-from launch.screen.render import Column, amounts, iso, span
+from launch.screen.render import Column, amounts, counted, iso, span
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -19,13 +20,21 @@ if TYPE_CHECKING:
 
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
-    verbs.add(
+    parser = verbs.add(
         "pool",
         show_pools,
-        "show what each pool has and what is free",
+        "show what each pool has and what is free; keep some of it ready",
         prints=True,
-        example="bastion pool",
+        text=(
+            "warm [POOL] N keeps at least N machines of a pool, in use or idle, where idle ones"
+            " would be deleted after its idle_timeout; 0 ends it. Where the pool has slices, N"
+            " counts them. The name may be left out where there is one pool. It takes the right to"
+            " write into inbox/_admin/ of the bucket."
+        ),
+        example="bastion pool\nbastion pool warm gpu 4 --for=12h\nbastion pool warm gpu 0",
     )
+    parser.add_argument("words", nargs="*", metavar="WORD", help="warm [POOL] N")
+    text(parser, "--for", "with warm: how long (8h)", metavar="TIME")
     verbs.add(
         "machines",
         show_machines,
@@ -36,8 +45,10 @@ def register(verbs: Verbs) -> None:
 
 
 def show_pools(args: argparse.Namespace) -> int:
-    """`bastion pool`."""
+    """`bastion pool` and `bastion pool warm [POOL] N`."""
     session = Session(args)
+    if args.words:
+        return _warm(session)
     view = session.client.pool()
     by_pool: dict[str, list[MachineView]] = {}
     for machine in view.machines:
@@ -48,7 +59,7 @@ def show_pools(args: argparse.Namespace) -> int:
         Column(title="POOL", text=str),
         Column(title="MACHINES", text=lambda name: str(len(by_pool[name]))),
         Column(title="HAS", text=lambda name: amounts(_sum(by_pool[name], "resources"))),
-        Column(title="FREE", text=lambda name: amounts(_sum(by_pool[name], "free"))),
+        Column(title="FREE", text=lambda name: _free(by_pool[name])),
         Column(title="JOBS", text=lambda name: str(sum(len(m.jobs) for m in by_pool[name]))),
     ]
     if session.out.format == "json":
@@ -66,10 +77,17 @@ def show_pools(args: argparse.Namespace) -> int:
                     }
                     for lacks in view.shortages
                 ],
+                "warm": {
+                    pool: {"machines": warm.machines, "until": iso(warm.until), "by": warm.by}
+                    for pool, warm in view.warm.items()
+                },
             }
         )
         return exits.OK
     session.out.show("pools", sorted(by_pool), columns, name=str)
+    for name, warm in view.warm.items():
+        until = session.out.time(warm.until)
+        note(f"{name}: {counted(warm.machines, 'machine')} kept ready until {until}, by {warm.by}")
     for lacks in view.shortages:
         wait = span(max(0.0, lacks.until - view.as_of))
         where = f"{lacks.pool}, zone {lacks.zone}" if lacks.zone else lacks.pool
@@ -80,10 +98,51 @@ def show_pools(args: argparse.Namespace) -> int:
     return exits.OK
 
 
+def _warm(session: Session) -> int:
+    """
+    Keep machines of a pool ready, or no more.
+
+    Raises:
+        UsageError: The words name no pool or no number.
+    """
+    verb, *rest = session.args.words
+    number = rest.pop() if rest else ""
+    if verb != "warm" or len(rest) > 1 or not number.isdecimal():
+        raise UsageError(
+            f"pool {' '.join(session.args.words)}: is not understood",
+            hint="bastion pool warm POOL N keeps N machines ready",
+        )
+    pool = rest[0] if rest else _only_pool(session)
+    session.client.operator.warm(pool, int(number), vars(session.args)["for"] or "8h")
+    if session.out.format == "json":
+        session.out.json({"pool": pool, "warm": int(number)})
+    elif not session.is_quiet:
+        note(f"{pool}: {number} are kept ready" if int(number) else f"{pool}: none is kept ready")
+    return exits.OK
+
+
+def _only_pool(session: Session) -> str:
+    names = sorted(str(pool.get("name", "")) for pool in session.client.pool().pools)
+    if len(names) != 1:
+        raise UsageError(
+            f"pool warm: of which pool? {', '.join(names) or 'there is none'}",
+            hint="bastion pool warm POOL N",
+        )
+    return names[0]
+
+
 def _sum(machines: list[MachineView], field: str) -> Amounts:
     from quota.amounts import Amounts
 
     return Amounts.sum(getattr(machine, field) for machine in machines)
+
+
+def _free(machines: list[MachineView]) -> str:
+    """What is free of all that `machines` have; used-up types are told as 0."""
+    from bastion.spec.quantity import text_of_units
+
+    has, free = _sum(machines, "resources"), _sum(machines, "free")
+    return text_of_units((kind, free[kind]) for kind in has.types())
 
 
 def show_machines(args: argparse.Namespace) -> int:
@@ -96,7 +155,7 @@ def show_machines(args: argparse.Namespace) -> int:
         Column(title="POOL", text=lambda machine: machine.pool),
         Column(title="PHASE", text=_phase),
         Column(title="HAS", text=lambda machine: amounts(machine.resources)),
-        Column(title="FREE", text=lambda machine: amounts(machine.free)),
+        Column(title="FREE", text=lambda machine: _free([machine])),
         Column(title="ZONE", text=lambda machine: machine.zone, wide=not zoned),
         Column(title="HOST", text=lambda machine: machine.hostname, wide=True),
         Column(title="TIER", text=lambda machine: str(machine.tier), wide=True),
@@ -129,6 +188,9 @@ def tasks_joined(jobs: Sequence[str]) -> list[str]:
 
 
 def _phase(machine: MachineView) -> str:
+    if machine.draining:
+        word = "draining" if machine.drained_at is None else "drained"
+        return f"{machine.phase}, {word}: {machine.cordoned}"
     if machine.cordoned:
         return f"{machine.phase}, cordoned: {machine.cordoned}"
     if machine.waits:

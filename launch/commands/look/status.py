@@ -20,7 +20,7 @@ def register(verbs: Verbs) -> None:
     verbs.add(
         "status",
         show,
-        "show the bastion: who leads, quota in force, problems",
+        "show the bastion: its leader, the quota in force, problems",
         prints=True,
         example="bastion status",
     )
@@ -34,7 +34,8 @@ def show(args: argparse.Namespace) -> int:
     if out.format == "json":
         out.json({"status": plain(view)})
         return exits.OK
-    out.fields(_fields(session, view))
+    if out.format != "name":
+        out.fields(_fields(session, view))
     if view.projects:
         out.show("projects", view.projects, _projects(), name=lambda project: project.name)
     for problem in (view.quota_problem, view.config_problem, *view.problems):

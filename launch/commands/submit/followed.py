@@ -39,18 +39,18 @@ def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -
 
 def tell_next(session: Session, handle: LaunchHandle) -> None:
     """Why the first job waits or where it runs, and what one types next."""
-    from bastion.job import state_phrase
-
     if session.is_quiet:
         return
+    from bastion.lifecycle.phrases import after_phrase, state_phrase
+
     client = session.client
     until = client.clock.monotonic() + _LOOK_S[client.is_local]
     first = handle.status().jobs[0]
     while not first.text and client.clock.monotonic() < until:
         client.clock.sleep(client.poll_s)
         first = handle.status().jobs[0]
-    why = first.text or "taken; bastion why will say more soon"
-    note(f"{first.id} {state_phrase(first.state)}: {why}")
+    why = after_phrase(first.state, first.text or "taken; bastion why will say more soon")
+    note(f"{first.id} {state_phrase(first.state)}{why}")
     printed = f"{first.id}.{_some_task(handle)}" if handle.is_array else first.id
     goes_on = (
         (f"why {first.id}", "why it waits, or where it runs"),
@@ -62,7 +62,7 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
         (f"show {first.id}", "everything known of it"),
     )
     for verb, meaning in has_ended if first.has_ended else goes_on:
-        note(f"  bastion {verb:<40} # {meaning}")
+        note(f"  bastion {verb:<36} # {meaning}")
 
 
 def _some_task(handle: LaunchHandle) -> int:
@@ -109,10 +109,12 @@ def follow(session: Session, handle: LaunchHandle) -> int:
         note(f"following {jobs}; Ctrl-C detaches and does not stop {them}")
     try:
         names = {job: f"{name}/" for job, name in zip(handle.jobs, handle.names) if several}
-        prefix = several or (args.replicas > 1 and sys.stdout.isatty())
+        is_gang = args.replicas != 1 or any(job.replicas > 1 for job in handle.status().jobs)
+        prefix = several or (is_gang and sys.stdout.isatty())
         tell = Teller(out, quiet=session.is_quiet)
         places = dict.fromkeys(handle.jobs, handle.project)
-        write(client.following.of_new(places, tell=tell), out, prefix=prefix, of=names)
+        chunks = client.following.of_new(places, tell=tell)
+        write(chunks, out, prefix=prefix, several=is_gang, of=names)
         ended = handle.wait().jobs
     except KeyboardInterrupt:
         out.end_line()

@@ -9,7 +9,16 @@ from launch import exits
 from launch.commands.submit.followed import follow, tell_next, tell_submitted
 from launch.commands.submit.script import run_script
 from launch.errors import UsageError
-from launch.grammar.parser import Parser, Verbs, choice, many, number, switch, text
+from launch.grammar.parser import (
+    Parser,
+    Verbs,
+    choice,
+    many,
+    number,
+    number_or_range,
+    switch,
+    text,
+)
 from launch.screen.notes import note
 from launch.screen.outlook import outlook_lines
 from launch.screen.progress import bar
@@ -27,7 +36,7 @@ _SOURCES = (
     "a command after --, a launch in a .toml file, a .py script that submits one itself, a Slurm"
     " script (.sbatch .slurm .sh), or an AXLearn job spec (.json)"
 )
-_SHAPING = ("the job", "where", "code")
+_SHAPING = ("common", "the job", "where", "code")
 """Groups of flags that say what a file says."""
 
 
@@ -49,7 +58,7 @@ bastion launch script.py --size=large
 bastion launch job.sbatch -- arguments of the script""",
     )
     add_launch_flags(launch)
-    switch(launch, "--watch", "then follow, as run does")
+    switch(launch, "--watch", "follow its log, as run does")
     switch(launch, "--dry_run", "print the launch as a file that launch takes, submit nothing")
     run = verbs.add(
         "run",
@@ -72,35 +81,39 @@ def add_launch_flags(parser: Parser) -> None:
         help="a file, or a .py script and its arguments",
     )
     group = parser.add_argument_group(_SHAPING[0])
-    text(group, "--name", "by default the program's")
-    text(group, "--instance_type", "as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
     text(group, "--resources", "of one replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
-    number(group, "--replicas", "equal copies, started together or not at all", default=1)
+    text(group, "--instance_type", "as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
+    copies = "equal copies, started together; with a range, as 2-8, it grows and shrinks"
+    number_or_range(group, "--replicas", copies, default=1)
+    sent = "send this folder and run in it; by default the profile's, or none"
+    text(group, "--code", sent, metavar="FOLDER")
+    text(group, "--name", "by default the program's")
     many(group, "--env", "a variable of its processes", metavar="NAME=TEXT")
+    text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
+    text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
+    many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
+    many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
+    group = parser.add_argument_group(_SHAPING[1])
     on_machine = "a variable whose value is read on the machine, by default from where admins say"
     many(group, "--secret", on_machine, metavar="NAME[=SOURCE]")
     many(group, "--alias", "name variables as this scheduler too", metavar="clusterfudge|blox")
     switch(group, "--shell", "the command is one shell line")
-    text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
     text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")
     number(group, "--priority", "1 (highest) to 5", default=3)
-    switch(group, "--no_borrow", "refuse it if it exceeds the share; the scheduler may still lend")
+    switch(group, "--no_borrow", "start it within the share only; no other project stops it")
     number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
     text(group, "--retry_backoff", "before the first retry, by default 30s", metavar="TIME")
     words = ("stop_others", "continue")
-    others = "what becomes of other replicas when one fails; by default they are stopped"
+    others = "what happens to other replicas when one fails; by default they are stopped"
     group.add_argument("--on_failure", choices=words, default="", help=others)
     switch(group, "--no_resume", "end when preempted, or when its machine is lost")
     choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
     switch(group, "--hold", "do not start until released")
-    many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
     many(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
     occasions = (
-        "started, preempted, retried, ended or failed; by default all but the first and last"
+        "started, idle, preempted, retried, ended or failed; by default all but the first and last"
     )
     many(group, "--notify_on", occasions, metavar="WHEN")
-    text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
-    many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
     number(group, "--at_once", "of the tasks of an array or a sweep, so many at a time")
     number(group, "--max_failures", "cancel the other tasks once so many have failed")
     _end_flags(group)
@@ -115,11 +128,21 @@ def add_launch_flags(parser: Parser) -> None:
 
 
 def _end_flags(group: argparse._ArgumentGroup) -> None:
-    text(group, "--idle_timeout", "taken for hung after that long without a sign", metavar="TIME")
-    choice(group, "--on_idle", ("fail", "report"), "what becomes of it; its stacks are in its log")
-    signs = "what shows that it lives; by default any of output,devices,processor"
+    text(
+        group,
+        "--idle_timeout",
+        "treat it as hung after so long without a sign of life",
+        metavar="TIME",
+    )
+    choice(
+        group,
+        "--on_idle",
+        ("fail", "report"),
+        "what happens to a hung job; its stacks are in its log",
+    )
+    signs = "the signs of life that count; by default output,devices,processor"
     text(group, "--signs_of_life", signs, metavar="SIGN,...")
-    held = "keep devices and folder of a job that failed for good, to look at, as 1h"
+    held = "keep devices and folder of a failed job for inspection, as 1h"
     text(group, "--hold_on_failure", held, metavar="TIME")
     text(group, "--on_end", "a shell line, run on every host when it has ended", metavar="LINE")
     text(group, "--on_end_timeout", "how long that may take, by default 60s", metavar="TIME")
@@ -131,21 +154,19 @@ def _group(parser: Parser, title: str) -> list[argparse.Action]:
 
 
 def _where_flags(parser: Parser) -> None:
-    group = parser.add_argument_group(_SHAPING[1])
+    group = parser.add_argument_group(_SHAPING[2])
     text(group, "--pool", "only in this pool", metavar="NAME")
     text(group, "--cluster", "only in this cluster", metavar="NAME")
     text(group, "--shard", "only in this shard", metavar="NAME")
     many(group, "--hostname", "only on this machine", metavar="NAME")
-    switch(group, "--exclusive", "take, and pay for, whole machines")
+    switch(group, "--exclusive", "take whole machines; all of them is charged")
 
 
 def _code_flags(parser: Parser) -> None:
-    group = parser.add_argument_group(_SHAPING[2])
+    group = parser.add_argument_group(_SHAPING[3])
     locked = "run in the environment that this lock file of the code names, as requirements.txt"
     text(group, "--python_env", locked, metavar="FILE")
     text(group, "--python_version", "of that environment; by default the machine's", metavar="3.N")
-    none = "bundle and send it; by default none: the machine must have what the command runs"
-    text(group, "--code", none, metavar="FOLDER")
     add_bundler_flags(group)
 
 
@@ -241,13 +262,21 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
     from pathlib import Path
 
     from bastion.client.submit.launch_file import read_launch
+    from launch.submission.command import left_behind
 
     (source, *rest) = args.source
     if not source.endswith(".toml") or rest or args.command:
         words = " ".join(args.source)
+        if source.endswith((".yaml", ".yml")):
+            raise UsageError(
+                f"{source!r} is YAML, which nothing here is written in",
+                hint=f"a command stands after --: bastion {args.verb_name} --code=. -- COMMAND;"
+                " more: bastion help come-from-another-system",
+            )
+        code = "--code=. " if left_behind(args.source, sends_code=False) else ""
         raise UsageError(
-            f"{words!r} is no .toml file, no .py or .sbatch script and no .json job spec",
-            hint=f"a command stands after --: bastion {args.verb_name} -- {words}",
+            f"{words!r} is not a .toml file, a .py or .sbatch script, or a .json job spec",
+            hint=f"a command stands after --: bastion {args.verb_name} {code}-- {words}",
         )
     if given := _shaping(args):
         raise UsageError(f"{given}: {source} says that", hint="change the file")

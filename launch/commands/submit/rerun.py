@@ -19,17 +19,20 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "rerun",
         rerun,
-        "submit again what a job was: the same spec and the same code",
+        "submit the launch of a job again, with the same spec and code",
         prints=True,
-        text="Of a launch of several jobs, all of them; of an array all tasks, or those named.",
+        text="All jobs of a launch are submitted again; of an array all tasks, or those that are"
+        " named.",
         example=(
             "bastion rerun trainer\nbastion rerun trainer --priority=1 --env=SEED=2\n"
             "bastion rerun sweep.4,17"
         ),
     )
-    parser.add_argument("job", metavar="JOB", help="an id, its unique beginning, or a name")
-    parser.add_argument("--priority", type=int, metavar="N", help="another, 1 (highest) to 5")
-    many(parser, "--env", "a variable more, or another value", metavar="NAME=TEXT")
+    parser.add_argument("job", metavar="JOB", help="an id or a name")
+    parser.add_argument(
+        "--priority", type=int, metavar="N", help="in place of its own, 1 (highest) to 5"
+    )
+    many(parser, "--env", "a further variable, or another value of one", metavar="NAME=TEXT")
     text(parser, "--idempotency_key", "submitting again with the same key gives the same jobs")
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from launch import exits
 from launch.errors import UsageError
 from launch.screen.notes import note, tell
 from launch.session import Session
+
+_IMPORTS_CLUSTERFUDGE = re.compile(rb"^(import|from) clusterfudge\b", re.MULTILINE)
 
 
 def run_script(session: Session, *, given: str) -> int:
@@ -24,9 +27,11 @@ def run_script(session: Session, *, given: str) -> int:
         given: The flags that describe a job, which a script must set itself.
 
     Raises:
-        UsageError: There is no such file, or a flag describes the job.
+        UsageError: There is no such file, a flag describes the job, or the script imports
+            Clusterfudge's own package, which is not installed.
     """
     import subprocess
+    import tempfile
 
     from bastion.client.submit.submission_log import VARIABLE
     from bastion.profile import ENVIRONMENT
@@ -38,6 +43,11 @@ def run_script(session: Session, *, given: str) -> int:
     if given:
         raise UsageError(
             f"{given}: {script} submits for itself, and says that", hint=_meant(script)
+        )
+    if _IMPORTS_CLUSTERFUDGE.search(script.read_bytes()) and not find_spec("clusterfudge"):
+        raise UsageError(
+            f"{script} imports clusterfudge, which is not installed here",
+            hint="change that line to: from bastion.compat import clusterfudge",
         )
     profile = session.profile
     told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}

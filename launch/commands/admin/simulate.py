@@ -1,0 +1,404 @@
+"""simulate: the scheduler on a virtual clock, one or several policies side by side."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, choice, many, number, switch, text
+from launch.screen.notes import note
+from launch.screen.render import Column, counted
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bastion.simulator.cluster.cluster import Cluster
+    from bastion.simulator.engine.costs import Costs
+    from bastion.simulator.expectations import Broken, Limits
+    from bastion.simulator.metrics.measures import Measures
+    from bastion.simulator.setup import Setup
+    from bastion.simulator.study.on_pool.run import Pool
+    from bastion.simulator.study.point import Point, Runs
+    from bastion.simulator.study.study import Study
+    from bastion.simulator.workload.job import Workload
+
+BY = ("mean_jct", "p90_jct", "p99_jct", "mean_slowdown", "makespan")
+COSTS = ("start", "restart", "leave", "checkpoint", "mtbf", "repair", "stockout", "stockout_s")
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    parser = verbs.add(
+        "simulate",
+        simulate,
+        "run the scheduler on a virtual clock, to compare policies and quota files",
+        prints=True,
+        text="TRACE is a CSV or JSON file of jobs; without one, jobs are drawn as --load says."
+        " Lists with commas are compared, side by side on all cores.",
+        example="bastion simulate trace.csv --machines=64x8 --order=fifo,las --report=study.html\n"
+        "bastion simulate --machines=32x4 --load=1..9 --order=fifo,las --round=300 --ideal",
+    )
+    parser.add_argument("trace", nargs="?", default="", metavar="TRACE", help="a CSV or JSON file")
+    group = parser.add_argument_group("what runs where")
+    text(group, "--machines", "64x8, 32x4:a100,16x8:h100@2 or a TOML file", metavar="SHAPES")
+    text(group, "--quota", "a quota file; without one each project gets a share", metavar="FILE")
+    choice(group, "--shares", ("demand", "equal", "one"), "the shares without a quota file")
+    number(group, "--first", "only so many jobs of the trace")
+    switch(group, "--skip_bad", "leave out rows with problems, and count them")
+    text(group, "--replay", "the record of your bucket of the last 30d, 12h, ...", metavar="TIME")
+    group = parser.add_argument_group("jobs that are drawn")
+    text(group, "--load", "jobs an hour: 4, 1,2,8 or 1..9; or a part: 70%%", metavar="LOAD")
+    number(group, "--jobs", "how many", default=1000)
+    choice(group, "--arrivals", ("poisson", "bursty", "diurnal"), "how they come")
+    choice(group, "--sizes", ("one", "philly"), "devices of a job: one, or as in the Philly trace")
+    number(group, "--projects", "of how many projects", default=1)
+    number(group, "--users", "of how many users in each", default=1)
+    text(group, "--track", "only jobs A to B are measured", metavar="A..B")
+    group = parser.add_argument_group("policies, each a list with commas to compare")
+    text(group, "--order", "fair, fifo, srtf, las, tiresias, max-min, ...", metavar="ORDERS")
+    text(group, "--admission", "all, load-limit:1.2", metavar="ADMISSIONS")
+    text(group, "--placement", "best-fit, spread, first-fit, consolidated", metavar="PLACEMENT")
+    text(group, "--preemption", "reclaim, order, none", metavar="PREEMPTION")
+    many(group, "--policy", "FILE.py:CLASS of your own, or synthesize:fifo,las", metavar="POLICY")
+    number(group, "--every", "synthesize: seconds from one choice to the next", default=3600)
+    number(group, "--ahead", "synthesize: seconds that are simulated for it", default=86400)
+    choice(group, "--by", BY, "synthesize: what is to be small")
+    switch(group, "--knows_lengths", "synthesize: it is told how long jobs take")
+    text(group, "--throughput", "how fast kinds of jobs work on which devices", metavar="FILE")
+    group = parser.add_argument_group("time and costs")
+    number(group, "--round", "seconds of a round; without it every event is decided")
+    switch(group, "--strict_walk", "a round stops at the first job that does not fit")
+    switch(group, "--ideal", "nothing costs anything: no start, restart, checkpoint, failure")
+    text(group, "--cost", f"such as start=20,mtbf=1e6: {', '.join(COSTS)}", metavar="COSTS")
+    number(group, "--seed", "of everything that is drawn", default=1)
+    number(group, "--cores", "simulations at once; all cores by default")
+    group = parser.add_argument_group("on the machines of a pool")
+    text(group, "--on", "each simulation is a task of an array in this bucket", metavar="URL")
+    text(group, "--resources", "what each asks for; cpu=1 by default", metavar="TYPE=N,...")
+    text(group, "--pool", "in which pool", metavar="POOL")
+    group = parser.add_argument_group("results")
+    text(group, "--report", "write one HTML page with charts", metavar="FILE")
+    switch(group, "--check", "tell every broken expectation: a share, idle devices, a long wait")
+    text(group, "--max_wait", "with --check: the longest wait, such as 24h", metavar="TIME")
+    text(group, "--export", "write the charts into a folder", metavar="FOLDER")
+    choice(group, "--format", ("png", "svg", "pdf"), "of these charts")
+
+
+def simulate(args: argparse.Namespace) -> int:
+    """`bastion simulate [TRACE]`."""
+    from bastion.simulator.study.study import Study
+
+    session = Session(args)
+    if args.replay:
+        if args.on:
+            raise UsageError("--on: a replay runs on this machine", hint="leave one out")
+        return _replay(session)
+    points = _points(args)
+    _tell_workload(points[0].workload, quiet=session.is_quiet)
+    if args.report or args.export:
+        from bastion.simulator.report.charts import altair
+
+        altair()  # what is missing is said before hours of work, not after
+    runs = _run(session, points)
+    if not runs.results:
+        note("interrupted before any simulation had a result")
+        return exits.DETACHED
+    study = Study(runs)
+    if args.check:
+        found = _show_broken(session, study)
+    else:
+        _show(session, study)
+        found = exits.OK
+    _write(args, study, quiet=session.is_quiet)
+    return _tell_missing(study) or found
+
+
+def _run(session: Session, points: Sequence[Point]) -> Runs:
+    """Run `points` here, or on a pool."""
+    from bastion.simulator.study.compare import run_points
+    from launch.screen.study_progress import StudyProgress
+
+    args = session.args
+    pool = _pool(args)
+    with StudyProgress(quiet=session.is_quiet) as progress:
+        if pool is None:
+            return run_points(points, cores=args.cores or 0, told=progress.tell)
+        from bastion.simulator.study.on_pool.run import run_on_pool
+
+        tell = (lambda _: None) if session.is_quiet else note
+        return run_on_pool(points, pool, told=progress.tell, note=tell)
+
+
+def _pool(args: argparse.Namespace) -> Pool | None:
+    """Where `--on` sends the simulations; None: they run here."""
+    if not args.on:
+        for name in ("resources", "pool"):
+            if getattr(args, name):
+                raise UsageError(f"--{name} is of --on", hint="give --on=URL as well")
+        return None
+    if args.cores:
+        raise UsageError("--cores is of this machine", hint="leave it out, or --on")
+    from bastion.client import Client
+    from bastion.simulator.study.on_pool.run import Pool
+    from bastion.spec import Resources, Where
+    from launch.settings import chosen
+    from launch.submission.flags import resources_of
+
+    profile = chosen(root=args.on, bastion="", user=args.user_id, project=args.project_id)
+    client = Client(profile.root, user=profile.user or None, project=profile.project or None)
+    asked = resources_of((args.resources or "cpu=1").split(","))
+    return Pool(client=client, resources=Resources(**asked), where=Where(pool=args.pool))
+
+
+def _tell_missing(study: Study) -> int:
+    """What is not in the numbers; the exit code says it too."""
+    for label, why in study.failed.items():
+        note(f"{label} is not in the numbers: {why}")
+    if study.left_out:
+        note(f"left out, as it was interrupted: {', '.join(study.left_out)}")
+    if any(result.is_partial for result in study.results):
+        note("partial: it was interrupted, and jobs that had not ended are not in the numbers")
+    if study.is_partial:
+        return exits.DETACHED
+    return exits.FAILED if study.failed else exits.OK
+
+
+def _show_broken(session: Session, study: Study) -> int:
+    """The expectations that were not met; the exit code says whether there is any."""
+    from bastion.simulator.report.words import duration
+
+    rows = [(result.label, each) for result in study.results for each in result.broken]
+    began = study.results[0].began_at
+    columns: list[Column[tuple[str, Broken]]] = [
+        Column(title="AT", text=lambda row: duration(row[1].at_s - began)),
+        Column(title="POLICY", text=lambda row: row[0]),
+        Column(title="JOB", text=lambda row: row[1].job),
+        Column(title="PROJECT", text=lambda row: row[1].project),
+        Column(title="LASTED", text=lambda row: duration(row[1].lasted_s)),
+        Column(title="WHAT", text=lambda row: row[1].text),
+        Column(title="REASON", text=lambda row: row[1].reason or "it starts now"),
+    ]
+    if session.out.format == "json":
+        from dataclasses import asdict
+
+        session.out.json({"broken": [{"policy": label, **asdict(each)} for label, each in rows]})
+    else:
+        session.out.show("broken", rows, columns, name=lambda row: row[1].job)
+    if not session.is_quiet:
+        note(f"{counted(len(rows), 'expectation')} not met" if rows else "every expectation is met")
+    return exits.FAILED if rows else exits.OK
+
+
+def _replay(session: Session) -> int:
+    """The record of the bucket, under the file in force and whatever is given beside it."""
+    from bastion.simulator.cluster.cluster import Cluster
+    from bastion.simulator.study.points import combined
+    from launch.commands.admin.replay import replayed, show_difference
+
+    args = session.args
+    for name in ("trace", "load", "machines"):
+        if getattr(args, name):
+            raise UsageError(f"--replay has its own jobs and machines; leave {name} out")
+    args.ideal = True  # starts and stops are in the recorded lengths
+    base = _setup(args, Cluster(shapes=()))
+    setups = combined(base, _words(args.order), _words(args.admission), args.policy)
+    ways = {each.name: each for each in setups if each != base or args.quota}
+    if args.quota and base in setups:
+        ways = {args.quota: base}
+    study, found = replayed(session, args.replay, {}, ways=ways)
+    if found is not None and len(study.results) == 2:
+        show_difference(session, found)
+    else:
+        _show(session, study)
+    _write(args, study, quiet=session.is_quiet)
+    return _tell_missing(study)
+
+
+def _points(args: argparse.Namespace) -> list[Point]:
+    """Every simulation that is asked for, with all problems of its input found first."""
+    from bastion.simulator.cluster.words import cluster_of
+    from bastion.simulator.run import fitted
+    from bastion.simulator.setup import parts_of, quota_of
+    from bastion.simulator.study.point import Point, labelled
+    from bastion.simulator.study.points import combined
+
+    if not args.machines:
+        raise UsageError("simulate: on which machines?", hint="--machines=64x8")
+    cluster = cluster_of(args.machines)
+    setups = combined(
+        _setup(args, cluster), _words(args.order), _words(args.admission), args.policy
+    )
+    found = []
+    for load, workload in _workloads(args, cluster):
+        ready = fitted(workload, cluster, skip_bad=args.skip_bad)
+        found += [Point(setup=setup, workload=ready, load=load) for setup in setups]
+    for setup in setups:
+        parts_of(setup, quota_of(setup, found[0].workload))
+    return labelled(found)
+
+
+def _setup(args: argparse.Namespace, cluster: Cluster) -> Setup:
+    from bastion.simulator.policies.synthesis import Synthesis
+    from bastion.simulator.setup import Setup
+    from bastion.simulator.workload.throughput import read_throughputs
+
+    quota = None
+    if args.quota:
+        from bastion.client.look.quota_file import parsed_quota
+        from launch.commands.admin.quota import read_quota_file
+
+        quota = parsed_quota(read_quota_file(args.quota), source=args.quota)
+    return Setup(
+        cluster=cluster,
+        quota=quota,
+        shares=args.shares,
+        placement=args.placement,
+        preemption=args.preemption,
+        synthesis=Synthesis(
+            every_s=float(args.every),
+            ahead_s=float(args.ahead),
+            by=args.by,
+            knows_lengths=args.knows_lengths,
+        ),
+        throughputs=read_throughputs(args.throughput) if args.throughput else None,
+        round_s=float(args.round or 0),
+        strict_walk=args.strict_walk,
+        costs=_costs(args),
+        seed=args.seed,
+        limits=_limits(args),
+    )
+
+
+def _limits(args: argparse.Namespace) -> Limits | None:
+    from bastion.simulator.expectations import Limits
+    from bastion.spec.quantity import seconds_of
+
+    if args.max_wait and not args.check:
+        raise UsageError("--max_wait is of --check", hint="give --check as well")
+    if not args.check:
+        return None
+    return Limits(max_wait_s=seconds_of("--max_wait", args.max_wait)) if args.max_wait else Limits()
+
+
+def _costs(args: argparse.Namespace) -> Costs:
+    from dataclasses import replace
+
+    from bastion.simulator.engine.costs import IDEAL, Costs
+
+    costs = IDEAL if args.ideal else Costs()
+    given: dict[str, float] = {}
+    for word in _words(args.cost):
+        name, _, written = word.partition("=")
+        if name not in COSTS:
+            from quota.choice import choose
+
+            raise UsageError(f"--cost: {name!r} is unknown, {choose(name, COSTS)}")
+        try:
+            seconds = float(written)
+        except ValueError:
+            raise UsageError(f"--cost: {name}={written!r} is no number of seconds") from None
+        if seconds < 0:
+            raise UsageError(f"--cost: {name}={written} is below zero")
+        given[name if name.startswith("stockout") else f"{name}_s"] = seconds
+    return replace(costs, **given)
+
+
+def _workloads(
+    args: argparse.Namespace, cluster: Cluster
+) -> Sequence[tuple[float | None, Workload]]:
+    """What is run: a trace, or one synthetic workload for each load."""
+    from dataclasses import replace
+
+    from bastion.simulator.study.points import loads_of
+    from bastion.simulator.workload.generate import Recipe, generated
+    from bastion.simulator.workload.trace import read_trace
+
+    if args.trace:
+        if args.load:
+            raise UsageError("--load draws jobs, and a trace has its own", hint="leave one out")
+        workload = read_trace(args.trace, skip_bad=args.skip_bad)
+        if args.first:
+            workload = replace(workload, jobs=list(workload.jobs[: args.first]))
+        return [(None, replace(workload, tracked=_track(args.track)))]
+    recipe = Recipe(
+        jobs=args.jobs,
+        arrivals=args.arrivals,
+        sizes=args.sizes,
+        projects=args.projects,
+        users=args.users,
+        seed=args.seed,
+        tracked=_track(args.track),
+    )
+    if args.load.endswith("%"):
+        part = loads_of(args.load[:-1])[0] / 100
+        return [(None, generated(replace(recipe, load=part), cluster.device_count))]
+    if not args.load:
+        return [(None, generated(recipe, cluster.device_count))]
+    return [
+        (load, generated(replace(recipe, per_hour=load), cluster.device_count))
+        for load in loads_of(args.load)
+    ]
+
+
+def _track(written: str) -> tuple[int, int] | None:
+    if not written:
+        return None
+    low, _, high = written.partition("..")
+    if not (low.isdigit() and high.isdigit() and int(low) <= int(high)):
+        raise UsageError(f"--track: {written!r} is no range", hint="--track=3000..4000")
+    return int(low), int(high)
+
+
+def _words(written: str) -> list[str]:
+    return [word.strip() for word in written.split(",") if word.strip()]
+
+
+def _tell_workload(workload: Workload, *, quiet: bool) -> None:
+    if quiet:
+        return
+    note(f"{len(workload.jobs):,} jobs: {workload.source}")
+    for line in workload.notes:
+        note(line)
+    if workload.skipped:
+        note(f"left out: {counted(len(workload.skipped), 'row')}; the first: {workload.skipped[0]}")
+
+
+def _show(session: Session, study: Study) -> None:
+    from bastion.simulator.report.words import duration, percent
+
+    if session.out.format == "json":
+        session.out.json(study.as_json())
+        return
+    columns: list[Column[Measures]] = [
+        Column(title="POLICY", text=lambda each: each.label),
+        Column(title="JOBS", text=lambda each: f"{each.ended:,}"),
+        Column(title="COMPLETION", text=lambda each: duration(each.jct_s["mean"])),
+        Column(title="MEDIAN", text=lambda each: duration(each.jct_s["p50"])),
+        Column(title="P99", text=lambda each: duration(each.jct_s["p99"])),
+        Column(title="WAITING", text=lambda each: duration(each.wait_s["mean"])),
+        Column(title="SLOWDOWN", text=lambda each: f"{each.slowdown['mean']:.2f}"),
+        Column(title="IN USE", text=lambda each: percent(each.utilisation)),
+        Column(title="GOODPUT", text=lambda each: percent(each.goodput)),
+        Column(title="PREEMPTED", text=lambda each: f"{each.preemptions:,}"),
+        Column(title="MAKESPAN", text=lambda each: duration(each.makespan_s), wide=True),
+        Column(title="FAIRNESS", text=lambda each: f"{each.fairness:.3f}", wide=True),
+        Column(title="LATE", text=lambda each: f"{each.violations:,}", wide=True),
+        Column(title="TOOK", text=lambda each: duration(each.took_s), wide=True),
+    ]
+    session.out.show("simulations", study.measures, columns, name=lambda each: each.label)
+
+
+def _write(args: argparse.Namespace, study: Study, *, quiet: bool) -> None:
+    told = []
+    if args.report:
+        study.report(args.report)
+        told.append(f"the report is in {args.report}")
+    if args.export:
+        files = study.export(args.export, args.format)
+        told.append(f"{counted(len(files), 'chart')} in {Path(args.export)}")
+    for line in () if quiet else told:
+        note(line)

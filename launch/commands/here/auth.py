@@ -1,0 +1,68 @@
+"""`bastion auth`: log in to the cloud of a bastion's bucket, by the cloud's own program."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import subprocess
+from urllib.parse import urlsplit
+
+from launch import exits
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, switch
+from launch.screen.notes import note
+from launch.session import Session
+
+_GOOGLE_REGISTRIES = (".pkg.dev", "gcr.io")
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    parser = verbs.add(
+        "auth",
+        auth,
+        "log in to the cloud of the bucket",
+        text="By gcloud or the AWS command line, whose credentials every command here uses. Docker"
+        " gets them too where the profile's image_repo is one of Google's.",
+        example="bastion auth",
+    )
+    switch(parser, "--print", "print the commands instead of running them")
+
+
+def auth(args: argparse.Namespace) -> int:
+    """`bastion auth`."""
+    profile = Session(args).profile
+    commands = logins(profile.root, profile.image_repo)
+    if not commands:
+        note(f"{profile.root} is a folder, and takes no login")
+    for words in commands:
+        if args.print:
+            print(shlex.join(words))
+        elif code := _ran(words):
+            return code
+    return exits.OK
+
+
+def logins(root: str, image_repo: str) -> list[tuple[str, ...]]:
+    """Return the commands that log in to the cloud of `root` and to its registry of images."""
+    registry = image_repo.partition("/")[0]
+    match urlsplit(root).scheme:
+        case "gs":
+            asked: list[tuple[str, ...]] = [("gcloud", "auth", "login", "--update-adc")]
+            if registry.endswith(_GOOGLE_REGISTRIES):
+                asked.append(("gcloud", "auth", "configure-docker", registry, "--quiet"))
+            return asked
+        case "s3":
+            return [("aws", "sso", "login")]
+        case _:
+            return []
+
+
+def _ran(words: tuple[str, ...]) -> int:
+    if shutil.which(words[0]) is None:
+        raise UsageError(
+            f"{words[0]} is not installed, and the cloud is logged in to by it",
+            hint=f"install it, or run where it is: {shlex.join(words)}",
+        )
+    return subprocess.run(words, check=False).returncode

@@ -1,0 +1,298 @@
+"""The record: jobs that ended, sums by project, and SQL."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from launch import exits
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, many, number, switch, text
+from launch.screen.notes import note
+from launch.screen.render import Column, counted, iso, plain, span
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.history.ask.job_history import HistoryRow
+    from bastion.history.ask.usage import UsageRow
+
+STATES = (
+    *("succeeded", "failed", "cancelled", "timed_out", "out_of_memory"),
+    *("setup_failed", "lost", "preempted", "stopped"),
+)
+_BY = "project,user,pool"
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verbs of this file."""
+    history = verbs.add(
+        "history",
+        show_history,
+        "list jobs that ended, back to the first, with what they held and cost",
+        prints=True,
+        text="Where --project_id or --user_id is given, only theirs. A moment is a time ago (90s,"
+        " 8h, 30d) or a date (2026-11-01).",
+        example="bastion history --since=7d --state=failed\nbastion history --name='sweep*' --csv",
+    )
+    many(history, "--state", "only what ended so", metavar="STATE", words=list(STATES))
+    text(history, "--name", "only names or ids with this in them, or like 'train-*'")
+    text(history, "--since", "only what ended since then", metavar="WHEN")
+    text(history, "--until", "only what ended before then", metavar="WHEN")
+    switch(history, "--attempts", "a line for each attempt, not for each job")
+    number(history, "--limit", "at most so many, the newest", default=100)
+    switch(history, "--csv", "comma-separated, with all columns")
+    usage = verbs.add(
+        "usage",
+        show_usage,
+        "sum up who held what: device hours, waiting, waste, cost",
+        prints=True,
+        text="Of an attempt that began before or ended after, the part within it counts.",
+        example="bastion usage --by=project --since=30d\nbastion usage --by=project,user --csv",
+    )
+    usage.add_argument(
+        "--by", default="project", metavar="KEYS", help=f"some of {_BY} (project by default)"
+    )
+    usage.add_argument(
+        "--since", default="30d", metavar="WHEN", help="from when, as 7d or a date (30d by default)"
+    )
+    text(usage, "--until", "until when (now by default)", metavar="WHEN")
+    switch(usage, "--csv", "comma-separated, with all columns")
+    query = verbs.add(
+        "query",
+        run_query,
+        "ask the record in SQL",
+        prints=True,
+        text="Tables: attempts, events, shares, running. It can read nothing else, and change"
+        " nothing.",
+        example="bastion query 'SELECT project, sum(cost) FROM attempts GROUP BY project'\n"
+        "bastion query 'DESCRIBE attempts'",
+    )
+    query.add_argument("sql", metavar="SQL", help="one SELECT, in DuckDB's SQL")
+    switch(query, "--csv", "comma-separated")
+
+
+def show_history(args: argparse.Namespace) -> int:
+    """`bastion history`."""
+    from bastion.history.ask.job_history import Filter, job_history
+
+    session = Session(args)
+    if args.limit < 0:
+        raise UsageError(f"--limit: {args.limit} is below zero; 0 or more jobs")
+    now = session.client.queue_as_of()
+    wanted = Filter(
+        project=args.project_id,
+        user=args.user_id,
+        states=tuple(args.state),
+        name=args.name,
+        since=_moment("--since", args.since, now),
+        until=_moment("--until", args.until, now),
+    )
+    record = session.client.record
+    rows = job_history(record, wanted, limit=args.limit, attempts=args.attempts)
+    if args.csv:
+        _write_csv(plain(row) for row in rows)
+    else:
+        session.out.show(
+            "jobs",
+            rows,
+            _history_columns(session, attempts=args.attempts),
+            name=lambda row: row.job,
+            more={"as_of": iso(now)},
+        )
+    if not session.is_quiet and not args.csv:
+        cut = f"; --limit={2 * args.limit} shows more" if len(rows) == args.limit else ""
+        kind = "attempt" if args.attempts else "job"
+        note(f"{counted(len(rows), kind)} of the record{cut}")
+    _note_spoilt(record.spoilt)
+    return exits.OK
+
+
+def _history_columns(session: Session, *, attempts: bool) -> list[Column[HistoryRow]]:
+    out = session.out
+    return [
+        Column(title="JOB", text=lambda row: row.job),
+        Column(title="NAME", text=lambda row: row.name, wide=True),
+        Column(title="PROJECT", text=lambda row: row.project),
+        Column(title="USER", text=lambda row: row.user),
+        Column(title="STATE", text=lambda row: row.state, is_state=True),
+        Column(title="ATTEMPT" if attempts else "ATTEMPTS", text=lambda row: str(row.attempt)),
+        Column(title="ENDED", text=lambda row: out.time(row.ended_at)),
+        Column(title="WAITED", text=lambda row: _span(row.waited_s)),
+        Column(title="RAN", text=lambda row: _span(row.ran_s)),
+        Column(title="DEVICES", text=_devices),
+        Column(title="HOURS", text=lambda row: _hours(row.device_h)),
+        Column(title="LOST", text=lambda row: _hours(row.lost_h), wide=True),
+        Column(title="COST", text=lambda row: _cost(row.cost), wide=True),
+        Column(title="CODE", text=lambda row: str(row.exit_code or ""), wide=True),
+        Column(title="POOL", text=lambda row: row.pool or "-", wide=True),
+        Column(title="FOR", text=lambda row: row.stopped_for or row.stopped_by or "", wide=True),
+        Column(title="WHY", text=lambda row: row.text),
+    ]
+
+
+def show_usage(args: argparse.Namespace) -> int:
+    """`bastion usage`."""
+    from bastion.history.ask.usage import KEYS, usage
+    from quota.choice import choose
+
+    session = Session(args)
+    by = [each.strip() for each in args.by.split(",") if each.strip()]
+    for each in by:
+        if each not in KEYS:
+            raise UsageError(f"--by: {each!r} is unknown, {choose(each, KEYS)}")
+    now = session.client.queue_as_of()
+    since, until = _moment("--since", args.since, now), _moment("--until", args.until, now)
+    assert since is not None
+    record = session.client.record
+    keys = [key for key in KEYS if key in by]
+    found = usage(record, by=keys, since=since, until=until or now)
+    if args.csv:
+        _write_csv({**plain(row), "used_h": row.used_h, "share": row.share} for row in found.rows)
+    else:
+        session.out.show(
+            "rows",
+            found.rows,
+            _usage_columns(keys),
+            name=lambda row: " ".join(str(getattr(row, key)) for key in keys),
+            more={"since": iso(found.since), "until": iso(found.until), "by": keys},
+        )
+    if not session.is_quiet and not args.csv:
+        _note_usage(found.rows, found.since, found.until)
+    _note_spoilt(found.spoilt)
+    return exits.OK
+
+
+def _note_usage(rows: Sequence[UsageRow], since: float, until: float) -> None:
+    note(f"device hours from {iso(since)} to {iso(until)}, attempts that run included")
+    unpriced = sum(row.unpriced_h for row in rows)
+    if unpriced and any(row.cost is not None for row in rows):
+        note(f"{unpriced:,.1f} of the hours have no price, and COST leaves them out")
+
+
+def _usage_columns(keys: Sequence[str]) -> list[Column[UsageRow]]:
+    columns = [_key_column(key) for key in keys]
+    return [
+        *columns,
+        Column(title="DEVICE", text=lambda row: row.device_type or "-"),
+        Column(title="JOBS", text=lambda row: str(row.jobs)),
+        Column(title="GUARANTEED", text=lambda row: _hours(row.guaranteed_h)),
+        Column(title="BORROWED", text=lambda row: _hours(row.borrowed_h)),
+        Column(title="OF SHARE", text=lambda row: _percent(row.share)),
+        Column(title="WAIT P50", text=lambda row: _span(row.waited_p50_s)),
+        Column(title="WAIT P90", text=lambda row: _span(row.waited_p90_s)),
+        Column(title="PREEMPTED", text=lambda row: _hours(row.preempted_h)),
+        Column(title="FAILED", text=lambda row: _hours(row.failed_h)),
+        Column(title="IDLE", text=lambda row: _hours(row.idle_h)),
+        Column(title="COST", text=lambda row: _cost(row.cost)),
+    ]
+
+
+def _key_column(key: str) -> Column[UsageRow]:
+    return Column(title=key.upper(), text=lambda row: getattr(row, key) or "-")
+
+
+def run_query(args: argparse.Namespace) -> int:
+    """`bastion query SQL`."""
+    from bastion.history.ask.query import MOST_ROWS, query
+
+    session = Session(args)
+    found = query(session.client.record, args.sql)
+    rows = [dict(zip(found.columns, row)) for row in found.rows]
+    if args.csv:
+        _write_csv(rows, found.columns)
+    else:
+        columns = [_query_column(name, i) for i, name in enumerate(found.columns)]
+        if session.out.format == "json":
+            cells = [{name: _plain_cell(cell) for name, cell in row.items()} for row in rows]
+            session.out.json({"rows": cells})
+        else:
+            session.out.show("rows", found.rows, columns, name=lambda row: _cell(row[0]))
+    if not session.is_quiet and not args.csv:
+        note(counted(len(rows), "row"))
+    if found.is_cut:
+        note(f"only the first {MOST_ROWS:,} rows are shown: add a LIMIT, or read the files")
+    _note_spoilt(dict.fromkeys(found.spoilt, "it cannot be read"))
+    return exits.OK
+
+
+def _query_column(name: str, index: int) -> Column[tuple[object, ...]]:
+    return Column(title=name, text=lambda row: _cell(row[index]))
+
+
+def _moment(flag: str, written: str, now: float) -> float | None:
+    """The moment that `written` means: a time before `now`, or a date; None if it is empty."""
+    from quota.file.duration import seconds_in
+
+    if not written:
+        return None
+    ago_s = seconds_in(written)
+    if ago_s is not None:
+        return now - ago_s
+    try:
+        at = datetime.fromisoformat(written)
+    except ValueError:
+        raise UsageError(
+            f"{flag}: {written!r} is no moment; a time ago, as 90s 8h 30d, or a date, as 2026-11-01"
+        ) from None
+    return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+
+
+def _note_spoilt(spoilt: Mapping[str, str]) -> None:
+    for place, fault in list(spoilt.items())[:3]:
+        note(f"{place}: {fault}")
+    if len(spoilt) > 3:
+        note(f"{len(spoilt) - 3} more records cannot be read")
+
+
+def _write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
+    every = list(rows)
+    names = list(columns) or (list(every[0]) if every else [])
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if names:
+        writer.writerow(names)
+    for row in every:
+        cells = (row[name] for name in names)
+        writer.writerow([" ".join(c) if isinstance(c, list | tuple) else c for c in cells])
+
+
+def _span(seconds: float | None) -> str:
+    return "-" if seconds is None else span(seconds)
+
+
+def _hours(hours: float | None) -> str:
+    return "-" if hours is None else f"{hours:,.1f}"
+
+
+def _cost(cost: float | None) -> str:
+    return "-" if cost is None else f"{cost:,.2f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f} %"
+
+
+def _devices(row: HistoryRow) -> str:
+    return f"{row.devices} {row.device_type}" if row.device_type else "-"
+
+
+def _cell(cell: object) -> str:
+    if cell is None:
+        return "-"
+    return str(_plain_cell(cell))
+
+
+def _plain_cell(cell: object) -> object:
+    """A cell as JSON has it: a moment is text, and so is what JSON has no word for."""
+    if cell is None or isinstance(cell, str | int | float | bool):
+        return cell
+    if isinstance(cell, datetime):
+        return f"{cell.isoformat()}Z" if cell.tzinfo is None else cell.isoformat()
+    if isinstance(cell, list | tuple):
+        return [_plain_cell(each) for each in cell]
+    if isinstance(cell, dict):
+        return {str(key): _plain_cell(each) for key, each in cell.items()}
+    return str(cell)

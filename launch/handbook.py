@@ -1,0 +1,32 @@
+"""
+The pages of documentation that come with the program: `bastion help NAME` prints one.
+
+A page is named as its file is: an error, a reason, a guide, a page of reference. Names are compared
+without case, dashes and underscores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+_FOLDERS = ("errors", "reasons", "guides", "reference", "explanation", "")
+_PACKAGED = Path(__file__).parent / "pages"
+_CHECKOUT = Path(__file__).parents[1] / "docs"
+
+
+def pages() -> Mapping[str, Path]:
+    """Return every page by name, those of errors and reasons first."""
+    top = _PACKAGED if _PACKAGED.exists() else _CHECKOUT
+    found = [page for folder in _FOLDERS for page in sorted((top / folder).glob("*.md"))]
+    return {page.stem: page for page in found if page.stem != "README"}
+
+
+def find_page(name: str) -> Path | None:
+    """Return the page of that name, or None."""
+    wanted = _plain(name)
+    return next((page for stem, page in pages().items() if _plain(stem) == wanted), None)
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "").replace(" ", "")

@@ -1,0 +1,139 @@
+"""What is told before a submission, and what is understood: names, parameters, secrets, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.spec import Job, Process
+from launch.screen.job_spec import spec_fields
+from launch.submission.flags import name_from
+from tests.launch.bucket import Bucket
+from tests.launch.command_line import Run
+from tests.rigs.scripted_bastion import publish
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["python3", "train.py", "--lr=1"], "train"),
+        (["/usr/bin/python3", "-c", "import jax"], "python"),
+        (["python3.12", "-u", "-c", "raise SystemExit"], "python"),
+        (["sh", "-c", "echo task $BASTION_TASK_INDEX"], "echo"),
+        (["/opt/bin/evaluate", "-c", "config.toml"], "evaluate"),
+        (["torchrun", "--nproc", "train.py"], "train"),
+    ],
+)
+def test_a_job_is_named_after_its_program(command: list[str], name: str) -> None:
+    """Code behind `-c` is no name."""
+    assert name_from(command) == name
+
+
+def test_a_parameter_that_nothing_names_is_told(run: Run, bucket: Bucket) -> None:
+    """Tasks of `echo nothing` are equal, but for a variable; a used parameter is not told."""
+    with bucket.bastion():
+        ran = run("launch", "-q", "--sweep=lr=1,2", "--sweep=seed=1,2", "--", "echo", "{seed}")
+        used = run("launch", "-q", "--sweep=lr=1,2", "--env=RATE={lr}", "--", "train")
+    assert "note: {lr} stands nowhere in the command" in ran.err
+    assert "BASTION_PARAM_LR" in ran.err
+    assert "{seed}" not in ran.err
+    assert "note" not in used.err
+
+
+def test_a_secret_is_told_to_be_read_on_the_machine(run: Run, bucket: Bucket) -> None:
+    """Whether it is there is known on the machine alone, and the submission says so."""
+    with bucket.bastion():
+        ran = run("launch", "-q", "--secret=WANDB_API_KEY", "--", "train")
+        named = run("launch", "-q", "--secret=KEY=file:a", "--", "train")
+    assert "note: secret WANDB_API_KEY is read on the machine" in ran.err
+    assert "note: secret" not in named.err
+
+
+def test_a_switch_takes_no_value(run: Run) -> None:
+    """In our words, not in those of argparse."""
+    ran = run("launch", "--no_resume=false", "--", "train")
+    assert ran.err.startswith("error: --no_resume: takes no value, 'false' was given")
+    assert ran.code == 2
+
+
+def test_a_profile_has_the_names_of_flags_too(run: Run) -> None:
+    """`project_id` and `user_id` mean what the flags of that name mean."""
+    assert run("config", "set", "project_id=blue", "user_id=ada").code == 0
+    shown = run("config", "show", "--json").out
+    assert '"project": "blue"' in shown
+    assert '"user": "ada"' in shown
+
+
+def test_a_configuration_is_checked_before_it_is_in_force(run: Run, tmp_path: Path) -> None:
+    """Every problem of a file comes at once, of whatever kind, with the file's own name."""
+    file = tmp_path / "pools.toml"
+    file.write_text(
+        '[pools.a]\nprovider = "nowhere"\nfoo = 1\ncount = 2\nresources = { h100 = 8 }\n'
+        '[pools.b]\nprovider = "local"\nresources = { h100 = 8 }\ncount = -1\n'
+    )
+    ran = run("config", "check", str(file))
+    assert ran.code == 2
+    assert len(ran.err.splitlines()) == 4
+    for told in ("pools.a.foo", "pools.a.provider", "pools.b.count"):
+        assert f"error: {file}: {told}" in ran.err
+    file.write_text('[pools.b]\nprovider = "local"\nresources = { h100 = 8 }\ncount = 1\n')
+    ran = run("config", "check", str(file))
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == f"{file} is valid; its pools: b\n"
+
+
+def test_a_wrong_quota_file_names_the_page_that_comes_with_the_program(
+    run: Run, tmp_path: Path
+) -> None:
+    """No path of the sources, which an installed program does not have."""
+    path = tmp_path / "quotas.toml"
+    path.write_text("[totall]\n")
+    checked = run("quota", "check", str(path))
+    assert checked.code == 2
+    assert "hint: bastion help quota-file describes every key" in checked.err
+    assert run("help", "quota-file").code == 0
+
+
+def test_a_file_of_yaml_is_told_what_serves_here(run: Run) -> None:
+    """And not to be a command, which it never is."""
+    ran = run("launch", "task.yaml")
+    assert ran.code == 2
+    assert ran.err.splitlines()[:2] == [
+        "error: 'task.yaml' is YAML, which nothing here is written in",
+        "hint: a command stands after --: bastion launch --code=. -- COMMAND;"
+        " more: bastion help come-from-another-system",
+    ]
+
+
+def test_an_empty_list_tells_where_the_others_are(run: Run, bucket: Bucket) -> None:
+    """A newcomer's first job ends within a second."""
+    publish(bucket.store, "queue", {"jobs": []})
+    assert "bastion list --all shows those that have ended" in run("list").err
+    assert "--all" not in run("list", "--all").err
+
+
+def test_what_is_used_up_is_told_as_none(run: Run, bucket: Bucket) -> None:
+    """Free is `0 h100`, not an empty cell; devices stand first."""
+    machine = {
+        "name": "own-1-0",
+        "pool": "own",
+        "phase": "ready",
+        "resources": {"cpu": 32, "h100": 8, "memory": 2**36},
+        "free": {"cpu": 30, "memory": 2**36},
+    }
+    publish(bucket.store, "pool", {"machines": [machine], "pools": []})
+    for verb in ("machines", "pool"):
+        row = run(verb).out.splitlines()[1]
+        assert "8 h100 + 32 cpu + 64 GiB memory" in row
+        assert "0 h100 + 30 cpu + 64 GiB memory" in row
+
+
+def test_a_script_hides_no_other_field() -> None:
+    """A word of many lines is told by its first; a short command is shown whole."""
+    script = "\n".join(["#!/bin/sh", *(f"step {n}" for n in range(60))])
+    long = Job(processes=[Process(["bash", "-c", script, "job.sbatch"])])
+    shown = dict(spec_fields(long))["command"]
+    assert shown == "bash -c '#!/bin/sh ... (61 lines; --json has all)' job.sbatch"
+    short = Job(processes=[Process(["python3", "-c", "import a\nprint(a)"])])
+    assert dict(spec_fields(short))["command"] == "python3 -c 'import a\nprint(a)'"

@@ -1,0 +1,162 @@
+"""`bastion history`, `usage` and `query`: what they print of a record that is known by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from bastion.history.compaction import compact
+from bastion.records.history import Shares
+from tests.bastion.history.log import DAY_S, T0
+from tests.bastion.history.log import Bucket as Log
+from tests.launch.bucket import Bucket
+from tests.launch.command_line import Run
+
+DAY = ("--since=2024-10-04", "--until=2024-10-05")
+
+
+@pytest.fixture
+def record(bucket: Bucket) -> Log:
+    """Two days: on the first ann's job succeeded, ben's was preempted, then failed."""
+    log = Log()
+    log.store = bucket.store  # type: ignore[assignment]
+    log.seal(
+        log.told(T0, Shares(nominal={"blue": {"h100": 8}, "red": {"h100": 8}})),
+        log.end(T0 + 3600, job="train-ann", machine_s=60.0, price_per_hour=60.0),
+        log.end(
+            T0 + 7200,
+            job="eval-ben",
+            user="ben",
+            project="red",
+            name="eval",
+            outcome="preempted",
+            job_outcome="",
+            stop_reason="preempt",
+            stopped_for="blue",
+            lost_s=30.0,
+            lost_device_s=240.0,
+        ),
+        log.end(
+            T0 + 9000,
+            job="eval-ben",
+            user="ben",
+            project="red",
+            name="eval",
+            attempt=2,
+            outcome="failed",
+            job_outcome="failed",
+            exit_code=3,
+            text="exited with code 3",
+        ),
+    )
+    log.seal(log.end(T0 + DAY_S + 100, job="late"), log.end(T0 + DAY_S + 9000, job="later"))
+    compact(bucket.store)
+    return log
+
+
+def test_history_lists_jobs_that_ended(run: Run, record: Log) -> None:
+    """One line a job with the sums of its attempts, the newest first."""
+    ran = run("history", "--json", *DAY)
+    found = json.loads(ran.out)["jobs"]
+    assert [job["job"] for job in found] == ["eval-ben", "train-ann"]
+    ben = found[0]
+    assert (ben["state"], ben["attempt"], ben["exit_code"]) == ("failed", 2, 3)
+    assert ben["device_h"] == pytest.approx(2 * 480 / 3600)
+    assert ben["lost_h"] == pytest.approx(240 / 3600)
+    assert ben["waited_s"] == pytest.approx(60)
+    assert ben["ended_at"] == "2024-10-04T02:30:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        (["--user_id=ben"], ["eval-ben"]),
+        (["--project_id=blue"], ["train-ann"]),
+        (["--state=failed"], ["eval-ben"]),
+        (["--state=failed", "--state=succeeded"], ["eval-ben", "train-ann"]),
+        (["--name=eval"], ["eval-ben"]),
+        (["--name=*-ann"], ["train-ann"]),
+        (["--limit=1"], ["eval-ben"]),
+        (["--attempts"], ["eval-ben", "eval-ben", "train-ann"]),
+        (["--attempts", "--state=preempted"], ["eval-ben"]),
+    ],
+)
+def test_history_is_filtered(run: Run, record: Log, words: list[str], jobs: list[str]) -> None:
+    """Project, user, state, name and number choose among the jobs."""
+    assert run("history", "-q", *DAY, *words).out.split() == jobs
+
+
+def test_history_looks_like_a_table(run: Run, record: Log) -> None:
+    """The table has the state, the hours and the reason; what is cut off is told."""
+    ran = run("history", *DAY, "--limit=1")
+    assert ran.code == 0
+    assert "eval-ben" in ran.out
+    assert "exited with code 3" in ran.out
+    assert "1 job of the record; --limit=2 shows more" in ran.err
+    wide = run("history", "-o", "wide", "--attempts", *DAY).out
+    assert "blue" in next(line for line in wide.splitlines() if "preempted" in line)
+
+
+def test_csv_has_all_columns(run: Run, record: Log) -> None:
+    """Comma-separated output is read by other programs, header first."""
+    rows = list(csv.DictReader(run("history", "--csv", *DAY).out.splitlines()))
+    assert [row["job"] for row in rows] == ["eval-ben", "train-ann"]
+    usage = list(csv.DictReader(run("usage", "--csv", *DAY).out.splitlines()))
+    assert [float(row["used_h"]) for row in usage] == pytest.approx([480 / 3600, 960 / 3600])
+    counted = run("query", "--csv", "SELECT count(*) AS n FROM attempts").out
+    assert counted == "n\n5\n"
+
+
+def test_usage_sums_up(run: Run, record: Log) -> None:
+    """Usage by project has hours, shares, waste and cost; what has no price is told."""
+    ran = run("usage", *DAY)
+    header, blue, red = ran.out.splitlines()
+    assert header.split()[:3] == ["PROJECT", "DEVICE", "JOBS"]
+    assert blue.split() == [
+        *("blue", "h100", "1", "0.1", "0.0", "0", "%", "30s", "30s", "0.0", "0.0", "-", "1.00"),
+    ]
+    assert red.split()[:3] == ["red", "h100", "1"]
+    assert "0.3 of the hours have no price" in ran.err
+    by = json.loads(run("usage", "--json", "--by=user, pool", *DAY).out)
+    assert by["by"] == ["user", "pool"]
+    assert [row["user"] for row in by["rows"]] == ["ann", "ben"]
+
+
+def test_query_answers(run: Run, record: Log) -> None:
+    """SQL answers as a table and as JSON, moments as text."""
+    sql = "SELECT job, ended_at FROM attempts WHERE project = 'red' ORDER BY event"
+    assert json.loads(run("query", "--json", sql).out)["rows"] == [
+        {"job": "eval-ben", "ended_at": "2024-10-04T02:00:00Z"},
+        {"job": "eval-ben", "ended_at": "2024-10-04T02:30:00Z"},
+    ]
+    table = run("query", "DESCRIBE attempts").out
+    assert "guaranteed_device_s" in table
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["usage", "--by=projct"], "'projct' is unknown"),
+        (["usage", "--since=soon"], "'soon' is no moment"),
+        (["history", "--state=sleeping"], "'sleeping' is unknown"),
+        (["history", "--limit=-1"], "below zero"),
+        (["query", "SELECT * FROM atempts"], "nearest is attempts"),
+        (["query", "SELECT * FROM read_text('/etc/passwd')"], "not allowed"),
+        (["query"], "SQL"),
+    ],
+)
+def test_a_wrong_question_is_told(run: Run, record: Log, words: list[str], said: str) -> None:
+    """Unknown words, moments, tables and files are one line, with exit code 2."""
+    ran = run(*words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_bucket_without_a_record_has_no_rows(run: Run, bucket: Bucket) -> None:
+    """Before anything ended, all three answer with nothing."""
+    assert json.loads(run("history", "--json").out)["jobs"] == []
+    assert json.loads(run("usage", "--json").out)["rows"] == []
+    assert json.loads(run("query", "--json", "FROM attempts").out)["rows"] == []

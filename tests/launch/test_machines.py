@@ -1,0 +1,147 @@
+"""The verbs of admins about machines, as one types them."""
+
+from __future__ import annotations
+
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.machine_request import (
+    CheckRequest,
+    DrainRequest,
+    MachinesRequest,
+    WarmRequest,
+)
+from bastion.records.registers import CheckOutcome
+from bastion.records.request import Body
+from launch import exits
+from tests.launch.bucket import Bucket
+from tests.launch.command_line import Run
+from tests.rigs.scripted_bastion import ScriptedBastion, publish
+
+
+def row(name: str, **fields: object) -> dict[str, object]:
+    """A row of the view of machines."""
+    return {"name": name, "pool": "gpu", "phase": "ready", **fields}
+
+
+def test_machines_are_cordoned_and_uncordoned(run: Run, bucket: Bucket) -> None:
+    """The request has the names and the reason; the table says what was done."""
+    with bucket.bastion() as bastion:
+        ran = run("cordon", "gpu-1-0", "gpu-1-1", "--reason=xid 79")
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.split() == ["MACHINE", "DONE", "gpu-1-0", "cordoned", "gpu-1-1", "cordoned"]
+        assert run("uncordon", "gpu-1-0", "--json").out.count("uncordoned") == 1
+    bodies = [body for _, body in bastion.taken]
+    first = MachinesRequest(machines=("gpu-1-0", "gpu-1-1"), reason="xid 79")
+    assert bodies == [first, MachinesRequest(machines=("gpu-1-0",))]
+
+
+def test_a_refusal_is_told(run: Run, bucket: Bucket) -> None:
+    """An unknown machine ends the command with the bastion's words."""
+    with bucket.bastion() as bastion:
+        bastion.refusals.append("gpu-9: no such machine, did you mean gpu-1-0?")
+        ran = run("drain", "gpu-9")
+    assert ran.code == exits.REFUSED
+    assert "gpu-9: no such machine, did you mean gpu-1-0?" in ran.err
+
+
+def test_a_drain_waits_where_it_is_asked_to(run: Run, bucket: Bucket) -> None:
+    """Without --wait it says how to wait; with it the end is told."""
+    drained = row("gpu-1-0", draining=True, drained_at=5.0, cordoned="kernel (ada)")
+    publish(bucket.store, "pool", {"now": 9e9, "machines": [drained]})
+    with bucket.bastion() as bastion:
+        ran = run("drain", "gpu-1-0", "--reason=kernel", "--deadline=0s")
+        assert ran.out.split() == ["MACHINE", "DONE", "gpu-1-0", "draining"]
+        assert "bastion drain gpu-1-0 --wait tells when they are drained" in ran.err
+        ran = run("drain", "gpu-1-0", "--wait")
+        assert ran.out.split() == ["MACHINE", "DONE", "gpu-1-0", "drained"]
+    first, second = (body for _, body in bastion.taken)
+    assert first == DrainRequest(machines=("gpu-1-0",), reason="kernel", deadline_s=0.0)
+    assert second == DrainRequest(machines=("gpu-1-0",))
+
+
+def test_a_list_of_machines_tells_drains(run: Run, bucket: Bucket) -> None:
+    """A machine that is still draining is told apart from one that is drained."""
+    rows = [
+        row("gpu-1-0", draining=True, cordoned="kernel (ada)"),
+        row("gpu-1-1", draining=True, drained_at=5.0, cordoned="kernel (ada)"),
+    ]
+    publish(bucket.store, "pool", {"now": 9e9, "machines": rows})
+    lines = run("machines").out.splitlines()
+    assert "ready, draining: kernel (ada)" in lines[1]
+    assert "ready, drained: kernel (ada)" in lines[2]
+
+
+def answering(bastion: ScriptedBastion, outcome: CheckOutcome) -> None:
+    """Have an agent write `outcome` for the check that is asked for next."""
+
+    def on_taken(name: layout.RequestName, body: Body) -> None:
+        if isinstance(body, CheckRequest):
+            bastion.store.create(layout.check(body.machine, name.ulid), encode(outcome))
+
+    bastion.on_taken = on_taken
+
+
+def test_a_machine_says_what_there_is(run: Run, bucket: Bucket) -> None:
+    """The agent's lines are the output, and a machine that is well exits with 0."""
+    outcome = CheckOutcome(write_id="w", by="hello", lines=("host gpu7", "load 0.1 0.2 0.3"))
+    with bucket.bastion() as bastion:
+        answering(bastion, outcome)
+        ran = run("machine", "check", "gpu-1-0")
+    assert (ran.code, ran.out) == (0, "host gpu7\nload 0.1 0.2 0.3\n")
+    assert "waiting for the agent of gpu-1-0" in ran.err
+
+
+def test_a_check_of_a_machine_that_does_not_exist_says_so_at_once(run: Run, bucket: Bucket) -> None:
+    """No agent is waited for: the bastion's refusal is all that is told."""
+    with bucket.bastion() as bastion:
+        bastion.refusals = ["gpu-9-9: no such machine, known are gpu-1-0"]
+        ran = run("machine", "check", "gpu-9-9")
+    assert ran.code == exits.REFUSED
+    assert "gpu-9-9: no such machine" in ran.err and "waiting" not in ran.err
+
+
+def test_a_load_that_is_not_borne_is_told(run: Run, bucket: Bucket) -> None:
+    """The exit code is 1, and the words say that the machine is cordoned."""
+    outcome = CheckOutcome(write_id="w", by="burn", problem="the load exited with 1: GPU 3")
+    with bucket.bastion() as bastion:
+        answering(bastion, outcome)
+        ran = run("machine", "check", "gpu-1-0", "burn")
+    assert ran.code == exits.FAILED
+    assert "gpu-1-0: the load exited with 1: GPU 3; it is cordoned" in ran.err
+    assert bastion.taken[0][1] == CheckRequest(machine="gpu-1-0", by="burn")
+
+
+def test_a_check_that_was_not_made_is_told(run: Run, bucket: Bucket) -> None:
+    """That says nothing about the machine, and is no success."""
+    outcome = CheckOutcome(write_id="w", by="burn", undone="a job runs here")
+    with bucket.bastion() as bastion:
+        answering(bastion, outcome)
+        ran = run("machine", "check", "gpu-1-0", "burn", "--json")
+    assert ran.code == exits.FAILED
+    assert '"undone": "a job runs here"' in ran.out
+    assert "gpu-1-0 was not checked: a job runs here" in ran.err
+
+
+def test_a_pool_is_kept_warm(run: Run, bucket: Bucket) -> None:
+    """The pool may be left out where there is one; what is kept is told with the pools."""
+    warm = {"gpu": {"machines": 2, "until": 9e9, "by": "ada"}}
+    publish(bucket.store, "pool", {"now": 8e9, "pools": [{"name": "gpu"}], "warm": warm})
+    with bucket.bastion() as bastion:
+        assert run("pool", "warm", "2", "--for=12h").err == "gpu: 2 are kept ready\n"
+        assert run("pool", "warm", "gpu", "0").err == "gpu: none is kept ready\n"
+    bodies = [body for _, body in bastion.taken]
+    assert bodies == [
+        WarmRequest(pool="gpu", machines=2, for_s=43200.0),
+        WarmRequest(pool="gpu", machines=0),
+    ]
+    ran = run("pool")
+    assert "gpu: 2 machines kept ready until " in ran.err
+    assert ", by ada" in ran.err
+
+
+def test_words_that_are_no_wish_are_refused(run: Run) -> None:
+    """A misspelt verb or a missing number is told with the form."""
+    for words in (("worm", "2"), ("warm",), ("warm", "gpu", "two"), ("warm", "a", "b", "2")):
+        ran = run("pool", *words)
+        assert ran.code == exits.USAGE
+        assert "bastion pool warm POOL N keeps N machines ready" in ran.err
