@@ -1,21 +1,35 @@
-"""The command line: what starting it costs, listing ten thousand jobs, submitting one."""
+"""
+The command line: what starting it costs, beside Slurm's; `python -m benchmarks.cli`.
+
+Each row is a whole process, from start to end: its time, and the processor time that it took. The
+last table is what `bastion launch` imports. Slurm's rows are there where Slurm is installed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import median
+from time import perf_counter, time
 
 from bastion.client import Client
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.request import Answer
+from bastion.service.publish.views import queue_bytes
 from bastion.spec import Job, Launch, Process, job_id
 from bastion.store.local import LocalStore
+from benchmarks.guard import guarded
+from benchmarks.slurm import Slurm, slurm
 from benchmarks.table import median_of, show
 
 COMMAND = (sys.executable, "-m", "launch.cli")
@@ -33,13 +47,24 @@ h100 = 1.0
 """
 
 
+Row = dict[str, object]
+IMPORTS = 15
+"""Modules that the last table names."""
+LOOPS, LAUNCHES = 8, 15
+"""Shell loops at once, and submissions of each."""
+_IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| +(\S+)")
+
+
 def main() -> None:
-    """Print one table."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Print the tables."""
+    with tempfile.TemporaryDirectory() as folder, slurm() as beside:
         store = LocalStore(Path(folder), makes_root=True)
         store.create(layout.QUOTA, QUOTA.encode())
-        store.create(layout.view("queue"), json.dumps(queue()).encode())
+        store.create(layout.view("queue"), queue_bytes(queue() | {"arrays": []}))
+        store.create(layout.view("status"), status())
         root = f"--root={Path(folder).as_uri()}"
+        last = f"train-{JOBS - 1:010d}"
+        launch = [*COMMAND, "launch", "-q", root, "--user_id=ada", "--", "true"]
         rows = [
             timed("python -c pass", [sys.executable, "-c", "pass"]),
             timed("import bastion", [sys.executable, "-c", "import bastion"]),
@@ -48,23 +73,91 @@ def main() -> None:
             timed("bastion launch --help", [*COMMAND, "launch", "--help"]),
             timed(f"bastion list, {JOBS:,} jobs", [*COMMAND, "list", root]),
             timed(f"bastion list --json, {JOBS:,} jobs", [*COMMAND, "list", "--json", root]),
-            timed(f"bastion why, {JOBS:,} jobs", [*COMMAND, "why", f"train-{JOBS - 1:010d}", root]),
-            submitting(store),
+            timed(f"bastion why, {JOBS:,} jobs", [*COMMAND, "why", last, root]),
         ]
-    show(rows)
+        with answered(store):
+            rows += [timed("bastion launch -q", launch), submitting(store)]
+            rows.append(looping("bastion launch -q", shlex.join(launch)))
+        rows += slurms(beside) if beside is not None else []
+        show(rows)
+        with answered(store):
+            show(imports(launch))
 
 
-def timed(what: str, command: list[str]) -> dict[str, object]:
-    """Return one row: a whole process from start to end."""
-    env = dict(os.environ, PYTHONPATH=str(Path(__file__).parents[1]))
-    seconds = median_of(
-        RUNS, lambda: subprocess.run(command, env=env, capture_output=True, check=True)
-    )
-    return {"what": what, "median_ms": seconds * 1e3}
+def slurms(beside: Slurm) -> Iterator[Row]:
+    """Yield the rows of a Slurm with as many held jobs."""
+    held = ["sbatch", "-H", "-o", "/dev/null", f"--array=0-{JOBS - 1}", "--wrap", "true"]
+    job = beside.run("sbatch", "--parsable", *held[1:]).strip()
+    submit = ["sbatch", "-H", "-o", "/dev/null", "--wrap", "true"]
+    yield timed("sbatch", submit, beside)
+    yield timed(f"squeue -r, {JOBS:,} jobs", ["squeue", "-r"], beside)
+    yield timed("scontrol show job", ["scontrol", "show", "job", f"{job}_{JOBS - 1}"], beside)
+    yield looping("sbatch", shlex.join(submit), beside)
 
 
-def submitting(store: LocalStore) -> dict[str, object]:
-    """Return one row: a launch on a folder, with a bastion that answers at once."""
+def timed(what: str, command: list[str], beside: Slurm | None = None) -> Row:
+    """Return one row: a whole process from start to end, and its processor time."""
+    seconds, used = [], []
+    for run in range(RUNS + 1):
+        began, before = perf_counter(), os.times()
+        subprocess.run(command, env=_env(beside), capture_output=True, check=True)
+        after = os.times()
+        if run:  # the first one warms the caches
+            seconds.append(perf_counter() - began)
+            used.append(
+                after.children_user - before.children_user
+                + after.children_system - before.children_system
+            )  # fmt: skip
+    return {"what": what, "median_ms": median(seconds) * 1e3, "cpu_ms": median(used) * 1e3}
+
+
+def looping(what: str, line: str, beside: Slurm | None = None) -> Row:
+    """Return one row: shell loops that submit at once, as the time of one submission of all."""
+    loop = f"for _ in $(seq {LAUNCHES}); do {line} >/dev/null || exit 1; done"
+    began = perf_counter()
+    loops = [subprocess.Popen(["sh", "-c", loop], env=_env(beside)) for _ in range(LOOPS)]
+    if any(each.wait() for each in loops):
+        raise SystemExit(f"{what} failed")
+    rate = LOOPS * LAUNCHES / (perf_counter() - began)
+    return {"what": f"{LOOPS} loops of {what}: {rate:.0f} a second", "median_ms": 1e3 / rate}
+
+
+def imports(command: list[str]) -> list[Row]:
+    """Return what a command imports: the own time of each module, the least of some runs."""
+    least: dict[str, float] = {}
+    for _ in range(RUNS):
+        argv = [command[0], "-X", "importtime", *command[1:]]
+        said = subprocess.run(argv, env=_env(), capture_output=True, text=True, check=True).stderr
+        for found in _IMPORTED.finditer(said):
+            own_ms = int(found[1]) / 1e3
+            least[found[2]] = min(own_ms, least.get(found[2], own_ms))
+    packages: dict[str, float] = {}
+    for name, own_ms in least.items():
+        top = name.partition(".")[0]
+        packages[top] = packages.get(top, 0.0) + own_ms
+    return [
+        {"import": f"all {len(least)} modules", "own_ms": sum(least.values())},
+        *({"import": f"{name}.*", "own_ms": ms} for name, ms in _longest(packages)),
+        *({"import": name, "own_ms": ms} for name, ms in _longest(least)),
+    ]
+
+
+def _longest(took: dict[str, float]) -> Iterable[tuple[str, float]]:
+    return sorted(took.items(), key=lambda each: -each[1])[:IMPORTS]
+
+
+def _env(beside: Slurm | None = None) -> dict[str, str]:
+    env = dict(os.environ if beside is None else beside.env, PYTHONPATH=str(_REPOSITORY))
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # or every run compiles what it imports
+    return env
+
+
+_REPOSITORY = Path(__file__).parents[1]
+
+
+@contextlib.contextmanager
+def answered(store: LocalStore) -> Iterator[None]:
+    """Answer each request at once, as an idle bastion does."""
     over = threading.Event()
 
     def answer() -> None:
@@ -84,19 +177,30 @@ def submitting(store: LocalStore) -> dict[str, object]:
 
     thread = threading.Thread(target=answer)
     thread.start()
-    client = Client("file:", user="ada", store=store)
-    launch = Launch(name="train", jobs=(Job(processes=(Process(["true"]),)),))
     try:
-        seconds = median_of(200, lambda: client.launch(launch))
+        yield
     finally:
         over.set()
         thread.join()
+
+
+def submitting(store: LocalStore) -> Row:
+    """Return one row: a launch on a folder, by the Python API."""
+    client = Client("file:", user="ada", store=store)
+    launch = Launch(name="train", jobs=(Job(processes=(Process(["true"]),)),))
+    seconds = median_of(100, lambda: client.launch(launch))
     return {"what": "Client.launch on a folder, answered", "median_ms": seconds * 1e3}
+
+
+def status() -> bytes:
+    """Return what a bastion says that leads now."""
+    said = {"schema": 1, "now": time(), "seq": 1, "leader": "here", "host": "here"}
+    return json.dumps(said).encode()
 
 
 def queue() -> dict[str, object]:
     """Return the view of a long queue."""
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "id": f"train-{number:010d}",
             "name": "train",
@@ -124,4 +228,4 @@ def queue() -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    main()
+    guarded(main)

@@ -3,14 +3,15 @@ The whole road on this machine: `python -m benchmarks.road`.
 
 A real bastion, two real machines and real processes on a folder: from a submit to its first line,
 short jobs a second, cancels, listings, recovery, and what all of it costs while nothing happens.
+Where Slurm is installed, the same jobs go through a Slurm of one node in the same run.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,11 +22,13 @@ from statistics import median
 
 import psutil
 
-from bastion import Client, Job, Launch, Process, Resources
+from bastion import Array, Client, Job, Launch, Process, Resources
 from bastion.records import layout, ulid
 from bastion.records.codec import encode
 from bastion.records.request import LaunchRequest
 from bastion.store import ObjectStore, open_store
+from benchmarks.guard import guarded
+from benchmarks.slurm import Slurm, slurm
 from benchmarks.table import show
 
 QUOTA = """
@@ -52,6 +55,7 @@ resources = { gpu = 8, cpu = 64 }
 SAMPLES = 31
 SHORT_JOBS = 1500
 SHORT_JOBS_BEHIND_MANY = 500
+SUBMITTERS, SEPARATE_JOBS, TASKS = 8, 1000, 1000
 MANY = 10_000
 IDLE_S = 10.0
 
@@ -174,6 +178,68 @@ def short_jobs(made: Road, number: int) -> float:
     return number / (time.perf_counter() - began)
 
 
+SUBMITTER = """
+import sys
+from bastion import Array, Client, Job, Launch, Process, Resources
+client = Client(sys.argv[1], user="bench", project="road")
+job = Job(processes=[Process(["true"], resources=Resources(cpu=1))])
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(int(sys.argv[2])):
+    client.launch(Launch(name="short", jobs=(job,)))
+"""
+
+
+def separate_jobs(made: Road, number: int) -> float:
+    """Jobs a second from submitters of the Python API, each of which waits for its answers."""
+    argv = [sys.executable, "-c", SUBMITTER, made.root, str(number // SUBMITTERS)]
+    pipe = subprocess.PIPE
+    submitters = [
+        subprocess.Popen(argv, text=True, stdin=pipe, stdout=pipe) for _ in range(SUBMITTERS)
+    ]
+    for each in submitters:
+        assert each.stdout is not None
+        each.stdout.readline()
+    before, began = made.results(), time.perf_counter()
+    for each in submitters:
+        assert each.stdin is not None
+        each.stdin.write("go\n")
+        each.stdin.close()
+    _until(lambda: made.results() >= before + number)
+    return number / (time.perf_counter() - began)
+
+
+def array_of_jobs(made: Road, number: int) -> float:
+    """Tasks a second of one array."""
+    job = Job(processes=[Process(["true"], resources=Resources(cpu=1))])
+    before, began = made.results(), time.perf_counter()
+    made.client.launch(Launch(name="array", jobs=(job,), array=Array(f"0-{number - 1}")))
+    _until(lambda: made.results() > before + number)  # and its own
+    return number / (time.perf_counter() - began)
+
+
+def slurms() -> Iterator[Row]:
+    """Yield the same of a Slurm, where there is one."""
+    with slurm() as beside:
+        if beside is not None:
+            wraps = ("sbatch", "-o", "/dev/null", "--wrap", "true")
+            loop = f"for _ in $(seq {SEPARATE_JOBS // SUBMITTERS}); do {shlex.join(wraps)}; done"
+            loops = ["sh", "-c", f"{loop} >/dev/null"]
+            yield _row("Slurm: separate jobs a second", _slurm_rate(beside, loops, SUBMITTERS), "")
+            array = ["sbatch", f"--array=0-{TASKS - 1}", *wraps[1:]]
+            yield _row("Slurm: tasks of an array a second", _slurm_rate(beside, array, 1), "")
+
+
+def _slurm_rate(beside: Slurm, argv: list[str], times: int) -> float:
+    began = time.perf_counter()
+    quiet = subprocess.DEVNULL
+    started = [subprocess.Popen(argv, env=beside.env, stdout=quiet) for _ in range(times)]
+    for each in started:
+        each.wait()
+    _until(lambda: beside.queued() == 0)
+    return SEPARATE_JOBS / (time.perf_counter() - began)
+
+
 def cancels(made: Road) -> list[float]:
     """Seconds from before the cancel until the process is gone."""
     took = []
@@ -250,6 +316,8 @@ def main() -> None:
         took = cancels(made)
         rows.append(_row("cancel to process gone, p50 s", median(took), "0.15"))
         rows.append(_row("short jobs a second", short_jobs(made, SHORT_JOBS), "150 or more"))
+        rows.append(_row("separate jobs a second", separate_jobs(made, SEPARATE_JOBS), "150"))
+        rows.append(_row("tasks of an array a second", array_of_jobs(made, TASKS), "250"))
         rows += idle(made)
         rows.append(_row("bastion --help, s", commands(made, ["--help"]), "0.15"))
         blocked = made.submit(["sleep", "100000"], 2, gpu=8)
@@ -259,8 +327,13 @@ def main() -> None:
         rows.append(_row("bastion list of 10,000 queued, s", commands(made, ["list"]), "0.5"))
         speed = short_jobs(made, SHORT_JOBS_BEHIND_MANY)
         rows.append(_row("short jobs a second, 10,000 queued", speed, "50 or more"))
+        speed = separate_jobs(made, SEPARATE_JOBS)
+        rows.append(_row("separate jobs a second, 10,000 queued", speed, "125"))
+        speed = array_of_jobs(made, TASKS)
+        rows.append(_row("tasks of an array a second, 10,000 queued", speed, "200"))
         rows += [row | {"what": f"{row['what']}, 10,000 queued"} for row in idle(made)[:2]]
         rows.append(_row("recovery with 10,000 jobs, s", recovery(made), "1"))
+    rows += slurms()
     show(rows)
 
 
@@ -270,5 +343,4 @@ def _row(what: str, measured: float, wanted: str) -> Row:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    main()
+    guarded(main)

@@ -1,0 +1,77 @@
+"""How fast simulations are: the Philly trace, rounds of published studies, and growth per job."""
+
+from __future__ import annotations
+
+import argparse
+import resource
+from collections.abc import Iterator
+from dataclasses import replace
+from time import process_time
+
+from bastion.simulator import Recipe, Workload, generated, read_trace
+from bastion.simulator.cluster.words import cluster_of
+from bastion.simulator.run import simulated
+from bastion.simulator.setup import Setup
+from benchmarks.table import show
+
+Row = dict[str, object]
+
+
+def timed(what: str, setup: Setup, workload: Workload) -> Row:
+    """Processor seconds of one simulation, on one core, and what it came to."""
+    began = process_time()
+    result = simulated(setup, workload)
+    seconds = process_time() - began
+    jobs = len(workload.jobs)
+    return {
+        "what": what,
+        "jobs": jobs,
+        "seconds": seconds,
+        "ms_a_job": 1000 * seconds / jobs,
+        "cycles": result.cycles,
+        "preemptions": sum(each.preemptions for each in result.jobs),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def philly(path: str, machines: str, first: int) -> Row:
+    """The first jobs of the trace, or all of it, with the default policy."""
+    trace = read_trace(path)
+    jobs = list(trace.jobs[:first]) if first else list(trace.jobs)
+    setup = Setup(cluster=cluster_of(machines))
+    return timed(f"Philly on {machines}", setup, replace(trace, jobs=jobs))
+
+
+def rounds(per_hour: float, jobs: int, *, strict: bool) -> Row:
+    """LAS in rounds of 300 s on 32 machines of four."""
+    setup = Setup(cluster=cluster_of("32x4"), order="las", round_s=300.0, strict_walk=strict)
+    workload = generated(Recipe(jobs=jobs, per_hour=per_hour), 128)
+    walk = "strict walk" if strict else "whole rounds"
+    return timed(f"LAS, {per_hour:g} jobs an hour, {walk}", setup, workload)
+
+
+def growth() -> Iterator[Row]:
+    """The same overload for longer and longer: the backlog grows, the cost of a job should not."""
+    for jobs in (250, 500, 1000, 2000):
+        workload = generated(Recipe(jobs=jobs, load=2.0), 32)
+        yield timed("FIFO, load 2", Setup(cluster=cluster_of("4x8"), order="fifo"), workload)
+
+
+def main() -> None:
+    """Print the tables; `--trace` names the Philly trace, which is not part of the repository."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", default="", help="the Philly trace")
+    parser.add_argument("--first", type=int, default=0, help="only so many jobs of it")
+    parser.add_argument("--rounds", type=int, default=13_600, help="jobs of the study at 8 an hour")
+    given = parser.parse_args()
+    rows = [rounds(1.0, 1001, strict=False), rounds(1.0, 1001, strict=True)]
+    rows.append(rounds(8.0, given.rounds, strict=True))
+    rows.append(rounds(8.0, given.rounds // 10, strict=False))
+    if given.trace:
+        rows += [philly(given.trace, machines, given.first) for machines in ("64x8", "370x8")]
+    show(rows)
+    show(list(growth()))
+
+
+if __name__ == "__main__":
+    main()
