@@ -139,10 +139,13 @@ class Asking:
         return Job(name=f"j{number}", processes=[process], retries=2, retry_backoff=1.0)
 
     def _submitted(self, wanted: Launch) -> tuple[str, ...]:
+        until = time.monotonic() + LEFT_S
         while True:
             try:
                 return self._client.launch(wanted, idempotency_key=wanted.name, timeout_s=20).jobs
             except BastionError:
+                if time.monotonic() > until:
+                    raise
                 time.sleep(0.5)
 
 

@@ -53,7 +53,9 @@ class Programs:
         # The installed program: `-m` would find a user's own launch.py first.
         self.command = [str(Path(sys.executable).with_name("bastion"))]
 
-    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, check: bool = True, timeout_s: float = DEADLINE_S
+    ) -> subprocess.CompletedProcess[str]:
         """Run the command in the user's project folder."""
         done = subprocess.run(
             [*self.command, *arguments],
@@ -61,7 +63,7 @@ class Programs:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=DEADLINE_S,
+            timeout=timeout_s,
             check=False,
         )
         if check and done.returncode:
@@ -130,7 +132,9 @@ class Programs:
 
     def stop_everything(self) -> None:
         """Stop all remaining processes by id, and those that they started meanwhile."""
+        end = time.monotonic() + DEADLINE_S
         while left := self.processes():
+            assert time.monotonic() < end, f"they cannot be killed: {left}"
             for process in left:
                 try:
                     process.kill()

@@ -92,9 +92,10 @@ def test_a_secret_that_cannot_be_read_is_named(programs: Programs) -> None:
     """An undeclared secret is refused, also by a dry run; a missing value fails the set-up."""
     refused = "secrets: HF_TOKN is not declared; did you mean HF_TOKEN?"
     ran = programs.run("launch", "--secret=HF_TOKN", "--", "true", check=False)
-    assert (ran.returncode, ran.stderr) == (104, f"error: {refused}\n")
+    told = "note: secret HF_TOKN is read on the machine; the job fails if it is not there"
+    assert (ran.returncode, ran.stderr) == (104, f"{told}\nerror: {refused}\n")
     foreseen = programs.run("launch", "--dry_run", "--secret=HF_TOKN", "--", "true").stderr
-    assert foreseen == f"it would be refused: {refused}\n"
+    assert foreseen == f"{told}\nit would be refused: {refused}\n"
     with pytest.raises(RefusedError, match="HF_TOKN is not declared"):
         programs.launch("true", secrets=[Secret("HF_TOKN")])
     ran = programs.run("run", "--secret=GONE", "--", "true", check=False)

@@ -37,6 +37,7 @@ def test_the_demo_succeeds_and_leaves_nothing_running(tmp_path: Path) -> None:
         "extra prints: told to stop: saved step",
         "extra prints: resumed after step",
         "fourth   failed     bastion wait exits 3",
+        "bastion web --open --root=file://",
         "nothing was lost",
     ):
         assert shown in ran.stdout

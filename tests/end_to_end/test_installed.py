@@ -108,7 +108,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
 
     # kill -9 the bastion in the middle; the jobs do not notice, a new one continues.
     bastion.kill()
-    bastion.wait()
+    bastion.wait(60)
     bastion = on.serve()
 
     # kill -9 an agent while a job runs beside it: the job's exit code is not lost.

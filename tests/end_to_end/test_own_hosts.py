@@ -18,6 +18,7 @@ from bastion.records import layout
 from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root
+from tests.rigs.limits import killed
 from tests.servers.sshd import hosts, needs_sshd
 
 pytestmark = [pytest.mark.end_to_end, needs_sshd]
@@ -120,7 +121,8 @@ def test_a_notebook_is_reached_through_a_tunnel(own: Programs) -> None:
         assert asked(here, password) == 200
     finally:
         notebook.terminate()
-        notebook.communicate()
+        notebook.wait(60)
+        killed(notebook)
     assert own.client.status().counts.get("running") == 1
     bucket = (each for each in own.folder.rglob("*") if each.is_file())
     assert not any(password.encode() in each.read_bytes() for each in bucket)

@@ -7,21 +7,17 @@ script that it is given, run here.
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from bastion.clock import SystemClock
 from bastion.records import layout
+from tests.end_to_end.a_vm_of_google import boot, stop_vm
 from tests.end_to_end.admin_files import CONFIG, QUOTA
-from tests.end_to_end.programs import DEADLINE_S, Programs, until
+from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import gcs_root
 from tests.servers.google import Compute
 
@@ -64,7 +60,7 @@ def test_a_bastion_of_ones_own_is_made_renewed_and_deleted(here: Programs, cloud
     again = here.run("create", *ZONE, IDENTITY, f"--root={here.place.url}", check=False)
     assert again.returncode == 1
     assert f"there is a VM {NAME} already" in again.stderr
-    boot(here, cloud)
+    boot(here, cloud, NAME)
     until(lambda: here.run("status", check=False).returncode == 0, "it leads")
     assert here.client.status().leader == NAME
     assert here.run("run", "--", "echo", "here").stdout == "here\n"
@@ -88,28 +84,3 @@ def test_what_is_meant_for_jobs_is_said(here: Programs) -> None:
     wrong = here.run("create", "--name=shared", "--zone=nowhere", check=False)
     assert wrong.returncode == 2
     assert all(flag in wrong.stderr for flag in ("--name", "--zone", "--identity"))
-
-
-def stop_vm(folder: Path) -> None:
-    """Kill what the VM's script began: first the loop, which would begin the bastion again."""
-    for process in psutil.process_iter():
-        try:
-            is_ours = process.environ().get("BASTION_BOOT_DIR", "").startswith(str(folder))
-            if is_ours and process.cmdline()[-2:] == ["sh", "run"]:
-                process.kill()
-        except psutil.Error:
-            continue
-
-
-def boot(here: Programs, cloud: Compute) -> None:
-    """Run the start-up script of the VM, as Google's guest agent does."""
-    (item,) = cloud.vm(NAME).fields["metadata"]["items"]
-    shell = shutil.which("sh")
-    assert shell is not None
-    environ = {
-        **here.env,
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}/usr/bin:/bin",
-        "BASTION_BOOT_DIR": str(here.folder / "vm"),
-    }
-    del environ["PYTHONPATH"]
-    subprocess.run([shell, "-c", item["value"]], env=environ, check=True, timeout=DEADLINE_S)

@@ -17,6 +17,7 @@ from bastion.records.root import Root
 from bastion.service.config.settings import LOCAL
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root
+from tests.rigs.limits import killed
 
 pytestmark = pytest.mark.end_to_end
 
@@ -64,13 +65,14 @@ def _is_led(root: Root, holder: str) -> bool:
 
 def freeze(program: subprocess.Popen[bytes]) -> None:
     """Freeze it while it holds no file lock: the lock of root is waited for, never broken."""
-    while True:
+    for _ in range(1000):
         program.send_signal(signal.SIGSTOP)
         until(lambda: psutil.Process(program.pid).status() == psutil.STATUS_STOPPED, "it stops")
         owners = [line.split()[-4] for line in Path("/proc/locks").read_text().splitlines()]
         if str(program.pid) not in owners:
             return
         program.send_signal(signal.SIGCONT)
+    raise AssertionError("it never let go of the lock")
 
 
 def test_a_standby_takes_over_and_the_old_leader_stands_by(programs: Programs) -> None:
@@ -122,8 +124,7 @@ def test_a_dead_leader_is_replaced_at_once_on_its_own_host(programs: Programs) -
     until(lambda: led_by(on, "north"), "north leads")
     on.serve("--standby", "--name=south")
     until(lambda: "waiting" in on.served, "south waits")
-    north.kill()
-    north.wait()
+    killed(north)
     assert silence_s(on, "south") < PATIENCE_S
     (south,) = (each for each in on.processes("--name=south"))
     south.kill()

@@ -77,8 +77,7 @@ def test_a_killed_run_resumes_from_its_last_checkpoint(tmp_path: Path) -> None:
     whole = finish(start(tmp_path / "whole", STEPS))
     killed = start(tmp_path, STEPS, "--save_every=2", "--step_seconds=0.05")
     assert killed.stdout is not None
-    while not killed.stdout.readline().startswith("step 5 "):
-        pass
+    assert any(line.startswith("step 5 ") for line in killed.stdout)
     killed.kill()
     killed.communicate(timeout=60)
     resumed, *rest = finish(start(tmp_path, STEPS))

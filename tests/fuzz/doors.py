@@ -7,6 +7,8 @@ own is a defect; so is time or memory out of proportion to the input.
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import hashlib
 import json
 import os
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bastion.agent.home import FolderHome
+from bastion.agent.usage.devices import devices_of
 from bastion.client.submit.launch_file import read_launch
 from bastion.errors import BastionError, NotFoundError
 from bastion.machine import Batch
@@ -29,10 +32,17 @@ from bastion.records.limits import REQUEST_VALUES
 from bastion.records.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
 from bastion.records.request import BODIES, Answer, Result, SpecRecord
 from bastion.records.root import decode_root
+from bastion.records.usage import machine_use, unpacked
 from bastion.records.webhooks import is_near
 from bastion.service.config.pool_config import parse_config
 from bastion.spec.indices import Indices
 from bastion.spec.notify import url_problems
+from bastion.web.pages.log import offset_in
+from bastion.web.pages.paging import page_number
+from bastion.web.pages.timeline import view_of
+from bastion.web.pages.usage import period_of
+from bastion.web.reading.log_window import readable
+from bastion.web.reading.trail import events_in
 from bundler.errors import BundleError
 from bundler.git import tips_in
 from bundler.manifest import read_manifest
@@ -206,6 +216,13 @@ def _notice(data: bytes) -> None:
 PARSERS = tuple(getattr(layout, name) for name in dir(layout) if name.startswith("parse_"))
 
 
+def _samples(data: bytes) -> None:
+    devices_of(data)
+    for read in (unpacked, machine_use):
+        with contextlib.suppress(BastionError):
+            read(data, key="k")
+
+
 def _keys(key: str) -> None:
     for parsed in PARSERS:
         parsed(key)
@@ -221,6 +238,15 @@ def _addresses(text: str) -> None:
 def _terminal(data: bytes) -> None:
     assert b"\x07" not in TerminalBytes().safe(data, final=True)
     assert "\x07" not in visible(data.decode(errors="replace"))
+
+
+def _page_addresses(text: str) -> None:
+    query = dict.fromkeys(("from", "to", "span", "days", "page", "at", "attempt", "replica"), text)
+    timeline = view_of(query, 1_795_000_000.0)
+    assert timeline.since < timeline.until
+    period_of(query, 1_795_000_000.0)
+    page_number(text)
+    offset_in(query)
 
 
 def _launch_file(data: bytes) -> None:
@@ -257,6 +283,8 @@ KEYS = tuple(
         ("state/log/", ".jsonl"),
         ("state/snap/2026-01-01/", ".json"),
         ("output/p/j/saved/a", "/r0/h0/1.json"),
+        ("logs/p/j/a1/r0/h0/usage/", ".json.gz"),
+        ("usage/p/p-1-", ".json"),
     )
 )
 
@@ -289,7 +317,22 @@ DOORS: dict[str, Door] = {
         errors=(BastionError,),
         seeds=(DIGITS.encode(), b"0-999999:2", b",".join([b"0-999999:2"] * 500), b"1," * 50_000),
     ),
+    "samples": Door(
+        enter=_samples,
+        errors=(BastionError,),
+        seeds=(*ODD, gzip.compress(b" " * 3_000_000), gzip.compress(b"[]"), b"\x1f\x8b\x08\xff"),
+    ),
     "keys": Door(enter=_text(_keys), seeds=KEYS),
+    "log on a page": Door(
+        enter=readable, seeds=(b"\x1b]0;x\x07", b"\x1b[" * 9_999, b"\r" * 99_999, b"\x1b]" * 50_000)
+    ),
+    "events in root": Door(
+        enter=events_in, seeds=(*ODD, b'"events":[' * 20_000, b'"events":' + b"[" * 99_999)
+    ),
+    "addresses of pages": Door(
+        enter=_text(_page_addresses),
+        seeds=(DIGITS.encode(), b"9999-99-99", b"0001-01-01T00:00:00+23:59", "\u0663".encode()),
+    ),
     "terminal": Door(
         enter=_terminal, seeds=(b"\x1b]0;x\x07", b"\x1b[" * 9_999, b"\xc2\x9b" * 9_999)
     ),

@@ -52,8 +52,12 @@ CHANCE = (
     "bastion/service/",  # the loops: they set their own pace and make nonces
     "bastion/agent/",  # keeper and agent use the clock of their machine
     "bastion/provider/boot/bootstrap.py",  # a program of its own, that knows no Clock
+    "bastion/provider/boot/bucket_call.py",  # a part of that program
     "bastion/client/",  # names a request: a ULID is time and chance
     "launch/commands/enter/notebook.py",  # the password of a notebook
+    "launch/commands/admin/web.py",  # the token of a page
+    "bastion/simulator/engine/fleet.py",  # failures of machines are drawn from a seed
+    "bastion/simulator/workload/generate.py",  # arrivals and lengths are drawn from a seed
     "bastion/store/folder_identity.py",  # two folders must not share a token
     "bastion/store/local.py",  # temporary files of many processes must not collide
     "bastion/store/probe.py",  # two probes of one store must not collide
@@ -81,7 +85,7 @@ KEY_SPELLERS = (
     "bastion/store/probe.py",  # a layer below; it tries a key before anything depends on it
 )
 KEY = re.compile(
-    r"(?:inbox|run|jobs|state|machines|results|launches|view|logs|bundles|history|project-quotas)/"
+    r"(?:inbox|run|jobs|state|machines|results|launches|view|logs|bundles|history|usage|project-quotas)/"
 )
 
 
@@ -101,6 +105,8 @@ PLAIN_OPENERS = (
     "bastion/agent/begin/begin.py",  # the start-up script's folder, which is the agent's own
     "bastion/agent/begin/devices.py",  # the kernel's log
     "bastion/agent/begin/setup_commands.py",  # the start-up script's folder
+    "bastion/agent/begin/upgrade.py",  # the start-up script's folder
+    "bastion/agent/check/machine_lines.py",  # /proc
     "bastion/agent/cloud/metadata.py",  # URLs
     "bastion/agent/decommission.py",  # the home's own notes
     "bastion/agent/machine/environment_cache.py",  # the cache
@@ -110,6 +116,9 @@ PLAIN_OPENERS = (
     "bastion/agent/setup/run_as.py",  # the home's folders; a host's, before jobs own it
     "bastion/agent/setup/secret_values.py",  # the folder that an admin fills
     "bastion/agent/machine/stray_processes.py",  # /proc
+    "bastion/agent/usage/probe.py",  # /proc, and a file that whoever starts the agent names
+    "bastion/agent/usage/process_groups.py",  # /proc, the cgroup filesystem
+    "bastion/agent/usage/sampler.py",  # /proc
     "bastion/agent/keeper/attempt/cgroup.py",  # the cgroup filesystem
     "bastion/agent/keeper/socket/client.py",  # the keeper's own log and spool
     "bastion/agent/keeper/journal.py",  # the journal

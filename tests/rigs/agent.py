@@ -17,6 +17,7 @@ from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
 from bastion.agent.keeper.port import KeeperGoneError, ProcessStart
 from bastion.agent.keeper_life import begin_life
 from bastion.agent.settings import AgentSettings
+from bastion.agent.usage.port import Sampler
 from bastion.clock import VirtualClock
 from bastion.job import Claim, End
 from bastion.lane import InlineLane
@@ -156,7 +157,9 @@ class Rig:
         faults: Callable[[str, str], object] = lambda _operation, _key: None,
         metadata: Metadata | None = None,
         begun: Begun = NOTHING_BEGUN,
+        sampler: Sampler | None = None,
     ) -> None:
+        self.sampler = sampler
         self.metadata = metadata
         self.begun = begun
         self.clock = VirtualClock()
@@ -196,6 +199,7 @@ class Rig:
             say=self.said.append,
             metadata=self.metadata,
             begun=self.begun,
+            sampler=self.sampler,
         )
         return self.agent
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from tests.rigs import trees
+from tests.rigs.limits import answering
 
 _WHO = {
     "GIT_AUTHOR_NAME": "a",
@@ -102,11 +102,6 @@ def served_by_http(top: Path, *, speaks_v2: bool = True) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(content)
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Backend) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Backend)
+    with answering(server):
+        yield f"http://127.0.0.1:{server.server_address[1]}"

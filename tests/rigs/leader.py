@@ -16,8 +16,8 @@ from bastion.clock import VirtualClock
 from bastion.errors import NoCapacityError, NotFoundError, RecordError
 from bastion.job import Claim, End, JobRecord
 from bastion.lane import InlineLane
-from bastion.machine import Batch, Instruction, Machine, Pool, Start, StopHost
-from bastion.provider.port import Listed
+from bastion.machine import Batch, Build, Instruction, Machine, Pool, Start, StopHost
+from bastion.provider.port import Listed, Provider
 from bastion.records import layout, ulid
 from bastion.records.codec import decode, encode
 from bastion.records.facts import (
@@ -188,6 +188,8 @@ class Agent:
         self._batch = 1
         self._bell = 0
         self._waiting: list[Start] = []
+        self.heartbeat_s = 0.0
+        self.build = ""
         self.live_again()
 
     def live_again(self) -> None:
@@ -197,13 +199,18 @@ class Agent:
         self._waiting = []
         key = layout.life(self.name, self.life)
         self.store.create(key, encode(LifeRegister(write_id=key, boot_id="b")))
-        hello = Hello(
+        self.ring(self.hello())
+
+    def hello(self) -> Hello:
+        """What it says of itself."""
+        return Hello(
             resources=Resources(h100=self.h100).amounts,
             address=f"10.0.0.{self.name[-1]}",
             hostname=self.name,
             version="0",
+            heartbeat_s=self.heartbeat_s,
+            build=self.build,
         )
-        self.ring(hello)
 
     def ring(self, *facts: Fact) -> str:
         """Ring a bell; return its key."""
@@ -362,6 +369,7 @@ class Rig:
         config: `config/bastion.toml`, or None for none.
         quota: The quota file, or None for none.
         spoil: Wraps the store as the leader sees it.
+        provider: Opens a pool's provider; None: it is scripted, and its machines greet at once.
     """
 
     def __init__(
@@ -371,13 +379,19 @@ class Rig:
         quota: str | None = QUOTA,
         spoil: Callable[[ObjectStore], ObjectStore] = lambda store: store,
         pace: Pace = PACE,
+        provider: Callable[[Pool], Provider] | None = None,
     ) -> None:
+        self.provider = provider
         self.clock = VirtualClock()
         self.bucket = MemoryStore(self.clock.wall)
         self.store = spoil(self.bucket)
         self.pace = pace
         self.agents: dict[str, Agent] = {}
         self.providers: dict[str, ScriptedProvider] = {}
+        self.build: Build | None = None
+        """The build that new machines install; None: they install nothing."""
+        self.opened: list[Pool] = []
+        """Each pool of which a provider was opened."""
         self.numbers = count(1)
         self.are_agents_up = True
         self.webhooks = Webhooks()
@@ -426,14 +440,22 @@ class Rig:
         return f"n{next(self.numbers)}"
 
     def _open_pool(self, pool: Pool) -> OpenPool:
+        self.opened.append(pool)
+
         def on_create(machine: Machine) -> None:
             if self.are_agents_up and machine.name not in self.agents:
-                self.agents[machine.name] = Agent(
-                    self.bucket, machine.name, h100=machine.resources["h100"]
-                )
+                self.greet(machine.name, h100=machine.resources["h100"])
 
+        if self.provider is not None:
+            return OpenPool(pool=pool, provider=self.provider(pool), lane=InlineLane())
         provider = self.providers.setdefault(pool.name, ScriptedProvider(pool.name, on_create))
-        return OpenPool(pool=pool, provider=provider, lane=InlineLane())
+        return OpenPool(
+            pool=pool, provider=provider, lane=InlineLane(), before_create=lambda: self.build
+        )
+
+    def greet(self, machine: str, *, h100: int) -> None:
+        """Begin the agent of a machine that has booted."""
+        self.agents[machine] = Agent(self.bucket, machine, h100=h100)
 
     def turn(self, times: int = 1, *, seconds: float = 1.0) -> None:
         """Make turns; after each one all agents poll and `seconds` pass."""

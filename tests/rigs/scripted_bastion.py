@@ -70,6 +70,8 @@ class ScriptedBastion:
         """The machines that a refusal lists."""
         self.taken: list[tuple[str, Body]] = []
         """(key, body) of every request that was absorbed."""
+        self.on_taken: Callable[[layout.RequestName, Body], None] = lambda *_: None
+        """Called for each of them before its answer is written."""
         clock.on_sleep.append(self.turn)
 
     def turn(self) -> None:
@@ -81,6 +83,7 @@ class ScriptedBastion:
             assert found is not None
             body = decode(BODIES[name.verb], found.data, key=entry.key)
             self.taken.append((entry.key, body))
+            self.on_taken(name, body)
             answer = self._answer(name, body)
             self.store.create(layout.answer(name.project, name.user, name.ulid), encode(answer))
             self.store.delete(entry.key)
@@ -96,7 +99,7 @@ class ScriptedBastion:
                 machines=self.machines,
             )
         if not isinstance(body, LaunchRequest):
-            return Answer(ulid=name.ulid, verb=name.verb, accepted=True)
+            return Answer(ulid=name.ulid, verb=name.verb, accepted=True, at=NOW)
         launch = body.launch
         single = len(launch.jobs) == 1
         names = [launch.name if single else f"{launch.name}-{job.name}" for job in launch.jobs]

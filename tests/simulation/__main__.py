@@ -26,6 +26,7 @@ from tests.simulation.processes import SOUND, Parts
 from tests.simulation.scenario import calm, comings, duel, slices, spoilt, stormy
 from tests.simulation.schedules import SCHEDULES
 from tests.simulation.sweeps import sweeps
+from tests.simulation.tended import spot, tended
 from tests.simulation.unreadable import unreadable
 from tests.simulation.watched import watched
 from tests.simulation.wild import wild
@@ -51,6 +52,8 @@ WORLDS: dict[str, Callable[[int, Parts], World]] = {
     "hosts": hosts,
     "clouds": clouds,
     "queues": queues,
+    "spot": spot,
+    "tended": tended,
 }
 """Every world that a seed can be replayed in, by name."""
 

@@ -35,7 +35,7 @@ MUTE = 0.15
 """Share of machines whose agents never come."""
 QUEUED_S = (5.0, 400.0)
 """How long a request for a slice is kept before it is served."""
-_CONFIG = CONFIG.replace("max_machines = 2", 'max_machines = 4\nzones = ["a", "b"]')
+CLOUD_CONFIG = CONFIG.replace("max_machines = 2", 'max_machines = 4\nzones = ["a", "b"]')
 _QUEUE_CONFIG = SLICE_CONFIG.replace("boot = 10", 'boot = 10\npatience = "2m"\nzones = ["a", "b"]')
 
 
@@ -229,7 +229,7 @@ def kept_for_ever(seed: int, parts: Parts = SOUND) -> World:
 
 
 def _cloud(baton: Baton, parts: Parts, fates: Fates) -> tuple[World, SimCloud]:
-    world = small(baton, parts, fates=fates, config=_CONFIG, machines=4, provider=SimCloud)
+    world = small(baton, parts, fates=fates, config=CLOUD_CONFIG, machines=4, provider=SimCloud)
     assert isinstance(world.provider, SimCloud)
     return world, world.provider
 

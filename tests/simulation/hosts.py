@@ -20,7 +20,7 @@ HOSTS = ("one", "two")
 TIMES = (1, 2)
 FIRST_S, LAST_S = 10.0, 100.0
 SHORT_S, LONG_S = (5.0, 100.0), (200.0, 700.0)
-_CONFIG = CONFIG.replace(
+HOSTS_CONFIG = CONFIG.replace(
     'provider = "fake"', 'provider = "ssh"\nhosts = ["one", "two"]\npermit = "3m"'
 )
 
@@ -32,7 +32,7 @@ def hosts(seed: int, parts: Parts = SOUND) -> World:
     world, cut = _world(baton, parts)
     for _ in range(chance.randint(*TIMES)):
         host, lasts_s = chance.choice(HOSTS), chance.uniform(*chance.choice((SHORT_S, LONG_S)))
-        baton.later(chance.uniform(FIRST_S, LAST_S), partial(_cut, world, cut, host, lasts_s))
+        baton.later(chance.uniform(FIRST_S, LAST_S), partial(cut_off, world, cut, host, lasts_s))
     return world
 
 
@@ -40,16 +40,17 @@ def long_cut(seed: int, parts: Parts = SOUND) -> World:
     """The small scenario, in which each host in turn is cut off for longer than its permit."""
     world, cut = _world(Baton(seed), parts)
     for at_s, host in ((30.0, "one"), (700.0, "two")):
-        world.baton.later(at_s, partial(_cut, world, cut, host, 500.0))
+        world.baton.later(at_s, partial(cut_off, world, cut, host, 500.0))
     return world
 
 
 def _world(baton: Baton, parts: Parts) -> tuple[World, CutOff]:
     cut = CutOff(baton, "Network is unreachable")
-    return small(baton, parts, config=_CONFIG, through=cut.of), cut
+    return small(baton, parts, config=HOSTS_CONFIG, through=cut.of), cut
 
 
-def _cut(world: World, cut: CutOff, host: str, lasts_s: float) -> None:
+def cut_off(world: World, cut: CutOff, host: str, lasts_s: float) -> None:
+    """Cut a host off, from the store and from the bastion, for so many seconds."""
     world.baton.note("is cut off", host)
     world.provider.cut.add(host)
     cut.actors |= {

@@ -47,6 +47,7 @@ ACCOUNTS = "12: accounted usage covers what really runs"
 BARRIER = "13: no process of a gang runs before all its hosts are ready"
 LOGS = "14: every log byte named in `end` is in the bucket when the result is"
 
+CLOSED = "closed: nothing is placed on a machine that was cordoned before"
 RIGHTS = "rights: no program of ours asks for more than `setup` grants it"
 OUTCOMES = "outcomes: every job ends as its program and its users say"
 SET_ASIDE = "unreadable: what cannot be read is set aside after three turns, and delays nothing"
@@ -72,6 +73,7 @@ NAMES = (
     AFTER,
     TASKS,
     TOLD,
+    CLOSED,
     RIGHTS,
     PRIVATE,
     OUTCOMES,
@@ -149,6 +151,11 @@ class Invariants:
         self.waited_for_in_vain: set[str] = set()
         """Hosts, by their keys, whose logs did not come in `DRAIN_S`."""
 
+    @property
+    def events(self) -> list[Event]:
+        """Every event that was committed."""
+        return self._events
+
     # What is told to it.
 
     def wrote(self, operation: str, key: str, data: bytes) -> None:
@@ -182,8 +189,11 @@ class Invariants:
         if machine is not None and machine.phase is not MachinePhase.DELETING:
             self._fail(WANTED, f"{name} is {machine.phase}")
         in_use = {name for _, name in _places(self.root.jobs.values())}
-        # One that was never heard of was never told to start anything, and is given up.
-        if name in in_use and machine is not None and machine.life:
+        # One that was never heard of was never told to start anything, and is given up. So is one
+        # whose agent is dead for good; a living agent, however slow, keeps its machine.
+        made = self._provider.machines.get(name)
+        is_forsaken = made is not None and made.is_forsaken
+        if name in in_use and machine is not None and machine.life and not is_forsaken:
             self._fail(WANTED, f"{name} is named by an attempt that has not drained")
 
     def at_end(self) -> None:
@@ -245,6 +255,7 @@ class Invariants:
         if before is not None:
             self._check_chain(before, root)
             self._check_kept(before, root)
+            self._check_closed(before, root)
         self._check_events(root)
         self._check_requests(root)
         for job in root.jobs.values():
@@ -267,6 +278,20 @@ class Invariants:
             self._fail(
                 CHAIN, f"epoch {before.epoch} -> {root.epoch}, now {before.now} -> {root.now}"
             )
+
+    def _check_closed(self, before: Root, root: Root) -> None:
+        closed = {name for name, each in before.machines.items() if each.cordoned}
+        closed &= {name for name, each in root.machines.items() if each.cordoned}
+        for job in root.jobs.values() if closed else ():
+            known = before.jobs.get(job.id)
+            known_attempt = known.attempt if known is not None else None
+            if job.attempt is None or (
+                known_attempt is not None and known_attempt.nonce == job.attempt.nonce
+            ):
+                continue
+            for _, name in _places([job]):
+                if name in closed:
+                    self._fail(CLOSED, f"{job.id} is placed on {name}")
 
     def _check_events(self, root: Root) -> None:
         held = [*(event for segment in root.sealed for event in segment.events), *root.events]

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from bastion.agent.cloud.metadata import Metadata
 from bastion.agent.home import FolderHome, Folders, Home, Marks, Word
 from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script
 from bastion.agent.keeper.port import (
@@ -22,6 +23,7 @@ from bastion.agent.keeper.port import (
     KeeperGoneError,
     ProcessStart,
 )
+from bastion.agent.settings import Cloud
 from bastion.errors import NoCapacityError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.provider.port import Listed, State
@@ -239,6 +241,11 @@ class SimMachine:
         self.zone = zone
         self.permit_s = permit_s
         self.slice = ""
+        self.cloud: Cloud = ""
+        self.metadata: Metadata | None = None
+        self.heartbeat_s = 30.0 if permit_s else 0.0
+        self.is_forsaken = False
+        """Whether nothing starts its agent again."""
         self.state: State = "creating"
         self.clock = clock(baton, skew_s=baton.chance.uniform(-100.0, 100.0))
         self.home = FakeHome()

@@ -204,7 +204,8 @@ def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resource
         hostname=machine.name,
         tempo=TEMPO,
         permit_s=machine.permit_s,
-        heartbeat_s=30.0 if machine.permit_s else 0.0,
+        heartbeat_s=machine.heartbeat_s,
+        cloud=machine.cloud,
     )
     while not machine.is_dead():
         try:
@@ -225,6 +226,7 @@ def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resource
                 nonce,
                 home=machine.folders,
                 ports=lambda: 4711,
+                metadata=machine.metadata,
                 say=lambda line: baton.note("says", line),
             ).run()
             baton.sleep(baton.chance.uniform(*RESTART_S))  # overtaken by a newer life
@@ -239,6 +241,8 @@ def run_agent(machine: SimMachine, *, baton: Baton, store: ObjectStore, resource
 
 def _lie_dead(machine: SimMachine, baton: Baton) -> None:
     """Until a supervisor on the machine starts the agent again, or the provider is asked to."""
+    while machine.is_forsaken:
+        baton.sleep(1e9)
     if baton.chance.random() < 0.5 or machine.state != "running":
         baton.sleep(baton.chance.uniform(*RESTART_S))
         return

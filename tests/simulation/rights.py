@@ -12,6 +12,8 @@ from tests.simulation.baton import Baton
 
 PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red", "mal": "green"}
 """Which project each user is in."""
+ADMIN = "adm"
+"""The one who changes machines."""
 BASTIONS = ("north", "south", "east")
 AgentRights = Callable[[str, str], People]
 """Makes of a pool and a principal the people among whom that agent has its rights."""
@@ -79,5 +81,7 @@ class Rights:
 
 @lru_cache(maxsize=64)
 def _of_user(user: str) -> tuple[Grant, ...]:
+    if user == ADMIN:
+        return grants(People(bastion="bastion", users={}, admins=(user,)), {})
     projects = {PROJECTS[user]: [user]} if user in PROJECTS else {}
     return grants(People(bastion="bastion", users={user: user}), projects)

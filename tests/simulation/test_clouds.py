@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bastion.service.draft.machines.deaf import MUTE_S
 from tests.simulation.clouds import clouds, killed, queues
 from tests.simulation.fates import Fate
 from tests.simulation.final_records import OTHERS, PORTION, PROVE
+from tests.simulation.tended import closed, forsaken, spot, tended
 
 
 @pytest.mark.parametrize("seed", range(OTHERS))
@@ -19,6 +21,34 @@ def test_invariants_hold_in_a_cloud(seed: int) -> None:
 def test_invariants_hold_for_queued_slices(seed: int) -> None:
     """A slice is asked for, made and deleted as a whole, however long its request is kept."""
     queues(seed).run()
+
+
+@pytest.mark.parametrize("seed", range(OTHERS))
+def test_invariants_hold_where_machines_are_taken_and_closed(seed: int) -> None:
+    """Spot machines are announced to be taken, vanish, or lose their agents; admins close some."""
+    spot(seed).run()
+
+
+@pytest.mark.parametrize("seed", range(OTHERS))
+def test_invariants_hold_where_hosts_are_closed(seed: int) -> None:
+    """Hosts of one's own are cut off while admins cordon, drain and open them."""
+    tended(seed).run()
+
+
+def test_a_machine_whose_agent_is_dead_is_given_up() -> None:
+    """Nothing but silence tells it: after an hour its job runs elsewhere, and it is deleted."""
+    world = forsaken(1)
+    world.run()
+    assert world.baton.now > MUTE_S
+    told = [event.text for event in world.invariants.events if event.what == "machine deaf"]
+    assert len(told) == 1
+
+
+def test_a_gang_waits_until_its_machines_are_opened() -> None:
+    """What is cordoned before it is asked for gets none of it."""
+    world = closed(1)
+    world.run()
+    assert world.baton.now > 60.0
 
 
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER, Fate.UNANSWERED])
@@ -36,3 +66,5 @@ def test_invariants_hold_in_many_clouds(first: int) -> None:
     for seed in range(first, first + PORTION):
         clouds(seed).run()
         queues(seed).run()
+        spot(seed).run()
+        tended(seed).run()

@@ -201,6 +201,24 @@ def test_a_sound_commit_breaks_nothing() -> None:
     assert not eye.broken
 
 
+def test_a_placement_on_a_closed_machine_is_seen() -> None:
+    """A new attempt on a machine that was cordoned before is a breach; one that runs on is none."""
+    root = busy_root()
+    job = running(root)[0]
+    assert job.attempt is not None
+    place = job.attempt.placement[0].hosts[0]
+    shut = {name: replace(each, cordoned="care") for name, each in root.machines.items()}
+    eye = Eye()
+    eye.see(replace(root, machines=shut))
+    eye.see(following(root, machines=shut))
+    assert names.CLOSED not in eye.broken
+    again = replace(placed(job, place).attempt, nonce="another")  # type: ignore[type-var]
+    eye = Eye()
+    eye.see(replace(root, machines=shut))
+    eye.see(replace(with_job(root, replace(job, attempt=again)), machines=shut))
+    assert names.CLOSED in eye.broken
+
+
 def test_an_end_is_final() -> None:
     """A job that is done goes nowhere else."""
     eye, root = Eye(), busy_root()

@@ -71,6 +71,7 @@ class World:
         self.baton = baton
         self.checks: list[Callable[[], None]] = []
         """Of a world's own, made when everything is over."""
+        self.limit_s = LIMIT_S
         self.wishes = wishes
         self._parts = parts
         self._per_machine = per_machine
@@ -134,7 +135,7 @@ class World:
             mine = [wish for wish in self.wishes if wish.user == user]
             self.baton.spawn(user, partial(run_user, mine, baton=self.baton, store=self.store))
         self.baton.later(CALM_AT_S, self._calm)
-        self.baton.run(until=self._is_over, limit_s=LIMIT_S)
+        self.baton.run(until=self._is_over, limit_s=self.limit_s)
 
     def _edit(self, quota: str) -> None:
         self.baton.note("edits", layout.QUOTA)

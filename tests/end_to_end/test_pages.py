@@ -1,0 +1,265 @@
+"""Every page in a real browser: alive, readable by all, complete without a script."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.request import urlopen
+
+import psutil
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from bastion.logs.segments import segment_key
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.store.local import LocalStore
+from tests.end_to_end.programs import alive_in, until
+from tests.rigs.busy_bucket import busy_root, write_bucket, write_history, write_use
+from tests.servers.browser import chromium, faults_of, needs_chromium, page_of
+
+JOB = "/jobs/vision/train-0000000000"
+PATHS = ("/", JOB, "/machines", "/timeline?span=24h", "/projects", "/users", "/quota", "/jobs/x/y")
+LOG = layout.log("vision", "train-0000000000", 1, replica=0, host=0, process=0)
+COMMAND = str(Path(sys.executable).with_name("bastion"))
+
+
+@contextmanager
+def served(root: Path, *words: str) -> Iterator[str]:
+    """The address of the pages over the folder at `root`."""
+    log = root.with_suffix(".log")
+    with log.open("wb") as file:
+        argv = [COMMAND, "web", f"--root=file://{root}", "--port=0", *words]
+        process = subprocess.Popen(argv, stdout=file, stderr=file, cwd=root)
+    try:
+        until(lambda: "the page is" in log.read_text(), "the page is served")
+        yield log.read_text().partition("the page is ")[2].partition(";")[0].rstrip("/")
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0, log.read_text()
+    assert "Traceback" not in log.read_text()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the bucket lies."""
+    return tmp_path_factory.mktemp("pages") / "bucket"
+
+
+@pytest.fixture(scope="module")
+def bucket(folder: Path) -> LocalStore:
+    """A busy bucket in a folder, with a record, a log and a root."""
+    store = LocalStore(folder, makes_root=True)
+    root = replace(busy_root(machines=8, running=9, queued=70), next_event=1_000_000)
+    write_bucket(store, root)
+    write_history(store, root, days=2, a_day=24)
+    write_use(store, root)
+    store.create(layout.ROOT, encode(root))
+    store.create(segment_key(LOG, 0), b"step 1 <b>bold</b>\n")
+    return store
+
+
+@pytest.fixture(scope="module")
+def address(bucket: LocalStore, folder: Path) -> Iterator[str]:
+    """The address of its pages."""
+    assert bucket.list(layout.VIEWS)
+    with served(folder) as place:
+        yield place
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests."""
+    with chromium() as started:
+        yield started
+
+
+@needs_chromium
+@pytest.mark.end_to_end
+def test_pages_go_on_by_themselves_and_serve_the_keyboard(
+    bucket: LocalStore, address: str, browser: Browser
+) -> None:
+    """A change of the views and a line of a log show up in open pages; links take the focus."""
+    root = replace(busy_root(machines=8, running=9, queued=70), next_event=1_000_000)
+    with page_of(browser, address) as (page, wrong), page_of(browser, address) as (job, troubles):
+        page.goto("/")
+        job.goto(JOB)
+        expect(page.locator("#counts")).to_contain_text("70")
+        page.keyboard.press("Tab")
+        expect(page.locator(".skip")).to_be_focused()
+        page.locator("#jobs a.id").first.focus()
+        name, first = next(iter(root.jobs.items()))
+        jobs = {**root.jobs, name: replace(first, user="somebody-new")}
+        del jobs[next(reversed(jobs))]
+        write_bucket(bucket, replace(root, seq=root.seq + 1, jobs=jobs))
+        expect(page.locator("#counts")).to_contain_text("69", timeout=30_000)
+        expect(page.locator("#jobs")).to_contain_text("somebody-new")
+        expect(page.locator("#jobs a.id").first).to_be_focused()
+        expect(job.locator("#log-text")).to_contain_text("<b>bold</b>")
+        bucket.create(segment_key(LOG, 19), b"step 2 <script>alert(1)</script>\n")
+        expect(job.locator("#log-text")).to_contain_text("step 2 <script>", timeout=30_000)
+        assert not wrong + troubles
+        assert not faults_of(page) + faults_of(job)
+
+
+@needs_chromium
+@pytest.mark.prove
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1600])
+def test_a_page_shuts_nobody_out(
+    address: str, browser: Browser, path: str, scheme: str, width: int
+) -> None:
+    """No serious fault, nothing wider than the screen, nothing refused by the security policy."""
+    with page_of(browser, address, scheme=scheme, width=width) as (page, wrong):
+        page.goto(path)
+        expect(page.locator("main")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not faults_of(page)
+        missing = [line for line in wrong if "404" not in line]
+        assert not missing
+
+
+@needs_chromium
+@pytest.mark.prove
+@pytest.mark.end_to_end
+def test_all_text_is_there_without_a_script(address: str, browser: Browser) -> None:
+    """Every page has the same words with scripts off, and its links and forms lead on."""
+    with (
+        page_of(browser, address, script=False) as (plain, _),
+        page_of(browser, address) as (full, _),
+    ):
+        for path in PATHS:
+            assert _words(plain, path) == _words(full, path), path
+        plain.goto("/")
+        plain.locator("input[name=search]").fill("train-0000000012")
+        plain.locator(".filters button").click()
+        assert "train-0000000012" in plain.inner_text("#jobs")
+        plain.locator("#jobs a.id").first.click()
+        assert "train-0000000012" in plain.inner_text("h1")
+        plain.locator("#jump").fill("train-0000000003")
+        plain.keyboard.press("Enter")
+        expect(plain.locator("h1")).to_have_text("train-0000000003")
+        plain.goto("/quota")
+        plain.locator("#text").fill("[nonsense]\n")
+        plain.get_by_role("button", name="Compare").click()
+        assert "not a valid quota file" in plain.inner_text("main")
+        plain.goto("/timeline?span=24h")
+        before = plain.locator("main h2").inner_text()
+        plain.get_by_role("link", name="zoom in").click()
+        assert plain.locator("main h2").inner_text() != before
+
+
+@needs_chromium
+@pytest.mark.prove
+@pytest.mark.end_to_end
+def test_the_search_and_the_windows_of_a_log(
+    bucket: LocalStore, address: str, browser: Browser
+) -> None:
+    """A long log is shown from its end, searched, and walked through window by window."""
+    prefix = layout.log("audio", "train-0000000001", 1, replica=0, host=0, process=0)
+    name = next(path for path in _jobs(browser, address) if path.endswith("train-0000000001"))
+    prefix = layout.log(name.split("/")[2], name.split("/")[3], 1, replica=0, host=0, process=0)
+    at = 0
+    for part in range(20):
+        data = b"".join(b"line %d of %d\n" % (n, part) for n in range(4000))
+        bucket.create(segment_key(prefix, at), data)
+        at += len(data)
+    with page_of(browser, address) as (page, wrong):
+        page.goto(name)
+        assert "line 3999 of 19" in page.inner_text("#log-text")
+        page.get_by_role("link", name="← earlier").click()
+        assert "line 3999 of 19" not in page.inner_text("#log-text")
+        page.locator("input[name=find]").fill("line 77 of 3")
+        page.locator("#log button").click()
+        page.locator("pre.log a").first.click()
+        assert page.inner_text("#log-text").startswith("line 77 of 3\n")
+        assert not wrong
+
+
+@pytest.mark.prove
+@pytest.mark.end_to_end
+def test_a_hundred_followers_are_let_in_and_no_more(bucket: LocalStore, folder: Path) -> None:
+    """Beyond the limit a follower is told to come again; the pages are served on."""
+    import http.client
+
+    assert bucket.list(layout.VIEWS)
+    with served(folder) as place:
+        host = place.removeprefix("http://")
+        open_ones = []
+        for _ in range(100):
+            line = http.client.HTTPConnection(host, timeout=20)
+            line.request("GET", "/live")
+            answer = line.getresponse()
+            assert answer.status == 200
+            open_ones.append((line, answer))
+        refused = http.client.HTTPConnection(host, timeout=20)
+        refused.request("GET", "/live")
+        more = refused.getresponse()
+        assert more.status == 503
+        assert more.headers["retry-after"]
+        with urlopen(f"{place}/", timeout=20) as page:
+            assert page.status == 200
+        for line, _ in open_ones:
+            line.close()
+
+        def is_free() -> bool:
+            again = http.client.HTTPConnection(host, timeout=20)
+            again.request("GET", "/live")
+            status = again.getresponse().status
+            again.close()
+            return status == 200
+
+        until(is_free, "a place is given back")
+
+
+@pytest.mark.prove
+@pytest.mark.end_to_end
+def test_the_demo_serves_its_page_until_it_is_interrupted(tmp_path: Path) -> None:
+    """`bastion demo --web` names a page that shows the jobs; Ctrl-C ends everything."""
+    import os
+    import signal
+
+    log = tmp_path / "demo.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [COMMAND, "demo", "--web", f"--root={tmp_path}/demo", "--color=never"],
+            stdout=file,
+            stderr=file,
+            env=dict(os.environ, HOME=str(tmp_path), BROWSER="true"),
+        )
+    try:
+        until(lambda: "Ctrl-C ends it" in log.read_text(), "the demo has ended", timeout_s=120)
+        place = log.read_text().rpartition("the page is ")[2].partition(";")[0]
+        with urlopen(f"{place}timeline?span=1h", timeout=20) as page:
+            assert "m-preempted" in page.read().decode()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(40) == 0, log.read_text()
+    finally:
+        for child in (
+            psutil.Process(process.pid).children(recursive=True) if process.poll() is None else ()
+        ):
+            child.kill()
+        process.kill()
+    deadline = time.monotonic() + 20
+    while alive_in(tmp_path / "demo") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not alive_in(tmp_path / "demo")
+
+
+def _words(page: Page, path: str) -> list[str]:
+    page.goto(path)
+    text = page.inner_text("main")
+    return [word for word in text.split() if word != "follow"]
+
+
+def _jobs(browser: Browser, address: str) -> list[str]:
+    with page_of(browser, address) as (page, _):
+        page.goto("/")
+        return [link.get_attribute("href") or "" for link in page.locator("#jobs a.id").all()]

@@ -1,0 +1,199 @@
+"""Spot machines that their cloud takes back while a job runs there: notices, and sudden ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bastion.client.follow.log_filter import Wanted
+from bastion.clock import SystemClock
+from bastion.records import layout
+from tests.end_to_end.admin_files import QUOTA
+from tests.end_to_end.grounds import show_boot_logs
+from tests.end_to_end.programs import Programs, until
+from tests.end_to_end.roots import folder_root
+from tests.servers.aws.ec2 import PROFILE, Ec2World, ec2_server
+from tests.servers.aws.hosts import Hosts
+from tests.servers.aws.region_time import ticking
+from tests.servers.google import Compute
+from tests.servers.google.hosts import hosts
+from tests.servers.metadata import MetadataServer
+from tests.servers.s3 import KEYS
+
+pytestmark = pytest.mark.end_to_end
+
+EC2_POOL = """
+provider = "ec2"
+zones = ["us-east-1a", "us-east-1b"]
+image = "{image}"
+identity = "{identity}"
+options = {{ machine_type = "m7i.large", python = "{python}" }}
+"""
+GCE_POOL = """
+provider = "gce"
+zones = ["us-central1-a"]
+options = {{ project = "acme", machine_type = "n2-standard-2", python = "{python}"{more} }}
+"""
+STEPS = """
+trap 'trap "" TERM; cat "$BASTION_NOTICE_FILE"; exit 1' TERM
+if [ "$BASTION_ATTEMPT" = 1 ]; then echo up; while :; do sleep 0.05; done; fi
+echo attempt $BASTION_ATTEMPT
+"""
+"""Runs until it is told to stop, and prints the notice; its second attempt ends at once."""
+PREEMPTED = "/computeMetadata/v1/instance/preempted"
+
+
+@contextmanager
+def serving(folder: Path, pool: str, env: dict[str, str]) -> Iterator[Programs]:
+    """A bastion whose one pool has spot machines."""
+    common = 'terms = "spot"\nresources = { cpu = 2 }\nmax_machines = 2\nidle_timeout = "1h"'
+    with folder_root(folder) as place:
+        place.store.create(layout.QUOTA, QUOTA.encode())
+        place.store.create(layout.CONFIG, f"[pools.rented]\n{common}{pool}".encode())
+        on = Programs(folder, place)
+        try:
+            on.serve(env=env)
+            yield on
+        finally:
+            on.stop_everything()
+            sys.stdout.write(on.served)
+            show_boot_logs(folder)
+
+
+@dataclass(frozen=True)
+class Amazon:
+    """A bastion on a region of ours."""
+
+    on: Programs
+    world: Ec2World
+    hosts: Hosts
+
+
+@pytest.fixture
+def amazon(tmp_path: Path) -> Iterator[Amazon]:
+    """A bastion whose machines are instances; each is a host of processes here."""
+    with ec2_server() as world, ticking(world):
+        image = world.image("ours", owner="self")
+        pool = EC2_POOL.format(image=image, identity=PROFILE, python=sys.executable)
+        made = Hosts(world, tmp_path / "instances")
+        env = {**KEYS, "AWS_ENDPOINT_URL_EC2": world.endpoint}
+        try:
+            with serving(tmp_path, pool, env) as on:
+                yield Amazon(on, world, made)
+        finally:
+            made.close()
+
+
+@dataclass(frozen=True)
+class Google:
+    """A bastion on a zone of ours."""
+
+    on: Programs
+    server: Compute
+    told: Callable[[str], MetadataServer]
+
+
+@contextmanager
+def google(folder: Path, more: str = "") -> Iterator[Google]:
+    """A bastion whose machines are VMs; `more` are options of its pool."""
+    with Compute.at(SystemClock()) as server:
+        server.operation_s, server.boot_s, server.delete_s = 0.2, 0.5, 0.5
+        with hosts(server, folder / "vms") as told:
+            pool = GCE_POOL.format(python=sys.executable, more=more)
+            env = {"CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": server.url}
+            with serving(folder, pool, env) as on:
+                yield Google(on, server, told.__getitem__)
+        assert server.problems == []
+
+
+def start(on: Programs, line: str = STEPS) -> str:
+    """Launch a job that takes half a machine, wait until it has printed something."""
+    words = ("launch", "-q", "--resources=cpu=1", "--project_id=red", "--shell", "--", line)
+    job = on.run(*words).stdout.strip()
+    until(lambda: on.printed(job), f"{job} runs")
+    return job
+
+
+def ended(on: Programs, job: str) -> dict[str, object]:
+    """The notice that a job of `STEPS` got, which has resumed elsewhere and ended well."""
+    view = on.wait(job)
+    assert (view.state, view.attempt, view.preemptions) == ("succeeded", 2, 1)
+    first = b"".join(chunk.data for chunk in on.client.logs(job, Wanted(attempt=1)))
+    (said,) = (line for line in first.splitlines() if line.startswith(b"{"))
+    notice: dict[str, object] = json.loads(said)
+    assert (notice["reason"], notice["by"]) == ("preempt", "its cloud")
+    return notice
+
+
+def unwell(on: Programs) -> list[str]:
+    """Why machines may start nothing."""
+    return [each["unwell"] for each in on.json("machines")["machines"] if each["unwell"]]
+
+
+def test_a_job_outlives_its_spot_instance(amazon: Amazon) -> None:
+    """A job whose instance is taken back without a word starts again on another one."""
+    on, world = amazon.on, amazon.world
+    job = start(on)
+    (first,) = world.alive()
+    world.interrupt(first)
+    assert on.wait(job).state == "succeeded"
+    assert on.printed(job).endswith("attempt 2\n")
+    assert len(world.instances()) == 2
+
+
+def test_a_notice_of_ec2_is_the_jobs_with_the_time_that_is_left(amazon: Amazon) -> None:
+    """
+    A recommendation to rebalance keeps new jobs away; the interruption notice preempts what runs.
+
+    Both are read of the instance's metadata, with a token. The process has until shortly before the
+    time that EC2 names, and the job goes on while the first instance still runs.
+    """
+    on, world = amazon.on, amazon.world
+    job = start(on)
+    (first,) = world.alive()
+    metadata = amazon.hosts.metadata[first.id]
+    metadata.rebalance("2026-11-24T08:22:00Z")
+    until(lambda: unwell(on), "the recommendation is told")
+    (said,) = unwell(on)
+    assert said == "its cloud takes it back perhaps soon: EC2 recommends to rebalance"
+    other = start(on, "echo up; sleep 1000")
+    assert len(world.alive()) == 2, "half of the first instance is free, and is left free"
+    assert on.printed(job) == "up\n", "a recommendation stops nothing"
+    on.run("cancel", other)
+    at = int(time.time()) + 120
+    metadata.notice(datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    notice = ended(on, job)
+    assert at - 20 < float(str(notice["deadline"])) < at
+    assert (first in world.alive(), len(world.instances())) == (True, 2)
+    world.interrupt(first)
+    until(lambda: not unwell(on), "it leaves the records")
+
+
+@pytest.mark.parametrize(
+    ("more", "in_s"),
+    [pytest.param("", 30, id="30s"), pytest.param(', preemption_notice = "120s"', 120, id="120s")],
+)
+def test_a_notice_of_compute_engine_is_the_jobs(tmp_path: Path, more: str, in_s: int) -> None:
+    """A preemption is announced 30 s ahead, or the 120 s that the pool has asked Google for."""
+    (tmp_path / "provider").mkdir()
+    with google(tmp_path, more) as place:
+        on, server = place.on, place.server
+        job = start(on)
+        (first,) = server.names()
+        at = time.time()
+        place.told(first).says[PREEMPTED] = "TRUE"
+        until(lambda: unwell(on), "the notice is told")
+        assert unwell(on) == [f"its cloud takes it back in {in_s} s: the spot VM is preempted"]
+        notice = ended(on, job)
+        assert float(str(notice["deadline"])) > at + in_s * 0.8
+        assert (first in server.names(), server.made) == (True, 2)
+        server.preempt(first)
+        until(lambda: not unwell(on), "it leaves the records")
