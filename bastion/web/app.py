@@ -44,6 +44,7 @@ from bastion.web.pages.usage import DAYS, period_of, usage_page
 from bastion.web.pages.use_chart import use_chart
 from bastion.web.reading.bucket import Bucket
 from bastion.web.reading.job_page import KnownJob
+from bastion.web.reading.log_tail import LogTail
 from bastion.web.reading.trail import Happened
 from bastion.web.settings import WebSettings
 
@@ -246,9 +247,10 @@ class Site:
         known = await run_sync(lambda: _known(self._bucket, request))
         address = log_address(known.job, request.query_params)
         log = process_log(self._bucket.store, known.job, address)
-        at = offset_in(request.query_params)
+        at = offset_in({"at": request.headers.get("last-event-id", "")})
+        at = offset_in(request.query_params) if at is None else at
         begin = await run_sync(log.size) if at is None else at
-        return self._live.log(log, begin, is_over)
+        return self._live.log(LogTail(log, begin), is_over)
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -21,11 +21,10 @@ from bastion.errors import BastionError
 from bastion.web.frame import version_of
 from bastion.web.reading.board_reader import BoardReader
 from bastion.web.reading.live_use import UseReader
-from bastion.web.reading.log_window import ProcessLog, readable
+from bastion.web.reading.log_tail import LogTail, Printed
 
 PING_S = 20
 """Between two signs of life: proxies close what is silent for a minute."""
-CHUNK_CHARACTERS = 64 << 10
 
 
 class Followers:
@@ -100,15 +99,17 @@ class Live:
         self._followers.refuse_crowd()
         return EventSourceResponse(self._changes(version), ping=PING_S)
 
-    def log(self, log: ProcessLog, at: int, is_over: Callable[[], bool]) -> EventSourceResponse:
+    def log(self, tail: LogTail, is_over: Callable[[], bool]) -> EventSourceResponse:
         """
-        What `log` prints from the offset `at` on, until `is_over()` and nothing comes any more.
+        What `tail` finds, until `is_over()` and nothing comes any more.
+
+        The id of each event is the offset from which a browser that comes back reads on.
 
         Raises:
             HTTPException: Every place is taken.
         """
         self._followers.refuse_crowd()
-        return EventSourceResponse(self._prints(log, at, is_over), ping=PING_S)
+        return EventSourceResponse(self._prints(tail, is_over), ping=PING_S)
 
     async def _changes(self, version: str) -> AsyncIterator[dict[str, str]]:
         async with self._followers.place():
@@ -134,22 +135,20 @@ class Live:
             await asyncio.sleep(self._board_s)
 
     async def _prints(
-        self, log: ProcessLog, at: int, is_over: Callable[[], bool]
+        self, tail: LogTail, is_over: Callable[[], bool]
     ) -> AsyncIterator[dict[str, str]]:
         async with self._followers.place():
             while True:
                 over = await run_sync(is_over)
-                data = b""
+                found: tuple[Printed, ...] = ()
                 with suppress(BastionError):  # the bucket is away: the next look may find it again
-                    data = await run_sync(log.next, at)
-                if data:
-                    at += len(data)
-                    text = readable(data)
-                    for first in range(0, len(text), CHUNK_CHARACTERS):
-                        part = text[first : first + CHUNK_CHARACTERS]
-                        yield {"event": "text", "data": json.dumps(part)}
-                elif over:
-                    yield {"event": "over", "data": str(at)}
+                    found = await run_sync(tail.look)
+                for each in found:
+                    data = json.dumps({"text": each.text, "unfinished": each.unfinished})
+                    yield {"event": "text", "id": str(each.at), "data": data}
+                if found:
+                    continue
+                if over:
+                    yield {"event": "over", "data": ""}
                     return
-                else:
-                    await asyncio.sleep(self._log_s)
+                await asyncio.sleep(self._log_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -30,11 +31,11 @@ COMMAND = str(Path(sys.executable).with_name("bastion"))
 
 
 @contextmanager
-def served(root: Path, *words: str) -> Iterator[str]:
+def served(root: Path, *, port: int = 0) -> Iterator[str]:
     """The address of the pages over the folder at `root`."""
     log = root.with_suffix(".log")
     with log.open("wb") as file:
-        argv = [COMMAND, "web", f"--root=file://{root}", "--port=0", *words]
+        argv = [COMMAND, "web", f"--root=file://{root}", f"--port={port}"]
         process = subprocess.Popen(argv, stdout=file, stderr=file, cwd=root)
     try:
         until(lambda: "the page is" in log.read_text(), "the page is served")
@@ -105,6 +106,58 @@ def test_pages_go_on_by_themselves_and_serve_the_keyboard(
         expect(job.locator("#log-text")).to_contain_text("step 2 <script>", timeout=30_000)
         assert not wrong + troubles
         assert not faults_of(page) + faults_of(job)
+
+
+@needs_chromium
+@pytest.mark.prove
+@pytest.mark.end_to_end
+def test_a_followed_log_survives_a_restart_of_the_server(
+    bucket: LocalStore, folder: Path, browser: Browser
+) -> None:
+    """What was printed before, while and after no server ran is shown once, in order."""
+    job, prefix = _followable(bucket)
+    pieces = [b"one\n 10%\r", b" 20%\rtwo \xc3", b"\xa9\nthree\n", b"four\n"]
+
+    def write(first: int, after: int) -> None:
+        for n in range(first, after):
+            bucket.create(segment_key(prefix, sum(map(len, pieces[:n]))), pieces[n])
+
+    write(0, 1)
+    with served(folder) as place:
+        port = int(place.rpartition(":")[2])
+        with page_of(browser, place) as (page, _):
+            page.goto(job)
+            log = page.locator("#log-text")
+            expect(log).to_have_text("one\n 10%", use_inner_text=True)
+            write(1, 2)
+            expect(log).to_have_text("one\ntwo", use_inner_text=True, timeout=30_000)
+            server = psutil.Process(_server_on(port))
+            server.terminate()
+            server.wait(20)
+            write(2, 3)
+            with served(folder, port=port):
+                expect(log).to_have_text("one\ntwo é\nthree\n", use_inner_text=True, timeout=30_000)
+                write(3, 4)
+                whole = "one\ntwo é\nthree\nfour\n"
+                expect(log).to_have_text(whole, use_inner_text=True, timeout=30_000)
+
+
+def _followable(bucket: LocalStore) -> tuple[str, str]:
+    """The address and the log of a job that runs and has printed nothing."""
+    found = bucket.read(layout.view("queue"))
+    assert found is not None
+    row = json.loads(found.data)["jobs"][5]
+    assert row["phase"] == "running"
+    prefix = layout.log(row["project"], row["id"], 1, replica=0, host=0, process=0)
+    return f"/jobs/{row['project']}/{row['id']}", prefix
+
+
+def _server_on(port: int) -> int:
+    """The pid of the program of this test that listens on `port`."""
+    for child in psutil.Process().children():
+        if any(each.laddr.port == port for each in child.net_connections("tcp")):
+            return child.pid
+    raise AssertionError(f"nothing listens on {port}")
 
 
 @needs_chromium

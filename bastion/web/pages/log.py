@@ -77,7 +77,7 @@ class LogPart:
         """The address of what comes behind the window; empty where nothing will."""
         if self.is_over or self.window is None or self.after:
             return ""
-        query = {**self.address.query, "at": str(self.window.end)}
+        query = {**self.address.query, "at": str(self.window.unfinished_at)}
         return f"{self.place}/log/live?{urlencode(query)}"
 
 

@@ -9,6 +9,7 @@ it stopped. Everything is text for people: colours and cursor movements are left
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 
 from bastion.errors import NotFoundError
@@ -21,7 +22,11 @@ SEARCH_BYTES = 16 << 20
 """How much one search goes through: about a second on a cloud store."""
 MOST_HITS = 200
 LINE_CHARACTERS = 4000
+MOST_UNFINISHED = 16 << 10
+"""A line without an end is given out in pieces of so many bytes."""
 _PAGE = 1000
+_INNER_BYTES = bytes(range(0x80, 0xC0))
+"""Those that no character begins with, in UTF-8."""
 _CONTROL = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b.?"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f]"
@@ -33,13 +38,23 @@ _CONTROL = re.compile(
 class Window:
     """Some bytes of a log, as text."""
 
-    text: str
+    finished: str
+    """Its lines that have an end, and all of a window that is not the last one."""
+    unfinished: str
+    """The last line of the log as it reads now, where that has no end yet."""
+    unfinished_at: int
+    """The offset of that line: following the log begins there."""
     begin: int
     """The offset of its first byte."""
     end: int
     """The offset behind its last byte."""
     size: int
     """The offset behind the last byte that is stored."""
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return self.finished + self.unfinished
 
 
 @value
@@ -87,9 +102,9 @@ class ProcessLog:
         size = self.size()
         begin = max(0, size - WINDOW_BYTES) if at is None else max(0, min(at, size))
         end, data = begin, b""
-        for offset, piece in self._pieces(begin):
+        for offset, piece in self.pieces(begin):
             if offset > end:
-                data += f"[bytes {end} to {offset} are missing]\n".encode()
+                data += missing(end, offset)
             kept = piece[: max(0, WINDOW_BYTES - len(data))]
             data, end = data + kept, offset + len(kept)
             if len(data) >= WINDOW_BYTES:
@@ -97,13 +112,25 @@ class ProcessLog:
         first = data.find(b"\n") + 1
         if begin > 0 and at is None and 0 < first < len(data):
             data, begin = data[first:], begin + first
-        return Window(text=readable(data), begin=begin, end=end, size=size)
+        if begin > 0:
+            begin, data = begin + len(data), data.lstrip(_INNER_BYTES)
+            begin -= len(data)
+        finished, rest = split(data) if end >= size else (without_cut(data), b"")
+        end -= 0 if end >= size else len(data) - len(finished)
+        return Window(
+            finished=readable(finished),
+            unfinished=readable(without_cut(rest)),
+            unfinished_at=end - len(rest),
+            begin=begin,
+            end=end,
+            size=size,
+        )
 
     def search(self, text: str, at: int = 0) -> Found:
         """The lines from the offset `at` on that contain `text`, in whatever case."""
         wanted, hits = text.casefold(), []
         end, rest, scanned = at, b"", 0
-        for offset, piece in self._pieces(at):
+        for offset, piece in self.pieces(at):
             begin = end - len(rest) if rest else offset
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
@@ -126,7 +153,7 @@ class ProcessLog:
             return b""
         return b"" if found is None else found.data
 
-    def _pieces(self, at: int) -> Iterator[tuple[int, bytes]]:
+    def pieces(self, at: int) -> Iterator[tuple[int, bytes]]:
         """Yield the offset and the bytes of what is stored from `at` on."""
         after = "" if at < SEGMENT_BYTES else segment_key(self._prefix, at - SEGMENT_BYTES)
         while page := self._list(after, _PAGE):
@@ -160,6 +187,34 @@ class ProcessLog:
 
     def _list(self, after: str, limit: int) -> tuple[Entry, ...]:
         return self._store.list(self._prefix, start_after=after, limit=limit)
+
+
+def missing(begin: int, end: int) -> bytes:
+    """The line that stands for bytes that were never stored."""
+    return f"[bytes {begin} to {end} are missing]\n".encode()
+
+
+def split(data: bytes) -> tuple[bytes, bytes]:
+    """
+    Split `data` into its finished lines and the unfinished last one.
+
+    Of a progress bar only the last state is kept in the unfinished line, and a line that is too
+    long to wait for its end counts as finished.
+    """
+    after = data.rfind(b"\n") + 1
+    finished, line = data[:after], data[after:]
+    rest = line[line.rfind(b"\r", 0, len(line.rstrip(b"\r"))) + 1 :]
+    if len(rest) <= MOST_UNFINISHED:
+        return finished, rest
+    told = without_cut(rest)
+    return finished + told, rest[len(told) :]
+
+
+def without_cut(data: bytes) -> bytes:
+    """`data` without the first bytes of a character whose last ones are still to come."""
+    decoder = getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data)
+    return data[: len(data) - len(decoder.getstate()[0])]
 
 
 def readable(data: bytes) -> str:

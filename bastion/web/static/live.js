@@ -3,6 +3,7 @@
 "use strict";
 
 const PAUSE_MS = 2000; // between two fetches, however often the bucket changes
+const AGAIN_MS = 30000; // after a server that had no place for one more
 const MOST_CHARACTERS = 400000; // of a followed log; older text is still in the bucket
 let lastFetch = 0;
 let waiting = null;
@@ -48,26 +49,37 @@ function beat(on) {
   if (pulse) pulse.classList.toggle("on", on);
 }
 
+// A server that restarts is found again by the browser; one that refused, by asking again here.
+function followed(address, events) {
+  const source = new EventSource(address());
+  for (const [name, told] of Object.entries(events)) source.addEventListener(name, (event) => told(event, source));
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => followed(address, events), AGAIN_MS);
+  });
+}
+
 function followPage() {
-  const source = new EventSource("/live?version=" + encodeURIComponent(document.body.dataset.version));
-  source.addEventListener("changed", changed);
-  source.addEventListener("open", () => beat(true));
-  source.addEventListener("error", () => beat(false));
+  const address = "/live?version=" + encodeURIComponent(document.body.dataset.version);
+  followed(() => address, { changed, open: () => beat(true), error: () => beat(false) });
 }
 
 function followLog(box) {
-  const source = new EventSource(box.dataset.follow);
-  const isWanted = () => document.getElementById("follow").checked;
+  const end = document.getElementById("log-end");
+  const wanted = document.getElementById("follow");
+  const address = new URL(box.dataset.follow, location.href);
   box.scrollTop = box.scrollHeight;
-  source.addEventListener("text", (event) => {
+  const text = (event) => {
     const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
-    box.append(document.createTextNode(JSON.parse(event.data)));
-    while (box.childNodes.length > 1 && box.textContent.length > MOST_CHARACTERS) box.firstChild.remove();
-    if (isAtEnd && isWanted()) box.scrollTop = box.scrollHeight;
-  });
-  source.addEventListener("over", () => source.close());
-  document.getElementById("follow").addEventListener("change", () => {
-    if (isWanted()) box.scrollTop = box.scrollHeight;
+    const told = JSON.parse(event.data);
+    if (told.text) box.insertBefore(document.createTextNode(told.text), end);
+    end.textContent = told.unfinished;
+    address.searchParams.set("at", event.lastEventId);
+    while (box.childNodes.length > 2 && box.textContent.length > MOST_CHARACTERS) box.firstChild.remove();
+    if (isAtEnd && wanted.checked) box.scrollTop = box.scrollHeight;
+  };
+  followed(() => address.href, { text, over: (_, source) => source.close() });
+  wanted.addEventListener("change", () => {
+    if (wanted.checked) box.scrollTop = box.scrollHeight;
   });
 }
 

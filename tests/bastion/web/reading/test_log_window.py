@@ -120,3 +120,25 @@ def test_text_is_for_people() -> None:
     assert readable(b" 10%\r 50%\r100%\n") == "100%\n"
     assert readable(b"a\x00b\x7f\xff") == "ab\N{REPLACEMENT CHARACTER}"
     assert readable(b"y" * 9000).endswith("[5000 more characters]")
+
+
+def test_a_window_cuts_no_character() -> None:
+    """Windows join within a line of wide characters, and none shows a broken one."""
+    data = "é\N{SLIGHTLY SMILING FACE}".encode() * 30_000
+    log, at, seen = ProcessLog(_log(data[:100_001], data[100_001:]), PREFIX), 0, []
+    while True:
+        window = log.window(at)
+        assert window.begin == at
+        assert "\N{REPLACEMENT CHARACTER}" not in window.text
+        seen.append((window.begin, window.end))
+        if window.end >= window.size:
+            break
+        at = window.end
+    assert seen[-1][1] == len(data)
+    assert log.window(3).begin == 6, "within a character it begins behind it"
+
+
+def test_the_unfinished_line_is_told_apart() -> None:
+    """Following begins with the line that has no end yet, at its last state."""
+    window = ProcessLog(_log(b"one\n 10%\r 20%\r"), PREFIX).window()
+    assert (window.finished, window.unfinished, window.unfinished_at) == ("one\n", " 20%", 9)
