@@ -27,7 +27,8 @@ from bastion.client.look.views import StatusView
 from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.web.access import CHART_POLICY, Access, user_of
-from bastion.web.frame import Frame, frame_of
+from bastion.web.faults import Faults
+from bastion.web.frame import Frame, bare_frame, frame_of
 from bastion.web.live import Followers, Live
 from bastion.web.pages.chart import usage_chart
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
@@ -129,6 +130,7 @@ class Site:
             ],
             middleware=[
                 Middleware(Access, settings=self._settings),
+                Middleware(Faults, page=self._broken),
                 Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
             ],
             exception_handlers={HTTPException: self._refused, BastionError: self._failed},
@@ -265,6 +267,17 @@ class Site:
         title = "The bucket is away" if isinstance(error, StoreError) else "This cannot be shown"
         status = 503 if isinstance(error, StoreError) else 500
         return await self._trouble(request, status, title, error.message, hint=error.hint)
+
+    async def _broken(self, request: Request) -> Response:
+        """The page for an error of the pages themselves; made of nothing that may be its cause."""
+        values = {
+            "title": "This page could not be made",
+            "text": "Something went wrong in bastion web itself, and its log says what.",
+            "hint": "Reload, or go on elsewhere; if it comes back, run bastion bug-report.",
+        }
+        frame = bare_frame(request.url.path)
+        page = render("trouble.html", frame=frame, palette=Palette(()), **values)
+        return HTMLResponse(page, status_code=500)
 
     async def _trouble(
         self,

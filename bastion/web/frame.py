@@ -6,6 +6,7 @@ from bastion.client.look.views import StatusView
 from bastion.value import value
 from bastion.version import VERSION
 from bastion.web.pages.render import span
+from bastion.web.reading.board import Board, Published
 from bastion.web.reading.board_reader import Look
 from bastion.web.reading.live_use import Uses
 
@@ -34,6 +35,21 @@ class Frame:
 def version_of(look: Look, uses: Uses) -> str:
     """What changes whenever a page would."""
     return f"{look.version}+{uses.number}{'!' if look.trouble else ''}"
+
+
+def bare_frame(path: str) -> Frame:
+    """The frame of a page that is made without a look at the bucket."""
+    nothing = Look(board=Board(Published()))
+    return Frame(
+        look=nothing,
+        version="",
+        path=path,
+        bucket="a bucket",
+        as_of=0.0,
+        leader="",
+        user="",
+        notices=(),
+    )
 
 
 def frame_of(look: Look, uses: Uses, status: StatusView | None, *, path: str, user: str) -> Frame:

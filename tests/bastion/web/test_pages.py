@@ -156,6 +156,23 @@ def test_a_spoilt_view_is_named() -> None:
     assert "train-0000000000" in page
 
 
+def test_an_error_of_the_pages_is_a_page_and_a_line_of_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A view that makes no sense shows no traceback to its reader; the log has it."""
+    store = busy_store()
+    put(store, layout.view("queue"), b'{"schema": 1, "now": 1, "jobs": [{"no": "id"}]}')
+    with site(store) as client:
+        answer = client.get("/?search=x")
+    assert answer.status_code == 500
+    assert "This page could not be made" in answer.text
+    assert "What is there now" in answer.text
+    assert "Traceback" not in answer.text
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert "GET /\nTraceback" in caplog.text.replace("\r", "")
+    assert "KeyError" in caplog.text
+
+
 def test_machines_are_listed_with_their_health_and_idle_time() -> None:
     """Phase, trouble, jobs, time idle and price of each machine; pools and phases filter."""
     with site(busy_store(machines=8, running=6)) as client:

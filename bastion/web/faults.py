@@ -1,0 +1,48 @@
+"""
+What nobody foresaw: an error of the pages themselves becomes a page, and its traceback a log line.
+
+It stands inside `Access`, so such a page has the security headers of all others.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOG = logging.getLogger("bastion.web")
+
+
+class Faults:
+    """
+    Answers for an application that raised something.
+
+    Args:
+        app: It.
+        page: Makes the answer; called only where nothing has been answered yet.
+    """
+
+    def __init__(self, app: ASGIApp, page: Callable[[Request], Awaitable[Response]]) -> None:
+        self._app = app
+        self._page = page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        has_begun = False
+
+        async def send_noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_noted)
+        except Exception:
+            if scope["type"] != "http" or has_begun:
+                raise
+            LOG.exception("%s %s", scope["method"], scope["path"])
+            answer = await self._page(Request(scope))
+            await answer(scope, receive, send)
