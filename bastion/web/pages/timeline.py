@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from urllib.parse import urlencode
 
@@ -11,15 +12,20 @@ from bastion.value import value
 from bastion.web.pages.paging import Part, page_number, part_of
 from bastion.web.pages.palette import Palette
 from bastion.web.pages.render import clock, span
+from bastion.web.pages.ticks import Tick, ticks_of
 from bastion.web.record.reader import Known, Period
 from bastion.web.record.summary import Stay
 
 WIDTH = 10_000.0
 """Of a row, in its own units."""
-TICKS = 6
 LEAST_S, MOST_S = 60.0, 92 * 86400.0
+FIRST_AT, LAST_AT = 0.0, 253_402_300_740.0
+"""1970 and the last minute of 9999: calendars and forms end there."""
 SPANS = {"1h": 3600.0, "6h": 21600.0, "24h": 86400.0, "7d": 604800.0, "30d": 2592000.0}
 _MINUTE_S = 60.0
+_MARGIN, _GAP = 4.0, 2.0
+_ROW_HEIGHTS = ((1, 16.0), (3, 12.0), (8, 9.0), (math.inf, 5.0))
+"""In pixels: the more attempts overlap, the lower is the bar of each."""
 
 
 @value
@@ -27,7 +33,9 @@ class Bar:
     """One attempt on one machine, in the units of a row."""
 
     x: float
+    y: float
     width: float
+    height: float
     stay: Stay
     color: int
     text: str
@@ -37,10 +45,11 @@ class Bar:
 
 @value
 class Lane:
-    """One machine."""
+    """One machine: attempts that overlap stand one below the other."""
 
     machine: str
     bars: tuple[Bar, ...]
+    height: float
 
 
 @value
@@ -48,9 +57,11 @@ class TimelinePage:
     """What the page of the timeline shows."""
 
     lanes: Part[Lane]
-    ticks: tuple[str, ...]
+    ticks: tuple[Tick, ...]
     spans: Mapping[str, str]
     """The addresses of the usual spans, up to now."""
+    span: str
+    """The one of them that is shown; empty for any other period."""
     closer: str
     wider: str
     earlier: str
@@ -64,11 +75,12 @@ class TimelinePage:
 def view_of(query: Mapping[str, str], now: float) -> Period:
     """The period that the address asks for: `from` and `to`, or the `span` up to this minute."""
     end = (now // _MINUTE_S + 1) * _MINUTE_S
-    since, until = _moment(query.get("from", "")), _moment(query.get("to", ""))
-    if since is None or until is None or until <= since:
-        length = SPANS.get(query.get("span", ""), SPANS["24h"])
-        return Period(since=end - length, until=end, parts=1)
+    asked = _asked(query)
+    if asked is None:
+        return Period(since=end - SPANS[_span_in(query)], until=end, parts=1)
+    since, until = asked
     length = min(max(until - since, LEAST_S), MOST_S)
+    until = min(max(until, FIRST_AT + length), LAST_AT)
     return Period(since=until - length, until=until, parts=1)
 
 
@@ -82,20 +94,15 @@ def timeline_page(
         texts = (stay.machine, stay.job, stay.project, stay.user)
         if search.casefold() in "\n".join(texts).casefold():
             lanes.setdefault(stay.machine, []).append(stay)
-    rows = [
-        Lane(
-            machine=name, bars=tuple(_bar(stay, period, palette) for stay in reversed(lanes[name]))
-        )
-        for name in sorted(lanes, key=_natural)
-    ]
+    rows = [_lane(name, lanes[name], period, palette) for name in sorted(lanes, key=_natural)]
     length, middle = period.until - period.since, (period.since + period.until) / 2
     asked = {name: query[name] for name in ("from", "to", "span") if query.get(name)}
 
     def around(center: float, wide: float) -> str:
         wide = min(max(wide, LEAST_S), MOST_S)
+        center = min(max(center, FIRST_AT + wide / 2), LAST_AT - wide / 2)
         return _address(center - wide / 2, center + wide / 2, search)
 
-    step = length / TICKS
     return TimelinePage(
         lanes=part_of(
             rows,
@@ -103,11 +110,12 @@ def timeline_page(
             path="/timeline",
             query={**asked, "search": search},
         ),
-        ticks=tuple(_tick(period.since + n * step, length) for n in range(TICKS + 1)),
+        ticks=ticks_of(period.since, period.until),
         spans={
             name: f"/timeline?{urlencode({'span': name} | ({'search': search} if search else {}))}"
             for name in SPANS
         },
+        span="" if _asked(query) else _span_in(query),
         closer=around(middle, length / 2),
         wider=around(middle, length * 2),
         earlier=around(middle - length / 2, length),
@@ -119,7 +127,22 @@ def timeline_page(
     )
 
 
-def _bar(stay: Stay, period: Period, palette: Palette) -> Bar:
+def _lane(machine: str, stays: Sequence[Stay], period: Period, palette: Palette) -> Lane:
+    """The bars of one machine, in the order of time, each in the first row that is free then."""
+    frees: list[float] = []
+    placed: list[tuple[Stay, int]] = []
+    for stay in sorted(stays, key=lambda each: (each.begin, each.end, each.job)):
+        row = next((n for n, free in enumerate(frees) if free <= stay.begin), len(frees))
+        frees[row : row + 1] = [stay.end]
+        placed.append((stay, row))
+    height = next(each for most, each in _ROW_HEIGHTS if len(frees) <= most)
+    bars = (_bar(stay, row, height, period, palette) for stay, row in placed)
+    return Lane(
+        machine=machine, bars=tuple(bars), height=2 * _MARGIN + len(frees) * (height + _GAP) - _GAP
+    )
+
+
+def _bar(stay: Stay, row: int, height: float, period: Period, palette: Palette) -> Bar:
     scale = WIDTH / (period.until - period.since)
     begin, end = max(stay.begin, period.since), min(stay.end, period.until)
     over = stay.outcome or "runs"
@@ -132,7 +155,9 @@ def _bar(stay: Stay, period: Period, palette: Palette) -> Bar:
     mark = "preempted" if stay.outcome == "preempted" else "failed"
     return Bar(
         x=(begin - period.since) * scale,
+        y=_MARGIN + row * (height + _GAP),
         width=max((end - begin) * scale, 8.0),
+        height=height,
         stay=stay,
         color=palette(stay.project),
         text=text,
@@ -163,7 +188,12 @@ def _moment(text: str) -> float | None:
         return None
 
 
-def _tick(seconds: float, length: float) -> str:
-    shown = "%b %d" if length > 3 * 86400 else "%b %d %H:%M" if length > 86400 else "%H:%M"
-    shown = "%H:%M:%S" if length <= 1800 else shown
-    return datetime.fromtimestamp(seconds, UTC).strftime(shown)
+def _asked(query: Mapping[str, str]) -> tuple[float, float] | None:
+    """The period between `from` and `to`; None where they name none."""
+    since, until = _moment(query.get("from", "")), _moment(query.get("to", ""))
+    return None if since is None or until is None or until <= since else (since, until)
+
+
+def _span_in(query: Mapping[str, str]) -> str:
+    asked = query.get("span", "")
+    return asked if asked in SPANS else "24h"

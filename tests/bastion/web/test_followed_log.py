@@ -1,4 +1,4 @@
-"""A followed log over HTTP: each event says where to read on, and a browser that comes back does."""
+"""A followed log over HTTP: each event says where to read on, and a browser that returns does."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from threading import Event
 
 import pytest
@@ -20,9 +21,12 @@ from bastion.records.history import EndedAttempt
 from bastion.records.root import Event as Happening
 from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore
+from bastion.web.pages.palette import Palette
+from bastion.web.pages.ticks import ticks_of
+from bastion.web.pages.timeline import timeline_page
 from bastion.web.record.ask import summary_of
-from bastion.web.record.reader import KEPT_S, Period, RecordChild, RecordReader
-from bastion.web.record.summary import Summary
+from bastion.web.record.reader import KEPT_S, Known, Period, RecordChild, RecordReader
+from bastion.web.record.summary import Stay, Summary
 from tests.bastion.web.site import site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_history
 
@@ -127,14 +131,93 @@ def test_the_timeline_shows_who_was_where_and_zooms_by_links() -> None:
         assert closer is not None
         near = client.get(closer[1].replace("&amp;", "&")).text
         found = client.get("/timeline?span=24h&search=lin").text
-        odd = client.get("/timeline?from=x&to=9999-99-99&span=zzz")
     assert page.count('class="mark m-preempted"') == 1
     assert page.count('class="mark m-failed"') == 1
     assert "b-1 of lin in audio, borrowed" in page
     assert "b-1 of lin" in near
     assert "a-4 of ada" not in near
     assert "a-4 of ada" not in found
-    assert odd.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from=x&to=9999-99-99&span=zzz",
+        "from=9999-01-01&to=9999-12-31T23:59",
+        "from=2026-01-01&to=9999-12-31T23:59:59.999999",
+        "from=0001-01-01T00:00:00&to=0001-01-01T01:00",
+        "from=0001-01-01T00:00:00%2B14:00&to=9999-12-31T23:59-14:00",
+        "from=2026-11-18&to=2026-11-18",
+        "span=7d&page=999999999&search=%00",
+    ],
+)
+def test_any_period_in_an_address_is_a_page(query: str) -> None:
+    """Periods at the ends of the calendar are cut to it, and so are those that links lead to."""
+    with site(_store()) as client:
+        page = client.get(f"/timeline?{query}")
+        assert page.status_code == 200
+        for address in re.findall(r'href="(/timeline[?][^"]*)"', page.text):
+            assert client.get(address.replace("&amp;", "&")).status_code == 200
+
+
+def test_attempts_that_overlap_stand_below_each_other() -> None:
+    """Two jobs that share a machine have a bar each; one that follows takes a row that is free."""
+    stays = [
+        Stay(
+            machine="m1",
+            job=job,
+            project="p",
+            user="u",
+            begin=begin,
+            end=end,
+            outcome="succeeded",
+            is_borrowed=False,
+            devices=4,
+        )
+        for job, begin, end in (("a", 0, 50), ("b", 10, 60), ("c", 50, 90), ("d", 60, 100))
+    ]
+    summary = Summary(since=0.0, until=100.0, step_s=100.0, stays=tuple(stays))
+    page = timeline_page(
+        Period(since=0.0, until=100.0, parts=1), Known(summary=summary), Palette(()), {}
+    )
+    (lane,) = page.lanes.rows
+    rows = {bar.stay.job: bar.y for bar in lane.bars}
+    assert rows["a"] == rows["c"] < rows["b"] == rows["d"]
+    assert rows["b"] >= rows["a"] + lane.bars[0].height
+    assert lane.height >= rows["b"] + lane.bars[0].height
+
+
+@pytest.mark.parametrize(
+    ("length", "texts"),
+    [
+        (7 * 24 * HOUR, ["Nov 13", "Nov 14", "Nov 15", "Nov 16", "Nov 17", "Nov 18", "Nov 19"]),
+        (24 * HOUR, ["21:00", "Nov 19", "03:00"]),
+        (HOUR, ["17:20", "17:30"]),
+        (60.0, ["18:05:10"]),
+    ],
+)
+def test_ticks_stand_at_round_moments(length: float, texts: list[str]) -> None:
+    """A week has each of its midnights, a day its round hours, each where it belongs."""
+    until = datetime(2026, 11, 19, 18, 6, 0, tzinfo=UTC).timestamp()
+    ticks = ticks_of(until - length, until)
+    shown = [tick.text for tick in ticks]
+    assert "|".join(texts) in "|".join(shown)
+    assert len(ticks) <= 9
+    parts = [tick.part for tick in ticks]
+    assert parts == sorted(parts)
+    assert 0 <= parts[0] < parts[-1] <= 1
+    if length == 7 * 24 * HOUR:
+        midnight = datetime(2026, 11, 13, tzinfo=UTC).timestamp()
+        assert parts[0] == pytest.approx((midnight - (until - length)) / length)
+
+
+def test_the_period_that_is_shown_is_marked() -> None:
+    """One span of the menu is the current one; none is where the address names a period."""
+    with site(_store()) as client:
+        week = client.get("/timeline?span=7d").text
+        own = client.get("/timeline?from=2026-11-18&to=2026-11-19").text
+    assert re.findall(r'aria-current="true">([^<]*)', week) == ["7d"]
+    assert 'aria-current="true"' not in own
 
 
 def test_names_in_the_record_are_escaped_in_pages_and_charts() -> None:
