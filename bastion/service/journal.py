@@ -69,6 +69,7 @@ class Journal:
         self._tail = ""
         self._flushed_at = float("-inf")
         self._said: dict[str, tuple[str, float]] = {}
+        self._lacks: dict[str, str] = {}
 
     def note(self, line: str, *, level: Level = "info", **fields: str) -> None:
         """Say `line`; `fields` are names of it that programs look for, shown in JSON alone."""
@@ -119,6 +120,12 @@ class Journal:
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
         self.note(f"{what}: {text}{hint}", level="warning")
 
+    def lack(self, what: str, text: str) -> None:
+        """Say once that `what` lacks something until this bastion is started anew."""
+        if self._lacks.get(what) != text:
+            self._lacks[what] = text
+            self.note(f"{what}: {text}", level="warning")
+
     def failure(self, what: str, error: Exception) -> None:
         """Say that `what` met a bug of ours, with its traceback; the bastion goes on."""
         lines = traceback.format_exception(error)
@@ -126,13 +133,10 @@ class Journal:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong in the last minute, for `status`."""
+        """What went wrong in the last minute, and what is lacking, for `status`."""
         now = self._clock.monotonic()
-        return tuple(
-            f"{what}: {text}"
-            for what, (text, at) in sorted(self._said.items())
-            if now - at < REPEAT_S
-        )
+        fresh = {what: text for what, (text, at) in self._said.items() if now - at < REPEAT_S}
+        return tuple(f"{what}: {text}" for what, text in sorted((self._lacks | fresh).items()))
 
     def flush(self, store: ObjectStore) -> Callable[[], None] | None:
         """

@@ -26,8 +26,16 @@ PACKAGES = ("bastion", "bundler", "quota", "launch")
 EXTRAS = {"file": "", "gs": "gcp", "s3": "aws"}
 """What an agent needs more, by the scheme of its bucket: an extra of this distribution."""
 
-BASTION_EXTRAS: dict[str, tuple[str, ...]] = {"file": (), "gs": ("gcp", "gce"), "s3": ("aws",)}
-"""What a bastion needs more: for its bucket, and to make machines in the same cloud."""
+_RECORD = ("history", "metrics")
+BASTION_EXTRAS: dict[str, tuple[str, ...]] = {
+    "file": _RECORD,
+    "gs": ("gcp", "gce", *_RECORD),
+    "s3": ("aws", *_RECORD),
+}
+"""
+What a bastion needs more: for its bucket, to make machines in the same cloud, to compact its
+record, and to answer Prometheus.
+"""
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 """Zip files cannot hold an earlier date; the same one makes the same bytes."""

@@ -156,9 +156,10 @@ def _meter(settings: ServeSettings, journal: Journal) -> Meter:
 def _compaction(settings: ServeSettings, journal: Journal) -> Compaction | None:
     """Return what compacts the history; None without DuckDB, and then the log keeps all of it."""
     if not has_duckdb():
-        journal.note(
-            "the history stays in state/log/ and becomes no Parquet: DuckDB is not installed"
-            " (pip install 'bastion-orchestrator[history]')"
+        journal.lack(
+            "history",
+            "DuckDB is not installed where the bastion runs, so the record becomes no Parquet, and"
+            " state/log/ grows; pip install 'bastion-orchestrator[history]', then start it again",
         )
         return None
     lane = ThreadLane("history", workers=1)

@@ -40,6 +40,16 @@ def test_a_problem_is_said_once_a_minute() -> None:
     assert log.problems == ()
 
 
+def test_what_is_lacking_is_said_once_and_stays_a_problem() -> None:
+    """It is one line of the log, and is among the problems for as long as the bastion runs."""
+    log, clock, out = journal()
+    for _ in range(3):
+        log.lack("history", "no DuckDB")
+        clock.advance(3600.0)
+    assert out.getvalue().count("warning: history: no DuckDB") == 1
+    assert log.problems == ("history: no DuckDB",)
+
+
 def test_a_hint_goes_along() -> None:
     """What to do is said with the problem."""
     log, _, out = journal()

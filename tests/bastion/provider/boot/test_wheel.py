@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import subprocess
 import sys
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 from bastion.provider.boot import own_wheel
-from bastion.provider.boot.wheel import EXTRAS, needed
+from bastion.provider.boot.wheel import BASTION_EXTRAS, EXTRAS, needed
 from tests.house import rules
 
 
@@ -48,3 +51,32 @@ def test_it_pins_what_an_agent_needs() -> None:
             assert pinned[name.lower()] == version(name)
     assert any("boto3" in line for line in needed("aws"))
     assert not any("boto3" in line for line in needed("gcp"))
+
+
+@pytest.mark.parametrize("kind", EXTRAS)
+def test_a_bastion_installs_what_keeps_the_record(kind: str) -> None:
+    """A bastion's VM gets DuckDB and Prometheus' client, pinned, whatever its bucket is."""
+    with zipfile.ZipFile(io.BytesIO(own_wheel().data)) as packed:
+        told = {name.rpartition("/")[2]: packed.read(name).decode() for name in packed.namelist()}
+    installed = {_name(line) for line in told[f"bastion-{kind}.txt"].split("\n")}
+    assert {"duckdb", "prometheus-client"} <= installed
+    pins = dict(line.split("==") for line in told["pins.txt"].split())
+    assert pins["duckdb"] == version("duckdb")
+    assert pins["prometheus-client"] == version("prometheus-client")
+    agents = {_name(line) for line in told[f"agent-{kind}.txt"].split("\n")}
+    assert not {"duckdb", "prometheus-client"} & agents
+
+
+def test_the_image_holds_what_a_bastion_needs() -> None:
+    """The image of the Dockerfile serves every kind of bucket, its record, metrics and pages."""
+    text = (rules.REPOSITORY / "Dockerfile").read_text()
+    (found,) = re.findall(r"\*\.whl\)\[([a-z,-]+)\]", text)
+    extras = set(found.split(",")) | {"gcp", "metrics"}  # those that gce and web bring
+    assert {"gce", "web"} <= set(found.split(","))
+    installed = {_name(line) for line in needed(*extras)}
+    asked = {_name(line) for more in BASTION_EXTRAS.values() for line in needed(*more)}
+    assert asked | {"starlette"} <= installed
+
+
+def _name(line: str) -> str:
+    return re.split(r"[\[<>=;]", line)[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import socket
+import sys
+from contextlib import suppress
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -12,8 +14,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from bastion.client import Client
 from bastion.clock import VirtualClock
-from bastion.errors import StoreFullError, StoreRefusedError
+from bastion.errors import NotFoundError, StoreFullError, StoreRefusedError
 from bastion.metrics.meter import NO_METER
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
@@ -130,6 +133,25 @@ def test_a_bastion_answers_prometheus() -> None:
         text = answer.read().decode()
     assert 'bastion_store_seconds_count{operation="swap",outcome="ok"} 1.0' in text
     assert "bastion_commits_total 1.0" in text
+
+
+def test_status_tells_of_a_record_that_nothing_compacts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without DuckDB the bastion goes on, warns once, and says so in `status` for good."""
+    monkeypatch.setitem(sys.modules, "duckdb", None)  # as where it is not installed
+    settings = replace(SETTINGS, root_url=tmp_path.as_uri())
+    told: list[tuple[str, ...]] = [()]
+
+    def is_stopping() -> bool:
+        with suppress(NotFoundError):  # before the first view
+            told.append(Client(tmp_path.as_uri(), user="ada").status().problems)
+        return bool(told[-1]) or len(told) > 500
+
+    compose(settings, is_stopping=is_stopping, nonce=lambda: "n").run()
+    (problem,) = told[-1]
+    assert problem.startswith("history: DuckDB is not installed")
+    assert "bastion-orchestrator[history]" in problem
 
 
 def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:
