@@ -27,10 +27,10 @@ from pathlib import Path
 
 from bastion.errors import ConflictError, NotFoundError, StoreError
 from bastion.history.coverage import Span, StoredFile, covered, spans, stored_files
-from bastion.history.launched_code import LaunchedCode, launched_code
+from bastion.history.launched_code import with_code
 from bastion.history.parquet import connect, copy, from_files, from_lines
 from bastion.history.sealed_log import read_segment, sealed_segments
-from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table, json_line
+from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Table, json_line
 from bastion.records import layout
 from bastion.records.root import Event
 from bastion.store import ObjectStore
@@ -139,16 +139,12 @@ class Compactor:
                 return
 
     def _rows(self, table: Table, events: Iterable[Event]) -> Iterator[str]:
-        found = [(event, row) for event in events for row in table.rows_of(event)]
-        if table is ATTEMPTS:
-            names = {(str(row["project"]), str(row["launch"])) for _, row in found}
-            codes = launched_code(self._store, names)
-            found = [(event, _with_code(row, codes)) for event, row in found]
-        for event, row in found:
+        rows = (row for event in events for row in table.rows_of(event))
+        for row in with_code(self._store, rows) if table is ATTEMPTS else rows:
             try:
                 yield json_line(table, row)
             except ValueError as error:
-                self._spoilt[f"event {event.n}"] = str(error)
+                self._spoilt[f"event {row['event']}"] = str(error)
 
     def _close_day(self) -> bool:
         """Write the files of the oldest day that is over; False if none is."""
@@ -274,8 +270,3 @@ def compact(store: ObjectStore) -> Compacted:
     """
     with tempfile.TemporaryDirectory(prefix="bastion-history-") as folder:
         return Compactor(store, Path(folder)).compact()
-
-
-def _with_code(row: Row, codes: Mapping[tuple[str, str], LaunchedCode]) -> Row:
-    found = codes.get((str(row["project"]), str(row["launch"])), LaunchedCode())
-    return {**row, "code": found.code, "code_commit": found.commit}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from bastion.errors import NotFoundError
-from bastion.history.attempt_row import COLUMNS, AttemptRow, attempt_row, row_of
+from bastion.history.attempt_row import COLUMNS, AttemptRow, row_of
 from bastion.history.coverage import NO_END, Span, StoredFile, gaps, spans, stored_files
 from bastion.history.ended_attempt import Hardware, standing_attempt
+from bastion.history.launched_code import with_code
 from bastion.history.parquet import close, connect, from_files, from_lines, has_duckdb, write_lines
 from bastion.history.prices import own_price
 from bastion.history.sealed_log import read_segment, sealed_segments
@@ -34,6 +35,7 @@ from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import ObjectStore
+from bastion.value import value
 from quota.amounts import NOTHING
 
 if TYPE_CHECKING:
@@ -42,6 +44,16 @@ if TYPE_CHECKING:
 READERS = 8
 """Files that are fetched at the same time."""
 _ENDS = b"PAR1"
+
+
+@value
+class _Fresh:
+    """What is in no file yet, and how it is read."""
+
+    root: Root | None
+    folder: Path
+    since: float | None
+    has_code: bool
 
 
 class Record:
@@ -69,6 +81,7 @@ class Record:
         since: float | None = None,
         tables: Sequence[Table] = TABLES,
         is_closed: bool = False,
+        has_code: bool = False,
     ) -> Iterator[DuckDBPyConnection]:
         """
         Open a connection with one view for each of `tables`, and the view `running`.
@@ -77,6 +90,8 @@ class Record:
             since: Leave out rows of earlier days, where that saves reading files.
             tables: Those that are needed.
             is_closed: Let SQL reach nothing but these views: for SQL of a user.
+            has_code: Fill `code` and `code_commit` of rows that are in no file yet too; that reads
+                the spec of each of their launches.
 
         Raises:
             MissingExtraError: DuckDB is not installed.
@@ -89,10 +104,11 @@ class Record:
             try:
                 root = self._read_root()
                 found = self._checked(stored_files(self._store))
-                self._add_running(connection, root, folder)
+                fresh = _Fresh(root=root, folder=folder, since=since, has_code=has_code)
+                self._add_running(connection, fresh)
                 paths: list[Path] = []
                 for table in tables:
-                    paths += self._add(connection, table, found, root, folder, since)
+                    paths += self._add(connection, table, found, fresh)
                 if is_closed:
                     close(connection, paths)
                 yield connection
@@ -115,7 +131,7 @@ class Record:
             f"epoch({column.name})" if column.sql_type == "TIMESTAMP" else column.name
             for column in COLUMNS
         )
-        with self.opened(since=since, tables=[ATTEMPTS]) as connection:
+        with self.opened(since=since, tables=[ATTEMPTS], has_code=True) as connection:
             asked = connection.execute(
                 f"SELECT {cells} FROM attempts WHERE epoch(ended_at) >= ? AND epoch(ended_at) < ?"
                 " ORDER BY event",
@@ -128,12 +144,14 @@ class Record:
 
     def _from_log(self, since: float | None, until: float | None) -> Iterator[AttemptRow]:
         """Yield the same rows from the log alone."""
-        for event in self._events([(0, NO_END)], self._read_root(), since):
-            row = attempt_row(event)
-            if row is None or row.ended_at < (since or 0.0):
-                continue
-            if until is None or row.ended_at < until:
-                yield row
+        ended = (
+            event
+            for event in self._events([(0, NO_END)], self._read_root(), since)
+            if event.at >= (since or 0.0) and (until is None or event.at < until)
+        )
+        rows = (row for event in ended for row in ATTEMPTS.rows_of(event))
+        for row in with_code(self._store, rows):
+            yield AttemptRow(**row)
 
     def _read_root(self) -> Root | None:
         """Read root before the log: what leaves it meanwhile is in the log then."""
@@ -149,19 +167,16 @@ class Record:
         connection: DuckDBPyConnection,
         table: Table,
         found: Sequence[StoredFile],
-        root: Root | None,
-        folder: Path,
-        since: float | None,
+        fresh: _Fresh,
     ) -> list[Path]:
         """Make the view of `table`; return the files that it reads."""
         known = self._spans(found, table.name)
-        fresh = folder / f"{table.name}.json"
-        events = self._events(gaps(known), root, since)
-        write_lines(fresh, table, (row for event in events for row in table.rows_of(event)))
-        connection.execute(f"CREATE TABLE fresh_{table.name} AS {from_lines(table, fresh)}")
-        wanted = [each for each in known if _may_hold(each, since)]
+        events = self._events(gaps(known), fresh.root, fresh.since)
+        rows = (row for event in events for row in table.rows_of(event))
+        self._load(connection, f"fresh_{table.name}", table, rows, fresh)
+        wanted = [each for each in known if _may_hold(each, fresh.since)]
         with ThreadPoolExecutor(READERS) as readers:
-            paths = list(readers.map(lambda each: self._fetched(each.file, folder), wanted))
+            paths = list(readers.map(lambda each: self._fetched(each.file, fresh.folder), wanted))
         stored = from_files(table, wanted, paths)
         connection.execute(
             f"CREATE VIEW {table.name} AS {stored} UNION ALL BY NAME FROM fresh_{table.name}"
@@ -171,10 +186,24 @@ class Record:
     def _spans(self, files: Sequence[StoredFile], table: str) -> tuple[Span, ...]:
         return spans(files, table)
 
-    def _add_running(self, connection: DuckDBPyConnection, root: Root | None, folder: Path) -> None:
-        path = folder / "running.json"
-        write_lines(path, ATTEMPTS, running_rows(root) if root is not None else ())
-        connection.execute(f"CREATE TABLE running AS {from_lines(ATTEMPTS, path)}")
+    def _add_running(self, connection: DuckDBPyConnection, fresh: _Fresh) -> None:
+        rows = running_rows(fresh.root) if fresh.root is not None else ()
+        self._load(connection, "running", ATTEMPTS, rows, fresh)
+
+    def _load(
+        self,
+        connection: DuckDBPyConnection,
+        name: str,
+        table: Table,
+        rows: Iterable[Row],
+        fresh: _Fresh,
+    ) -> None:
+        """Make the table `name` of `rows`, which have the columns of `table`."""
+        if table is ATTEMPTS and fresh.has_code:
+            rows = with_code(self._store, rows)
+        path = fresh.folder / f"{name}.json"
+        write_lines(path, table, rows)
+        connection.execute(f"CREATE TABLE {name} AS {from_lines(table, path)}")
 
     def _events(
         self, ranges: Sequence[tuple[int, int]], root: Root | None, since: float | None

@@ -73,7 +73,7 @@ def job_history(
     conditions, values = _conditions(wanted)
     # The attempts of a job may have ended long before it did.
     since = wanted.since if attempts else None
-    with record.opened(since=since, tables=[ATTEMPTS]) as connection:
+    with record.opened(since=since, tables=[ATTEMPTS], has_code=True) as connection:
         source = _PARTS if attempts else _JOBS
         asked = connection.execute(
             f"{source} SELECT * EXCLUDE (event) FROM parts {conditions}"

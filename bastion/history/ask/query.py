@@ -50,7 +50,7 @@ def query(record: Record, sql: str) -> Answer:
         MissingExtraError: DuckDB is not installed.
         StoreError: Out of reach.
     """
-    with record.opened(is_closed=True) as connection:
+    with record.opened(is_closed=True, has_code=True) as connection:
         import duckdb
 
         try:

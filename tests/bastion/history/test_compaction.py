@@ -58,12 +58,18 @@ def test_a_row_reads_the_same_from_parquet_as_from_the_log() -> None:
         "memory_bytes": 1 << 40,
         "stop_reason": "preempt",
     }
+    spec = b'{"launch":{"code":{"digest":"d1"}},"origin":"o1"}'
+    bucket.store.create(layout.spec("blue", "train-0"), spec)
+    bucket.store.create(layout.origin("o1"), b'{"tree":{"commit":"abc123"}}')
     bucket.seal(bucket.end(T0 + 1.123456, **odd), bucket.end(T0 + 2))
     bucket.seal(bucket.end(T0 + DAY_S), bucket.end(T0 + DAY_S + 7200))
     before = bucket.rows()
+    assert list(Record(bucket.store)._from_log(None, None)) == before
     compact(bucket.store)
     assert len(bucket.keys("history/attempts/")) == 1
     assert bucket.rows() == before
+    assert (before[0].code, before[0].code_commit) == ("d1", "abc123")
+    assert before[1].code is None
     assert before[0].text == odd["text"]
     assert before[0].ended_at == pytest.approx(T0 + 1.123456, abs=1e-6)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bastion.history import AttemptRow, Record, ended_attempts
+from bastion.history.ask.query import query
 from bastion.history.compaction import compact
 from bastion.history.parquet import connect
 from bastion.records import layout
@@ -221,3 +222,17 @@ def test_nothing_is_drawn_on_stdout(tmp_path: Path) -> None:
     """DuckDB's progress bar is off: standard output is for data."""
     found = connect(tmp_path).execute("SELECT current_setting('enable_progress_bar')").fetchone()
     assert found == (False,)
+
+
+def test_what_code_runs_and_ran_is_known_at_once() -> None:
+    """SQL reads the code of an attempt that runs, and of one that ended a moment ago."""
+    rig = Rig()
+    ended, running = rig.start("mine", h100=4), rig.start("other", h100=4)
+    for job, digest in ((ended, b"d1"), (running, b"d2")):
+        key = layout.spec("blue", rig.job(job).launch)
+        rig.bucket.delete(key)
+        rig.bucket.create(key, b'{"launch":{"code":{"digest":"%s"}}}' % digest)
+    run(rig, ended)
+    record = Record(rig.bucket)
+    assert query(record, "SELECT job, code FROM attempts").rows == ((ended, "d1"),)
+    assert query(record, "SELECT job, code FROM running").rows == ((running, "d2"),)
