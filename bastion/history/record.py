@@ -151,7 +151,7 @@ class Record:
         )
         rows = (row for event in ended for row in ATTEMPTS.rows_of(event))
         for row in with_code(self._store, rows):
-            yield AttemptRow(**row)
+            yield AttemptRow(**row)  # type: ignore[arg-type]
 
     def _read_root(self) -> Root | None:
         """Read root before the log: what leaves it meanwhile is in the log then."""

@@ -24,6 +24,10 @@ class Meter(Protocol):
         """Report views as they are published, by name."""
         ...
 
+    def rested(self) -> None:
+        """Report that this process leads no more."""
+        ...
+
     def strangers(self, number: int) -> None:
         """Report how many machines a provider lists that root does not have."""
         ...
@@ -43,6 +47,9 @@ class NoMeter:
         """Keep nothing."""
 
     def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep nothing."""
+
+    def rested(self) -> None:
         """Keep nothing."""
 
     def strangers(self, number: int) -> None:

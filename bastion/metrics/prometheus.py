@@ -23,6 +23,9 @@ _ENDS = frozenset(
     {"succeeded", "failed", "cancelled", "timed_out", "out_of_memory", "setup_failed", "lost"}
 )
 
+_LATER: Mapping[str, Any] = {"namespace": "bastion", "registry": None}
+"""Of a metric that is registered once it has something to tell."""
+
 
 class PrometheusMeter:
     """Counts what is reported, and answers with it."""
@@ -39,7 +42,14 @@ class PrometheusMeter:
             buckets=TURNS_S,
             **own,  # type: ignore[arg-type]
         )
-        self._commits = Counter("commits", "Commits of this process", **own)  # type: ignore[arg-type]
+        # Only a leader has these two: a page server that told 0 of them would tell something false.
+        self._commits = Counter("commits", "Commits of this process", **_LATER)
+        self._strangers = Gauge(
+            "stranger_machines",
+            "Machines that a provider lists and the bastion's state does not have",
+            **_LATER,
+        )
+        self._has_led = False
         self._calls = Histogram(
             "store_seconds",
             "Calls of the store, by operation and outcome",
@@ -66,11 +76,6 @@ class PrometheusMeter:
             ("project", "outcome"),
             **own,  # type: ignore[arg-type]
         )
-        self._strangers = Gauge(
-            "stranger_machines",
-            "Machines that a provider lists and the bastion's state does not have",
-            **own,  # type: ignore[arg-type]
-        )
         build = Gauge("build", "1, with the version", ("version",), **own)  # type: ignore[arg-type]
         build.labels(VERSION).set(1)
         self.registry.register(ViewGauges(lambda: self._views, lambda: self._uses))
@@ -82,6 +87,10 @@ class PrometheusMeter:
 
     def committed(self, events: Sequence[Event], jobs: Mapping[str, JobRecord]) -> None:
         """Count a commit, and the starts, preemptions and ends in it."""
+        if not self._has_led:
+            self._has_led = True
+            self.registry.register(self._commits)
+            self.registry.register(self._strangers)
         self._commits.inc()
         for event in events:
             if event.what == "running":
@@ -97,6 +106,10 @@ class PrometheusMeter:
     def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep the views for the gauges; one that is not among them stays as it was."""
         self._views = {**self._views, **views}
+
+    def rested(self) -> None:
+        """Forget the views: they are those of the bastion that leads now."""
+        self._views = {}
 
     def strangers(self, number: int) -> None:
         """Keep the number of machines that root does not have."""

@@ -92,6 +92,7 @@ class Service:
                 return self._give_up(leader)
             finally:
                 leader.close()
+                self._meter.rested()
         return 0
 
     def once(self) -> int:
