@@ -115,10 +115,10 @@ def test_usage_sums_up(run: Run, record: Log) -> None:
     header, blue, red = ran.out.splitlines()
     assert header.split()[:3] == ["PROJECT", "DEVICE", "JOBS"]
     assert blue.split() == [
-        *("blue", "h100", "1", "0.1", "0.0", "0", "%", "30s", "30s", "0.0", "0.0", "-", "1.00"),
+        *("blue", "h100", "1", "0.133", "0", "0", "%", "30s", "30s", "0", "0", "-", "1.00"),
     ]
     assert red.split()[:3] == ["red", "h100", "1"]
-    assert "0.3 of the hours have no price" in ran.err
+    assert "0.267 of the hours have no price" in ran.err
     by = json.loads(run("usage", "--json", "--by=user, pool", *DAY).out)
     assert by["by"] == ["user", "pool"]
     assert [row["user"] for row in by["rows"]] == ["ann", "ben"]

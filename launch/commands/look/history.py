@@ -170,7 +170,7 @@ def _note_usage(rows: Sequence[UsageRow], since: float, until: float) -> None:
     note(f"device hours from {iso(since)} to {iso(until)}, attempts that run included")
     unpriced = sum(row.unpriced_h for row in rows)
     if unpriced and any(row.cost is not None for row in rows):
-        note(f"{unpriced:,.1f} of the hours have no price, and COST leaves them out")
+        note(f"{_hours(unpriced)} of the hours have no price, and COST leaves them out")
 
 
 def _usage_columns(keys: Sequence[str]) -> list[Column[UsageRow]]:
@@ -264,7 +264,9 @@ def _span(seconds: float | None) -> str:
 
 
 def _hours(hours: float | None) -> str:
-    return "-" if hours is None else f"{hours:,.1f}"
+    from bastion.spec.quantity import text_of_hours
+
+    return "-" if hours is None else text_of_hours(hours)
 
 
 def _cost(cost: float | None) -> str:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from bastion.errors import SpecError
 from bastion.spec import bytes_of, seconds_of, text_of_bytes, text_of_seconds
+from bastion.spec.quantity import text_of_hours
 
 
 @pytest.mark.parametrize(
@@ -106,3 +107,20 @@ def test_any_time_has_words(seconds: float) -> None:
     text = text_of_seconds(seconds)
     said = seconds_of("f", text.replace(" ", ""))
     assert said == pytest.approx(seconds, rel=0.1, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("hours", "text"),
+    [
+        (0.0, "0"),
+        (0.0004, "< 0.001"),
+        (0.0506, "0.0506"),
+        (0.25, "0.25"),
+        (12.345, "12.3"),
+        (99.96, "100"),
+        (1234.5, "1,234"),
+    ],
+)
+def test_hours_keep_three_digits(hours: float, text: str) -> None:
+    """Minutes of a device are never shown as nothing, and thousands of hours have no fraction."""
+    assert text_of_hours(hours) == text
