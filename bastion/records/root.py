@@ -354,6 +354,21 @@ def decode_root(
     return decode(Root, schema.current_bytes(plain_data, key=key), key=key)
 
 
+def quota_text_in(data: bytes) -> str:
+    """
+    Return the quota file in force from the bytes of a root; empty where there is none.
+
+    Its thousands of jobs are not parsed for it: within a text, a quotation mark is escaped.
+    """
+    text, key, at = _plain_bytes(data).decode(errors="replace"), '"quota_text":"', 0
+    while (at := text.find(key, at)) >= 0 and text[at - 1 : at] == "\\":
+        at += len(key)
+    if at < 0:
+        return ""
+    found: str = json.JSONDecoder().raw_decode(text, at + len(key) - 1)[0]
+    return found
+
+
 def _plain_bytes(data: bytes) -> bytes:
     return gzip.decompress(data) if data.startswith(_GZIP) else data
 

@@ -190,7 +190,11 @@ class Site:
                 None
                 if summary is None
                 else usage_chart(
-                    summary, shown.palette, by=by, is_narrow="narrow" in request.query_params
+                    summary,
+                    shown.palette,
+                    by=by,
+                    project=request.query_params.get("project", ""),
+                    is_narrow="narrow" in request.query_params,
                 )
             )
 
@@ -355,7 +359,7 @@ def _job(request: Request, shown: Shown) -> str:
     except StoreError:
         if not shown.look.trouble:
             raise
-    page = job_page(job, known.past, happened, record, code)
+    page = job_page(job, known.past, happened, record, code, shown.board)
     address = log_address(job, query)
     log = log_part(bucket.store, job, address, query, place=request.url.path)
     use = use_part(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from bastion.errors import ConflictError, NotFoundError, SpecError
 from bastion.records import layout
+from bastion.records.root import quota_text_in
 from bastion.store.port import Object, ObjectStore, Version
 
 if TYPE_CHECKING:
@@ -61,12 +61,21 @@ class QuotaFile:
         Raises:
             StoreError: Out of reach.
         """
+        text = self.text_in_force()
+        return parsed_quota(text) if text else None
+
+    def text_in_force(self) -> str:
+        """
+        The text of the last good file; empty where none has led with one.
+
+        Raises:
+            StoreError: Out of reach.
+        """
         try:
             found = self._store.read(layout.ROOT)
         except NotFoundError:
-            return None
-        text = json.loads(found.data).get("quota_text", "") if found is not None else ""
-        return parsed_quota(text) if text else None
+            return ""
+        return quota_text_in(found.data) if found is not None else ""
 
     def known(self) -> Quota | None:
         """

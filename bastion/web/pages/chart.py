@@ -41,18 +41,21 @@ _STYLE = """inline:
 """
 
 
-def usage_chart(summary: Summary, palette: Palette, *, by: str, is_narrow: bool) -> bytes:
-    """Device-hours in each part of the period, by `project` or `user`, as SVG."""
+def usage_chart(
+    summary: Summary, palette: Palette, *, by: str, is_narrow: bool, project: str = ""
+) -> bytes:
+    """Device-hours in each part of the period, by `project` or `user`, as SVG; of one project."""
     import pygal
 
     def name_of(slot: Slot) -> str:
         return slot.user if by == "user" else slot.project
 
-    names = _largest(summary.slots, name_of)
+    slots = [slot for slot in summary.slots if project in ("", slot.project)]
+    names = _largest(slots, name_of)
     parts = round((summary.until - summary.since) / summary.step_s)
     hours = {name: [0.0] * parts for name in names}
     rest = [0.0] * parts
-    for slot in summary.slots:
+    for slot in slots:
         at = min(parts - 1, max(0, round((slot.at - summary.since) / summary.step_s)))
         hours.get(name_of(slot), rest)[at] += slot.device_s / 3600.0
     inks = [

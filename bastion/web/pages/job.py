@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from bastion.client.code.stored_code import CodeView
 from bastion.client.look.views import EventView, JobView
@@ -13,6 +14,8 @@ from bastion.records.codec import plain
 from bastion.records.request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
 from bastion.value import value
+from bastion.web.pages.spent import Spent, spent_now, spent_of, together
+from bastion.web.reading.board import Board
 from bastion.web.reading.trail import Happened
 
 ATTEMPT_STATES = ("starting", "running", "stopping", "draining")
@@ -29,6 +32,7 @@ class Tried:
     ended_at: float | None = None
     code: int | None = None
     machines: tuple[str, ...] = ()
+    spent: Spent | None = None
 
 
 @value
@@ -37,8 +41,11 @@ class JobPage:
 
     job: JobView
     attempts: tuple[Tried, ...]
+    spent: Spent
+    """All of them together; of an array, its tasks too."""
     events: tuple[EventView, ...]
     is_cut: bool
+    """Whether events are left out, and with them some of what was spent."""
     spec: Job | None
     spec_text: str
     commands: tuple[str, ...]
@@ -54,13 +61,17 @@ def job_page(
     happened: Happened,
     record: SpecRecord | None,
     code: CodeView | None,
+    board: Board,
 ) -> JobPage:
     """The page of `job` from what is known of it."""
     spec = None if record is None else _spec_of(job, record)
     events = happened.events[-MOST_EVENTS:]
+    attempts = tuple(map(_tried, past)) or attempts_of(job, happened.events)
+    now = spent_now(job, happened, board)
     return JobPage(
         job=job,
-        attempts=tuple(map(_tried, past)) or attempts_of(job, happened.events),
+        attempts=tuple(_with_spent(each, job, happened, now) for each in attempts),
+        spent=together([spent_of(happened.ended), *([now] if now is not None else [])]),
         events=events,
         is_cut=happened.is_cut or len(events) < len(happened.events),
         spec=spec,
@@ -108,6 +119,11 @@ def attempts_of(job: JobView, events: Sequence[EventView]) -> tuple[Tried, ...]:
         )
         found.append(now)
     return tuple(found)
+
+
+def _with_spent(tried: Tried, job: JobView, happened: Happened, now: Spent | None) -> Tried:
+    rows = [row for row in happened.ended if (row.job, row.attempt) == (job.id, tried.number)]
+    return replace(tried, spent=spent_of(rows) if rows else now if not tried.ended_at else None)
 
 
 _ENDS = ("preempted", "queued", "held", "lost", "failed", "succeeded", "cancelled", "timed_out")

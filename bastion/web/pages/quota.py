@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bastion.client.look.quota_file import QuotaFile
 from bastion.client.look.views import StatusView
 from bastion.client.submit.dry_run import of_quota
 from bastion.errors import NotFoundError, SpecError
@@ -28,6 +29,8 @@ class QuotaPage:
 
     text: str
     """The file in the bucket."""
+    in_force: str
+    """The last good file, where that in the bucket is not in force; else empty."""
     problems: tuple[str, ...]
     """What is wrong with it."""
     not_in_force: str
@@ -53,7 +56,12 @@ def quota_page(store: ObjectStore, status: StatusView | None) -> QuotaPage:
     except NotFoundError:
         text = ""
     problem = status.quota_problem if status else ""
-    return QuotaPage(text=text, problems=_problems(text) if text else (), not_in_force=problem)
+    return QuotaPage(
+        text=text,
+        in_force=QuotaFile(store).text_in_force() if problem else "",
+        problems=_problems(text) if text else (),
+        not_in_force=problem,
+    )
 
 
 def with_diff(page: QuotaPage, store: ObjectStore, board: Board, pasted: str) -> QuotaPage:
@@ -78,6 +86,7 @@ def with_diff(page: QuotaPage, store: ObjectStore, board: Board, pasted: str) ->
         changes = tuple(map(str, (*change.shares, *change.members, *change.options)))
     return QuotaPage(
         text=page.text,
+        in_force=page.in_force,
         problems=page.problems,
         not_in_force=page.not_in_force,
         pasted=pasted,

@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bastion.spec.quantity import text_of_bytes, text_of_seconds
+from bastion.spec.quantity import text_of_bytes, text_of_hours, text_of_seconds
 from quota.amounts import Amounts
 
 PAGES = (
@@ -42,7 +42,8 @@ def environment() -> Environment:
         iso=iso,
         clock=clock,
         amounts=amounts,
-        hours=hours,
+        hours=text_of_hours,
+        cost=cost,
         local=local,
         percent=percent,
         size=text_of_bytes,
@@ -79,9 +80,9 @@ def local(seconds: float) -> str:
     return iso(seconds).removesuffix("Z")
 
 
-def hours(number: float) -> str:
-    """Hours for people: `1,234`, `12.3`, `0.04`."""
-    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
+def cost(number: float) -> str:
+    """Money, in the currency of the prices: `1,234.50`; of less than a cent that it is little."""
+    return f"{number:,.2f}" if number >= 0.005 or not number else "< 0.01"
 
 
 def percent(part: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from bastion.history.ask.usage import UsageRow
 from bastion.value import value
@@ -43,7 +44,7 @@ class UsagePage:
     """Only this one; empty: all."""
     rows: Part[UsageLine]
     chart: str
-    """The address of the chart."""
+    """The address of the chart of the same rows; empty where nothing was used."""
     known: Known
     has_cost: bool
 
@@ -89,7 +90,9 @@ def usage_page(
     lines.sort(key=lambda line: (-line.sums.used_h, line.name, line.project))
     given = {"days": str(days), "project": project}
     path = "/users" if is_by_user else "/projects"
-    chart = f"/charts/{by}s.svg?days={days}"
+    has_slots = any(project in ("", slot.project) for slot in summary.slots) if summary else False
+    asked = {name: text for name, text in given.items() if text}
+    chart = f"/charts/{by}s.svg?{urlencode(asked)}" if has_slots else ""
     return UsagePage(
         by=by,
         days=days,

@@ -20,8 +20,11 @@ from typing import Any
 from bastion.client.look.published import name_is_of
 from bastion.client.look.rows import event_of
 from bastion.client.look.views import EventView
-from bastion.errors import NotFoundError, OversizeError
+from bastion.errors import BastionError, NotFoundError, OversizeError
+from bastion.history.attempt_row import AttemptRow, attempt_row
 from bastion.records import layout
+from bastion.records.codec import decode
+from bastion.records.root import Event
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
@@ -45,6 +48,8 @@ class Happened:
     """The events of one job, oldest first."""
 
     events: tuple[EventView, ...] = ()
+    ended: tuple[AttemptRow, ...] = ()
+    """Its attempts that have ended, as the record has them."""
     is_cut: bool = False
     """Whether events in the middle were not read."""
 
@@ -81,12 +86,14 @@ class Trail:
         keys = self._range(since - MARGIN_S, None if until is None else until + MARGIN_S)
         is_cut = len(keys) > FIRST + LAST
         chosen = [*keys[:FIRST], *keys[-LAST:]] if is_cut else keys
-        found: dict[int, EventView] = {}
+        found: dict[int, dict[str, Any]] = {}
         for lines in self._threads.map(lambda key: self._segment(key, job), chosen):
-            found.update((event.number, event) for event in map(event_of, lines))
-        found.update((event.number, event) for event in map(event_of, fresh))
-        own = (each for each in found.values() if each.job == job or name_is_of(each.job, job))
-        return Happened(events=tuple(sorted(own, key=lambda each: each.number)), is_cut=is_cut)
+            found.update((event_of(line).number, line) for line in lines)
+        found.update((event_of(line).number, line) for line in fresh)
+        own = [line for _, line in sorted(found.items()) if _is_of(line, job)]
+        return Happened(
+            events=tuple(map(event_of, own)), ended=tuple(_ended_in(own)), is_cut=is_cut
+        )
 
     def close(self) -> None:
         """Read no more."""
@@ -142,6 +149,21 @@ def events_in(root: bytes) -> list[dict[str, Any]]:
             events, after = _DECODER.raw_decode(text, after)
             found += [event for event in events if isinstance(event, dict)]
     return found
+
+
+def _is_of(line: dict[str, Any], job: str) -> bool:
+    of = event_of(line).job
+    return of == job or name_is_of(of, job)
+
+
+def _ended_in(lines: Sequence[dict[str, Any]]) -> Iterator[AttemptRow]:
+    """The attempts that ended by these events; a record that cannot be read is left out."""
+    for line in lines:
+        if line.get("record"):
+            with suppress(BastionError):
+                event = decode(Event, json.dumps(line).encode(), key=layout.EVENTS)
+                if (row := attempt_row(event)) is not None and row.attempt:
+                    yield row
 
 
 def _parsed(lines: Iterator[bytes]) -> Iterator[dict[str, Any]]:

@@ -204,6 +204,31 @@ def test_a_pasted_quota_file_is_compared_and_never_written() -> None:
     assert store.read(layout.QUOTA) == before
 
 
+def test_a_refused_quota_file_is_shown_beside_the_one_in_force() -> None:
+    """The page has both, says which is which, and names the problems of the newest."""
+    store, root = busy_store(), busy_root(machines=4, running=6, queued=3)
+    job = next(iter(root.jobs.values()))
+    odd = replace(job, name='x"quota_text":"y')
+    root = replace(root, jobs={**root.jobs, job.id: odd})
+    with site(store) as client:
+        whole = client.get("/quota").text
+    put(store, layout.ROOT, encode(root))
+    put(store, layout.QUOTA, b"[project_resourced.vision]\nh100 = 1\n")
+    found = store.read(layout.view("status"))
+    assert found is not None
+    quota = {"in_force": True, "problem": "line 1: unknown table"}
+    view = json.loads(found.data) | {"quota": quota}
+    put(store, layout.view("status"), json.dumps(view).encode())
+    with site(store) as client:
+        text = client.get("/quota").text
+    assert "The file in the bucket" in whole
+    assert "The file in force" not in whole
+    force, newest = text.index("The file in force"), text.index("The newest file, which is not")
+    assert "project_resources.vision" in text[force:newest]
+    assert "[project_resourced.vision]" in text[newest:]
+    assert "project_resourced" in text[newest:].partition("<pre")[0]
+
+
 def test_a_job_is_found_by_its_id_or_else_searched() -> None:
     """The field at the top leads to the job's own page, or to the jobs that fit."""
     with site(busy_store()) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +28,7 @@ from bastion.web.pages.timeline import timeline_page
 from bastion.web.record.ask import summary_of
 from bastion.web.record.reader import KEPT_S, Known, Period, RecordChild, RecordReader
 from bastion.web.record.summary import Stay, Summary
-from tests.bastion.web.site import site
+from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_history
 
 HOUR = 3600.0
@@ -121,6 +122,51 @@ def test_projects_and_users_show_the_sums() -> None:
     assert "<script" not in chart.text
     assert "vision" in chart.text
     assert none.status_code == 404
+
+
+def test_the_users_of_a_project_have_a_chart_of_their_own() -> None:
+    """Chart and table show the same rows; a project that used nothing has no chart."""
+    with site(_store()) as client:
+        users = client.get("/users?days=1&project=audio").text
+        chart = re.search(r'<img class="chart" src="([^"]*)"', users)
+        assert chart is not None
+        drawn = client.get(chart[1].replace("&amp;", "&")).text
+        none = client.get("/users?days=1&project=safety").text
+    assert "lin" in drawn
+    assert "ada" not in drawn
+    assert "<img" not in none.partition("<main")[2]
+    assert "nothing was used in this period" in none
+
+
+def test_a_job_tells_its_device_hours_and_its_cost() -> None:
+    """Sums of its attempts in the log, each beside its attempt, and what runs now with them."""
+    store = busy_store(machines=4, running=6, queued=2)
+    job = "train-0000000000"
+    before = _ended(
+        job,
+        "ada",
+        NOW - 9 * HOUR,
+        NOW - 8 * HOUR,
+        outcome="preempted",
+        borrows=True,
+        lost_device_s=1800.0,
+        machine_s=1800.0,
+        price_per_hour=31.5,
+    )
+    again = Happening(
+        n=before.n + 1, at=NOW - HOUR, job=job, project="vision", what="starting", text="on m"
+    )
+    store.create(layout.events(before.n), b"\n".join(map(encode, (before, again))))
+    with site(store) as client:
+        text = client.get(f"/jobs/vision/{job}").text
+    running = next(
+        row for row in json.loads(store.read(layout.view("queue")).data)["jobs"] if row["id"] == job
+    )
+    held = 4 + running["units"]["h100"]
+    cost = 31.5 / 2 + 31.5 * running["units"]["h100"] / 8
+    facts = re.sub(r"<[^>]*>", " ", text[text.index('id="facts"') : text.index('id="attempts')])
+    assert f"device hours  {held}, 4 of them borrowed, 0.5 lost" in facts
+    assert f"cost  {cost:,.2f}" in facts
 
 
 def test_the_timeline_shows_who_was_where_and_zooms_by_links() -> None:
