@@ -174,6 +174,7 @@ def test_a_page_shuts_nobody_out(
         page.goto(path)
         expect(page.locator("main")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("document.querySelector('.top').offsetHeight") <= 60
         assert not faults_of(page)
         missing = [line for line in wrong if "404" not in line]
         assert not missing

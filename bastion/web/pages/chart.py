@@ -64,7 +64,7 @@ def usage_chart(
     chart = pygal.StackedBar(
         **look_of(parts, inks, is_narrow=is_narrow),
         y_title="device-hours",
-        value_formatter=lambda hours: f"{hours:,.0f}" if hours >= 10 else f"{hours:,.1f}",
+        value_formatter=digits,
     )
     shown = "%b %d" if summary.step_s >= 3600 * 12 else "%b %d %H:%M"
     starts = (summary.since + n * summary.step_s for n in range(parts))
@@ -74,6 +74,11 @@ def usage_chart(
     if any(rest):
         chart.add("others", rest)
     return drawn(chart)
+
+
+def digits(number: float) -> str:
+    """A number of an axis, with as many digits as tell it from its neighbours."""
+    return f"{number:,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def look_of(

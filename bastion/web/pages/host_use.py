@@ -48,6 +48,12 @@ class UsePart:
     trouble: str = ""
 
     @property
+    def has_devices(self) -> bool:
+        """Whether any device was sampled: else there is nothing to say of their use."""
+        sampled = any(each.samples for _, each in self.attempts)
+        return sampled or (self.host is not None and bool(self.host.devices))
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing is known of its use."""
         return self.now is None and not self.attempts and self.host is None and not self.trouble

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 from bastion.client.look.views import JobView, StatusView
 from bastion.value import value
@@ -13,6 +14,18 @@ from bastion.web.pages.shares import Share, shares
 from bastion.web.reading.board import Board, Row
 
 FILTERS = ("search", "project", "user", "state")
+TABS = {"": "All", "running": "Running", "queued": "Queued"}
+"""Of the table of jobs: those that hold machines, and those that wait."""
+
+
+@value
+class Tab:
+    """One part of the jobs that fit the filters."""
+
+    name: str
+    address: str
+    count: int
+    is_shown: bool
 
 
 @value
@@ -23,6 +36,9 @@ class NowPage:
     counts: Mapping[str, int]
     """Jobs by state; every task counts."""
     jobs: Part[JobView]
+    tabs: tuple[Tab, ...]
+    show: str
+    """The name of the tab in the address."""
     given: Mapping[str, str]
     """The filters as they were asked for."""
     projects: tuple[str, ...]
@@ -34,8 +50,14 @@ def now_page(
 ) -> NowPage:
     """The page for what the address asks for; a filter that nothing fits shows nothing."""
     given = {name: query.get(name, "").strip()[:200] for name in FILTERS}
-    rows = board.chosen(**given)
-    part: Part[Row] = part_of(rows, page_number(query.get("page", "")), path="/", query=given)
+    show = query.get("show", "") if query.get("show") in TABS else ""
+    every = list(board.chosen(**given))
+    parts = {"": every, "running": [], "queued": []}
+    for row in every:
+        parts["running" if board.is_admitted(row) else "queued"].append(row)
+    asked = {**given, "show": show}
+    number = page_number(query.get("page", ""))
+    part: Part[Row] = part_of(parts[show], number, path="/", query=asked)
     jobs = Part(
         rows=tuple(map(board.job, part.rows)),
         number=part.number,
@@ -49,7 +71,15 @@ def now_page(
         shares=shares(status.projects, palette) if status else (),
         counts=counts,
         jobs=jobs,
+        tabs=tuple(_tab(name, len(rows), given, show) for name, rows in parts.items()),
+        show=show,
         given=given,
         projects=tuple(sorted(projects)),
         as_of=board.as_of,
     )
+
+
+def _tab(name: str, count: int, given: Mapping[str, str], show: str) -> Tab:
+    asked = {key: text for key, text in {**given, "show": name}.items() if text}
+    address = f"/?{urlencode(asked)}#queue" if asked else "/#queue"
+    return Tab(name=TABS[name], address=address, count=count, is_shown=name == show)

@@ -47,7 +47,9 @@ def spent_now(job: JobView, happened: Happened, board: Board) -> Spent | None:
     """What the attempt of `job` that holds devices has spent so far; None where none does."""
     if job.phase not in _HOLDS or job.counts:
         return None
-    admitted = [each.at for each in happened.events if each.job == job.id and each.what == _HOLDS[0]]
+    admitted = [
+        each.at for each in happened.events if each.job == job.id and each.what == _HOLDS[0]
+    ]
     begin = admitted[-1] if admitted else job.started_at
     if begin is None:
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bastion.value import value
-from bastion.web.pages.chart import INKS, drawn, look_of
+from bastion.web.pages.chart import INKS, digits, drawn, look_of
 from bastion.web.pages.render import iso
 from bastion.web.reading.host_use import Column, HostUseOverTime, Points
 
@@ -14,12 +14,12 @@ _DAY_S = 86400.0
 
 @value
 class _Drawing:
-    """What one chart draws: values are divided by `by` and told as `form` says."""
+    """What one chart draws: values are divided by `by`; bytes by what fits the largest of them."""
 
     unit: str
     series: Callable[[Points], Mapping[str, Column]]
     by: float = 1.0
-    form: str = "{:,.1f}"
+    is_bytes: bool = False
     most: float | None = None
     """Where the axis ends; None: with the values."""
 
@@ -29,20 +29,28 @@ def _each(table: Mapping[int, Column]) -> Mapping[str, Column]:
 
 
 _DRAWINGS = {
-    "devices": _Drawing(
-        unit="%", series=lambda points: _each(points.used), by=0.01, form="{:.0f}", most=100.0
-    ),
+    "devices": _Drawing(unit="%", series=lambda points: _each(points.used), by=0.01, most=100.0),
     "device-memory": _Drawing(
-        unit="GiB", series=lambda points: _each(points.device_memory), by=2**30
+        unit="", series=lambda points: _each(points.device_memory), is_bytes=True
     ),
     "cores": _Drawing(unit="cores", series=lambda points: {"cores": points.cores}),
-    "memory": _Drawing(unit="GiB", series=lambda points: {"memory": points.memory}, by=2**30),
+    "memory": _Drawing(unit="", series=lambda points: {"memory": points.memory}, is_bytes=True),
     "traffic": _Drawing(
-        unit="MiB a second",
+        unit=" a second",
         series=lambda points: {"disk": points.disk, "network": points.network},
-        by=2**20,
+        is_bytes=True,
     ),
 }
+_SIZES = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
+
+
+def _scale(drawing: _Drawing, columns: Iterable[Column]) -> tuple[float, str]:
+    """What values are divided by, and the unit that they have then."""
+    if not drawing.is_bytes:
+        return drawing.by, drawing.unit
+    largest = max((n for column in columns for n in column if n is not None), default=0.0)
+    by, name = next((each for each in _SIZES if largest >= each[0]), _SIZES[-1])
+    return by, f"{name}{drawing.unit}"
 
 
 def use_chart(host: HostUseOverTime, what: str, *, is_narrow: bool) -> bytes:
@@ -50,11 +58,13 @@ def use_chart(host: HostUseOverTime, what: str, *, is_narrow: bool) -> bytes:
     import pygal
 
     drawing, at = _DRAWINGS[what], host.points.at
+    series = drawing.series(host.points)
+    by, unit = _scale(drawing, series.values())
     chart = pygal.Line(
         **look_of(len(at), INKS[:-1], is_narrow=is_narrow, is_half=True),
         stroke_style={"width": 2.2},
-        y_title=drawing.unit,
-        value_formatter=drawing.form.format,
+        y_title=unit,
+        value_formatter=digits,
         show_dots=len(at) < 3,
         allow_interruptions=True,
         range=(0, drawing.most) if drawing.most is not None else None,
@@ -65,6 +75,6 @@ def use_chart(host: HostUseOverTime, what: str, *, is_narrow: bool) -> bytes:
     chart.x_labels = [
         iso(moment)[5:16].replace("T", " ") if is_long else iso(moment)[11:19] for moment in at
     ]
-    for name, column in drawing.series(host.points).items():
-        chart.add(name, [None if n is None else n / drawing.by for n in column])
+    for name, column in series.items():
+        chart.add(name, [None if n is None else n / by for n in column])
     return drawn(chart)

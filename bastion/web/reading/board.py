@@ -76,10 +76,15 @@ class Board:
         made = array_of_row if "counts" in row else job_of_row
         return made(row, as_of=self.as_of)
 
+    @staticmethod
+    def is_admitted(row: Row) -> bool:
+        """Whether the job in `row` holds machines."""
+        return row.get("phase") in ADMITTED
+
     def chosen(
         self, *, project: str = "", user: str = "", state: str = "", search: str = ""
     ) -> Iterator[Row]:
-        """The rows that fit every filter that is not empty; `search` is part of any text of it."""
+        """The rows that fit every filter that is not empty; `search` is part of any text, or a machine."""
         wanted = search.casefold()
         for row in self.rows:
             if project not in ("", row["project"]) or user not in ("", row.get("user")):
@@ -93,4 +98,5 @@ class Board:
 
 def _text_of(row: Row) -> str:
     parts = (row["id"], row.get("user"), row["project"], row.get("state"), row.get("text"))
+    parts += tuple(row.get("machines") or ())
     return "\n".join(part for part in parts if part).casefold()

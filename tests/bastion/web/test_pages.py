@@ -48,6 +48,34 @@ def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
     assert beyond
 
 
+def test_running_and_queued_jobs_have_a_tab_each() -> None:
+    """A tab tells how many fit the filters, keeps them, and shows those alone."""
+    with site(busy_store()) as client:
+        queued = client.get("/?show=queued").text.replace("\N{EN DASH}", "-")
+        running = client.get("/?show=running&user=ada").text.replace("\N{EN DASH}", "-")
+        odd = client.get("/?show=nothing").text.replace("\N{EN DASH}", "-")
+    assert "1-50 of 120 jobs" in queued
+    assert 'href="/?show=queued&amp;page=2"' in queued
+    assert 'href="/?show=running#queue">Running <b>6</b>' in queued
+    assert 'href="/?show=queued#queue" aria-current="true">Queued <b>120</b>' in queued
+    assert "1-1 of 1 jobs" in running
+    assert 'href="/?user=ada&amp;show=queued#queue">Queued <b>20</b>' in running
+    assert '<input type="hidden" name="show" value="running">' in running
+    assert "of 126 jobs" in odd
+
+
+def test_a_machine_with_many_jobs_names_some_and_leads_to_all() -> None:
+    """Four are named; the link searches for the jobs of that machine."""
+    root = busy_root(machines=1, running=7, queued=2)
+    store = MemoryStore(lambda: NOW)
+    write_bucket(store, root)
+    with site(store) as client:
+        machines = client.get("/machines").text
+        found = client.get("/?search=h100-west-0-0").text.replace("\N{EN DASH}", "-")
+    assert '<a href="/?search=h100-west-0-0#queue">and 3 more</a>' in machines
+    assert "1-7 of 7 jobs" in found
+
+
 def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
     """State, reason, machines, command, rerun command and the end of its log are on it."""
     store = busy_store()

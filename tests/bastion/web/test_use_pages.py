@@ -233,3 +233,45 @@ def test_a_change_of_use_is_a_change_of_the_page() -> None:
     assert "10% used" in after
     versions = [text.partition('data-version="')[2].partition('"')[0] for text in (before, after)]
     assert versions[0] != versions[1]
+
+
+def test_a_job_without_devices_has_no_columns_for_them() -> None:
+    """Cores and memory alone are shown, and idle devices are not explained."""
+    store = busy_store()
+    store.create(
+        layout.usage_segment(SAMPLES, 0), packed(segment(1000, used={}, device_memory_mib={}))
+    )
+    with site(store) as client:
+        bare = client.get(PAGE).text
+    put(store, layout.usage_segment(SAMPLES, 0), packed(segment(1000)))
+    with site(store) as client:
+        full = client.get(PAGE).text
+    for shown in ('data-name="Median"', ">Device memory<", "idle: the share of the time"):
+        assert shown in full
+        assert shown not in bare
+    assert 'data-name="Cores">2.0<' in bare
+
+
+@pytest.mark.parametrize(
+    ("columns", "what", "unit", "labels"),
+    [
+        ({"disk_kib_s": (0, 1, 2, 3)}, "traffic", "KiB a second", ["1", "2"]),
+        ({"disk_kib_s": (0, 1024, 2048, 4096)}, "traffic", "MiB a second", ["1", "2"]),
+        ({"memory_mib": (1, 2, 3, 2)}, "memory", "MiB", ["1", "2"]),
+        ({"memory_mib": (1024, 4096, 2048, 2048)}, "memory", "GiB", ["1", "2"]),
+        ({"cores": (0.01, 0.02, 0.04, 0.03)}, "cores", "cores", ["0.01", "0.02"]),
+    ],
+)
+def test_an_axis_tells_small_values_apart(
+    columns: dict[str, object], what: str, unit: str, labels: list[str]
+) -> None:
+    """Its unit fits the largest value, and no two of its labels are the same."""
+    store = busy_store()
+    store.create(layout.usage_segment(SAMPLES, 0), packed(segment(1000, **columns)))
+    with site(store) as client:
+        drawn = fromstring(client.get(f"{PAGE}/use/{what}.svg").content)
+    texts = [element.text or "" for element in drawn.iter() if element.tag.endswith("text")]
+    assert unit in texts
+    numbers = [text for text in texts if text.replace(".", "", 1).isdecimal()]
+    assert set(labels) <= set(numbers)
+    assert len(numbers) == len(set(numbers))
