@@ -68,7 +68,7 @@ def text_of_seconds(seconds: float) -> str:
 
 
 def text_of_hours(hours: float) -> str:
-    """Format `hours` for people, with three digits where they are few: `1,234`, `12.3`, `0.0506`."""
+    """Format `hours` for people, with three digits if they are few: `1,234`, `12.3`, `0.0506`."""
     if 0 < hours < 0.001:
         return "< 0.001"
     return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"

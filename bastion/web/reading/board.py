@@ -84,7 +84,7 @@ class Board:
     def chosen(
         self, *, project: str = "", user: str = "", state: str = "", search: str = ""
     ) -> Iterator[Row]:
-        """The rows that fit every filter that is not empty; `search` is part of any text, or a machine."""
+        """The rows that fit every filter that is not empty; `search` is a part of any text."""
         wanted = search.casefold()
         for row in self.rows:
             if project not in ("", row["project"]) or user not in ("", row.get("user")):
@@ -98,5 +98,4 @@ class Board:
 
 def _text_of(row: Row) -> str:
     parts = (row["id"], row.get("user"), row["project"], row.get("state"), row.get("text"))
-    parts += tuple(row.get("machines") or ())
-    return "\n".join(part for part in parts if part).casefold()
+    return "\n".join(part for part in (*parts, *(row.get("machines") or ())) if part).casefold()
