@@ -35,7 +35,7 @@ from bastion.agent.keeper_life import begin_life
 from bastion.agent.machine.stray_processes import MARK, kill_all, look
 from bastion.agent.settings import FOLDER, AgentSettings, Cloud, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
-from bastion.agent.usage.devices import DEVICE_FILE, DeviceProbe
+from bastion.agent.usage.devices import DeviceProbe, device_file
 from bastion.agent.usage.sampler import MachineSampler
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
@@ -204,7 +204,7 @@ def _serve(
 ) -> int:
     clock = SystemClock()
     is_folder = settings.tempo == FOLDER
-    sampler = MachineSampler(DeviceProbe(file=settings.environ.get(DEVICE_FILE, "")))
+    sampler = MachineSampler(DeviceProbe(file=device_file(settings.environ, settings.machine)))
     while True:
         lane = ThreadLane("store", workers=_WORKERS)
         # A look into a folder is over before a thread would have begun; a write waits for the disk.

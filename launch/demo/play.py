@@ -25,6 +25,7 @@ from bastion.records import layout
 from bastion.spec import Job, Launch, Process, Resources
 from bundler.code import LocalDir
 from launch import exits
+from launch.demo.encore import Encore, Piece
 from launch.demo.screen import Screen
 from launch.demo.stage import Stage, StageError
 from launch.screen.render import Output
@@ -56,6 +57,8 @@ class Play:
         self._clock = self._ada.clock
         self._until = self._clock.monotonic() + LIMIT_S
         self._lines = 0
+        self._stage = stage
+        self._shown_at = 0.0
         self.jobs: dict[str, JobView] = {}
 
     def run(self) -> None:
@@ -121,17 +124,40 @@ class Play:
         say("a page that shows all of it:")
         say(f"  {program} web --open --root={stage.url}")
 
+    def go_on(self) -> None:
+        """
+        Submit jobs of both projects without an end, for those who look at the page.
+
+        Raises:
+            BastionError: Something went wrong.
+        """
+        encore, began = Encore(), self._clock.monotonic()
+        active: list[tuple[LaunchHandle, Piece]] = []
+        while True:
+            active = [each for each in active if not each[0].status().jobs[0].has_ended]
+            passed_s = self._clock.monotonic() - began
+            for piece in encore.due(passed_s, [piece for _, piece in active]):
+                client = self._ada if piece.user == self._ada.user else self._lin
+                words = [f"--steps={piece.runs_s}", "--step_seconds=1"]
+                words += [f"--exit_code={piece.exit_code}"]
+                active.append((client.launch(_launch(piece.name, piece.devices, *words)), piece))
+            self._show_devices()
+            self._clock.sleep(1.0)
+
+    def _show_devices(self) -> None:
+        """Make up what the devices do now, about once a second."""
+        now = self._clock.wall()
+        if now - self._shown_at < 1.0:
+            return
+        self._shown_at = now
+        with suppress(NotFoundError):  # before the first view
+            self._stage.devices.show(self._ada.pool().machines, now)
+
     def _submit(
         self, client: Client, name: str, *, devices: int, steps: int, exit_code: int = 0
     ) -> None:
-        words = [sys.executable, "-u", "train.py", f"--steps={steps}", f"--exit_code={exit_code}"]
-        process = Process(words, resources=Resources(h100=devices))
-        launch = Launch(
-            name=name,
-            jobs=(Job(name=name, processes=(process,)),),
-            code=LocalDir(str(WORK)),
-        )
-        self._handles[name] = client.launch(launch)
+        words = [f"--steps={steps}", f"--exit_code={exit_code}"]
+        self._handles[name] = client.launch(_launch(name, devices, *words))
         self._screen.say(
             f"$ bastion launch --user_id={client.user} --name={name} --resources=h100={devices}"
             f" --code=. -- python3 train.py --steps={steps}"
@@ -170,7 +196,14 @@ class Play:
                 raise StageError(f"waited too long for {what}")
             if self._handles:
                 self._look()
+            self._show_devices()
             self._clock.sleep(0.1)
+
+
+def _launch(name: str, devices: int, *words: str) -> Launch:
+    command = [sys.executable, "-u", "train.py", *words]
+    process = Process(command, resources=Resources(h100=devices))
+    return Launch(name=name, jobs=(Job(name=name, processes=(process,)),), code=LocalDir(str(WORK)))
 
 
 def _queued_s(job: JobView) -> float:
@@ -194,6 +227,7 @@ def play(folder: str, out: Output, *, web: bool = False) -> int:
     with ExitStack() as ending:
         ending.enter_context(stage.bastion())
         address = ending.enter_context(stage.page()) if web else ""
+        ending.callback(_hear_no_more)
         if address:
             for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: in good order
                 signal.signal(number, signal.default_int_handler)
@@ -207,11 +241,18 @@ def play(folder: str, out: Output, *, web: bool = False) -> int:
         if not problems:
             screen.tell("a share was guaranteed, lent, reclaimed and given back; nothing was lost")
         if address:
-            screen.tell(f"the page is {address}; Ctrl-C ends it, and the bastion")
+            screen.tell("both projects go on submitting jobs; what the devices do is made up")
+            screen.tell(f"the page is {address}; Ctrl-C ends it, the jobs and the bastion")
             with suppress(KeyboardInterrupt):
-                while True:
-                    clock.sleep(1.0)
+                running.go_on()
+            screen.tell("ending the jobs, the bastion and the page")
     return exits.FAILED if problems else exits.OK
+
+
+def _hear_no_more() -> None:
+    """Let no second Ctrl-C interrupt the end: it would leave processes behind."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _played(stage: Stage, screen: Screen) -> tuple[Play, list[str]]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from bastion.clock import Clock
 from bastion.errors import BastionError
 from bastion.records import layout
+from launch.demo.devices import MadeDevices
 
 QUOTA = """\
 [toml-schema]
@@ -47,6 +48,8 @@ CONFIG = """\
 provider = "local"
 resources = { h100 = 8, cpu = 16 }   # declared, not real: any machine will do
 count = 2
+price = 55.04                        # an hour of one machine, so that use has a cost
+idle_warning = "60s"                 # tell of jobs whose devices idle for longer
 """
 STOP_S = 20.0
 
@@ -75,6 +78,7 @@ class Stage:
         self.bucket = folder / "bucket"
         self.machines = folder / "machines"
         self.url = self.bucket.resolve().as_uri()
+        self.devices = MadeDevices(folder.resolve() / "devices")
 
     @property
     def log(self) -> Path:
@@ -141,7 +145,7 @@ class Stage:
         """Return variables with which the process finds this very Bastion, installed or not."""
         here = str(Path(__file__).resolve().parents[2])
         path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH", ""))))
-        return dict(os.environ, PYTHONPATH=path)
+        return dict(os.environ, PYTHONPATH=path, BASTION_DEVICE_FILE=self.devices.setting)
 
     def _stop_machines(self) -> None:
         from bastion.provider.open import open_provider

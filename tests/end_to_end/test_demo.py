@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import os
+import re
+import signal
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urljoin
+from urllib.request import urlopen
 
 import pytest
 
 import launch
-from tests.end_to_end.programs import alive_in
+from bastion.client import Client
+from tests.end_to_end.programs import alive_in, until
 
 ROOT = Path(launch.__file__).parents[1]
 
@@ -50,3 +58,68 @@ def test_the_demo_succeeds_and_leaves_nothing_running(tmp_path: Path) -> None:
         check=True,
     )
     assert len(listed.stdout.split()) == 4
+
+
+@pytest.mark.prove
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_the_demo_with_a_page_goes_on_until_it_is_ended(
+    tmp_path: Path, ending: signal.Signals
+) -> None:
+    """After the play jobs run and wait, devices have a chart; Ctrl-C leaves no process."""
+    folder, log = tmp_path / "demo", tmp_path / "demo.log"
+    with log.open("wb") as file:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "launch.cli", "demo", "--web", f"--root={folder}"],
+            env=dict(os.environ, PYTHONPATH=str(ROOT), HOME=str(tmp_path), BROWSER="true"),
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+    try:
+        until(lambda: "Ctrl-C ends it" in log.read_text(), "the play ends", timeout_s=90)
+        (address,) = set(re.findall(r"http://[^;\s]+", log.read_text()))
+        client = Client((folder / "bucket").as_uri(), user="ada")
+
+        def is_alive() -> bool:
+            states = Counter(job.state for job in client.jobs())
+            return states["running"] >= 2 and states["queued"] >= 1
+
+        until(is_alive, "jobs run and wait", timeout_s=60)
+        page = fetched(address)
+        assert "no active job" not in page
+        until(lambda: any(charted(address, client)), "a chart of devices", timeout_s=150)
+        assert is_alive()
+        assert "%" in top_of(folder, tmp_path)
+    finally:
+        demo.send_signal(ending)
+        demo.send_signal(ending)
+        assert demo.wait(60) == 0, log.read_text()
+    assert not alive_in(folder)
+
+
+def fetched(address: str) -> str:
+    """The body at an address of the pages."""
+    with urlopen(address, timeout=20) as answer:
+        return str(answer.read().decode())
+
+
+def charted(address: str, client: Client) -> Iterator[bool]:
+    """Of each job that runs: whether its page has a chart of devices that are used."""
+    for job in client.jobs(states=["running"]):
+        page = fetched(f"{address.rstrip('/')}/jobs/{job.project}/{job.id}")
+        found = re.search(r'class="chart" src="([^"]+/use/devices[^"]*)"', page)
+        source = urljoin(address, html.unescape(found[1])) if found else ""
+        yield bool(source) and "<svg" in fetched(source)
+
+
+def top_of(folder: Path, home: Path) -> str:
+    """What `bastion top` prints."""
+    done = subprocess.run(
+        [sys.executable, "-m", "launch.cli", "top", f"--root={folder}/bucket"],
+        env=dict(os.environ, PYTHONPATH=str(ROOT), HOME=str(home)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout

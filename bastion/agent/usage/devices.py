@@ -18,7 +18,7 @@ from bastion.errors import SpecError
 from bastion.records.usage import MAX_DEVICES, DeviceUse
 
 DEVICE_FILE = "BASTION_DEVICE_FILE"
-"""The variable of an agent that names a file which stands for its devices."""
+"""The variable of an agent that names a file which stands for its devices, `{machine}` in it."""
 PERIOD_S = 10.0
 """Between two samples."""
 _SILENT_S = 60.0
@@ -34,6 +34,11 @@ _SIGNS = ("/dev/nvidiactl", "/dev/accel0", "/dev/vfio/0", "/dev/dxg")
 def may_have_devices() -> bool:
     """Whether this machine may have devices that tell of their use."""
     return any(Path(sign).exists() for sign in _SIGNS)
+
+
+def device_file(environ: Mapping[str, str], machine: str) -> str:
+    """Return the file that stands for the devices of `machine`, or empty."""
+    return environ.get(DEVICE_FILE, "").replace("{machine}", machine)
 
 
 class DeviceProbe:
