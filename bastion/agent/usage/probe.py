@@ -3,9 +3,9 @@
 
 It is a process of its own, so that a driver that hangs or crashes costs nothing but its samples. It
 ends with its standard input, so with its agent. GPUs are asked of the driver's library, through
-`nvidia-ml-py`; TPUs of the metrics that libtpu serves while a program uses them, through `tpu-info`
-where this Python has it. `FILE` stands for devices in tests and demos: a JSON list of devices.
-Exit code 97: there are no devices to ask.
+`nvidia-ml-py`; TPUs of the metrics that libtpu serves while a program uses them, through
+`tpu-info`, which the agents of `gcp_tpu` pools have. `FILE` stands for devices in tests and demos:
+a JSON list of devices. Exit code 97: there are no devices to ask.
 
 Source: docs.nvidia.com/deploy/nvml-api; github.com/AI-Hypercomputer/cloud-accelerator-diagnostics.
 """
@@ -24,6 +24,8 @@ from typing import Any, TypeAlias
 
 MISSING = 97
 """Exit code where there is nothing to ask."""
+TPU_METRICS = "localhost:8431"
+"""Where libtpu serves the metrics of the program that uses the chips, unless that says else."""
 _MOST_PROCESSES = 64
 """Of one device that are told."""
 
@@ -102,28 +104,50 @@ def _tpus() -> Callable[[], list[Row]] | None:
         )
 
         kind, count = device.get_local_chips()
-    except (ImportError, OSError):
+    except (ImportError, OSError, AssertionError):
         return None
     if kind is None or not count:
         return None
+    return lambda: _chips(device, metrics, kind, count)
 
-    def ask() -> list[Row]:
-        try:
-            found = metrics.get_chip_usage(kind)
-        except Exception:  # noqa: BLE001 - no program uses the TPU, and so none serves its metrics
-            return []
-        return [
+
+def _chips(
+    device: Any, metrics: Any, kind: Any, count: int, *, address: str = TPU_METRICS
+) -> list[Row]:
+    """
+    Return what each core of the chips does, counted as the quota counts them.
+
+    A program that uses the chips serves their metrics; while none holds them they are idle. One
+    that holds them and serves nothing leaves their use unknown.
+    """
+    from bastion.catalog import units_a_chip
+
+    try:
+        holders = dict(device.get_chip_owners())
+    except OSError:
+        holders = {}
+    try:
+        found = metrics.get_chip_usage(kind, address)
+    except Exception:  # noqa: BLE001 - grpc's and the package's own, of any version
+        found = ()
+    a_chip: int = kind.value.devices_per_chip
+    told = {int(each.device_id): each for each in found}
+    parts = max(1, units_a_chip(kind.value.name) // a_chip)
+    rows = []
+    for index in range(count * a_chip * parts):
+        each = told.get(index // parts)
+        pid = holders.get(str(device.chip_path(kind, index // parts // a_chip)))
+        used = 0.0 if each is None and not holders else None
+        rows.append(
             {
-                "index": int(each.device_id),
-                "used": each.duty_cycle_pct / 100,
-                "memory": int(each.memory_usage),
-                "total": int(each.total_memory),
-                "processes": [],
+                "index": index,
+                "used": used if each is None else each.duty_cycle_pct / 100,
+                "memory": 0 if each is None else int(each.memory_usage) // parts,
+                "total": (kind.value.hbm_gib << 30) // a_chip // parts,
+                "processes": [] if pid is None else [{"pid": pid, "memory": 0, **_who(pid)}],
             }
-            for each in found
-        ]
-
-    return ask
+        )
+    return rows
 
 
 def _who(pid: int) -> Row:

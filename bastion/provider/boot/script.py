@@ -72,6 +72,7 @@ def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
         "root": boot.root_url,
         "wheel": boot.wheel,
         "digest": boot.digest,
+        "needs": "tpu" if pool.provider == "gcp_tpu" else "agent",
         "bells": f"{layout.BELLS}{pool.name}/",
         **{name: pool.options.get(name, "") for name in ("python", "index_url", "wheelhouse")},
         "setup": list(pool.setup),

@@ -3,8 +3,9 @@ The wheel of this very program, made from its own files.
 
 The same files make the same bytes, so the wheel is named by its digest. It is a wheel like any
 other, and holds more files: `agent-<cloud>.txt`, what an agent needs beside Python for a bucket of
-that cloud, `bastion-<cloud>.txt`, the same of a bastion, and `pins.txt`, the versions that this
-program runs with. What is installed from it runs with the same ones.
+that cloud; `tpu-<cloud>.txt` and `bastion-<cloud>.txt`, the same of an agent on a TPU and of a
+bastion; and `pins.txt`, the versions that this program runs with. What is installed from it runs
+with the same ones.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ DISTRIBUTION = "bastion-orchestrator"
 PACKAGES = ("bastion", "bundler", "quota", "launch")
 EXTRAS = {"file": "", "gs": "gcp", "s3": "aws"}
 """What an agent needs more, by the scheme of its bucket: an extra of this distribution."""
+
+TPU_EXTRA = "tpu"
+"""What an agent on a TPU needs more: to ask libtpu how much the chips are used."""
 
 _RECORD = ("history", "metrics")
 BASTION_EXTRAS: dict[str, tuple[str, ...]] = {
@@ -93,6 +97,8 @@ def needed(*extras: str) -> tuple[str, ...]:
 
 def _metadata(version: str) -> dict[str, str]:
     wanted = {f"agent-{kind}.txt": "\n".join(needed(extra)) for kind, extra in EXTRAS.items()}
+    for kind, extra in EXTRAS.items():
+        wanted[f"tpu-{kind}.txt"] = "\n".join(needed(extra, TPU_EXTRA))
     for kind, more in BASTION_EXTRAS.items():
         wanted[f"bastion-{kind}.txt"] = "\n".join(needed(*more))
     head = f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {version}\n"
@@ -108,7 +114,8 @@ def _metadata(version: str) -> dict[str, str]:
 
 def _pins() -> Iterator[str]:
     """Every version that an agent can load; a constraint that nothing asks for is harmless."""
-    waiting = list(needed(*EXTRAS.values(), *(e for many in BASTION_EXTRAS.values() for e in many)))
+    bastions = (extra for many in BASTION_EXTRAS.values() for extra in many)
+    waiting = list(needed(*EXTRAS.values(), TPU_EXTRA, *bastions))
     seen: set[str] = set()
     while waiting:
         line = waiting.pop()

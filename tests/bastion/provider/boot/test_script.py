@@ -42,6 +42,13 @@ def test_it_fits_into_the_user_data_of_ec2() -> None:
     assert len(cloud_init(script).encode()) < EC2_BYTES - 2048
 
 
+def test_a_machine_installs_what_its_kind_needs() -> None:
+    """Hosts of a slice install what an agent on a TPU needs, and others what every agent does."""
+    slices = replace(POOL, provider="gcp_tpu", resources=Amounts({"v5e": 8}))
+    for pool, needs in ((POOL, "agent"), (slices, "tpu")):
+        assert f'"needs":"{needs}"' in startup_script(pool, BOOT, machine="printf %s gpu-12-0")
+
+
 @pytest.mark.parametrize("stays", [True, False])
 def test_shellcheck_finds_nothing(tmp_path: Path, stays: bool) -> None:
     """The script, and the script within it, hold nothing that shellcheck knows as a mistake."""

@@ -80,3 +80,15 @@ def test_the_image_holds_what_a_bastion_needs() -> None:
 
 def _name(line: str) -> str:
     return re.split(r"[\[<>=;]", line)[0]
+
+
+@pytest.mark.parametrize("kind", EXTRAS)
+def test_agents_on_tpus_install_what_asks_libtpu(kind: str) -> None:
+    """Only agents of `gcp_tpu` pools install `tpu-info`, with every pin that it brings."""
+    with zipfile.ZipFile(io.BytesIO(own_wheel().data)) as packed:
+        told = {name.rpartition("/")[2]: packed.read(name).decode() for name in packed.namelist()}
+    agent, tpu = (set(told[f"{needs}-{kind}.txt"].split("\n")) for needs in ("agent", "tpu"))
+    assert agent < tpu
+    assert {_name(line) for line in tpu - agent} == {"tpu-info"}
+    pins = {line.partition("==")[0] for line in told["pins.txt"].split()}
+    assert {"tpu-info", "grpcio", "immutabledict"} <= pins
