@@ -23,8 +23,19 @@ if TYPE_CHECKING:
 MOST_ROWS = 100_000
 """Of one answer: more belongs into a program that reads the files."""
 _READING = frozenset({"SELECT", "EXPLAIN"})
-_NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
-_NO_COLUMN = re.compile(r'Referenced column "([^"]+)" not found')
+_NO_TABLE = re.compile(r"^Catalog Error: Table with name (\S+) does not exist")
+_NO_ALIAS = re.compile(r'Referenced table "([^"]+)" not found')
+_ALIASES = re.compile(r"Candidate tables: (.*)")
+_NO_COLUMN = re.compile(
+    r'Referenced column "([^"]+)" not found|does not have a column named "([^"]+)"'
+    r'|Column "([^"]+)" (?:in \w+ list not found|does not exist on)'
+)
+_NO_FUNCTION = re.compile(r"(?:(Table) |\w+ )?Function with name (\S+) does not exist")
+_NO_MATCH = re.compile(r"No function matches the given name and argument types '(.+?)'\.")
+_NO_TYPE = re.compile(r"Type with name (\S+) does not exist")
+_QUOTED = re.compile(r'"([^"]+)"')
+_NEAREST = 3
+"""Functions that are named: there are hundreds."""
 _KIND = re.compile(r"^(\w+ )+Error: ")
 VIEWS = (*(table.name for table in TABLES), "running")
 
@@ -86,12 +97,24 @@ def _refusal(connection: DuckDBPyConnection, error: Error) -> SpecError:
     if (table := _NO_TABLE.search(text)) is not None:
         name = table[1].strip('"')
         return SpecError(f"query: there is no table {name!r}; {choose(name, VIEWS)}")
+    if (alias := _NO_ALIAS.search(text)) is not None:
+        named = _ALIASES.search(text)
+        known = _QUOTED.findall(named[1]) if named is not None else []
+        return SpecError(
+            f"query: {alias[1]!r} is no table of this FROM; {choose(alias[1], known or VIEWS)}"
+        )
     if (column := _NO_COLUMN.search(text)) is not None:
-        name = column[1]
+        name = next(filter(None, column.groups()))
         return SpecError(
             f"query: there is no column {name!r}; {choose(name, _columns(connection))}",
             hint="bastion query 'DESCRIBE attempts' lists them",
         )
+    if (function := _NO_FUNCTION.search(text)) is not None:
+        return _no_function(connection, function[2], is_table=function[1] is not None)
+    if (match := _NO_MATCH.search(text)) is not None:
+        return _no_match(match[1], text)
+    if (kind := _NO_TYPE.search(text)) is not None:
+        return SpecError(f"query: there is no type {kind[1]!r}; {choose(kind[1], _types())}")
     if "disabled by configuration" in text or "disabled through configuration" in text:
         return SpecError(
             "query: it reads something beside the record, which is not allowed",
@@ -99,6 +122,38 @@ def _refusal(connection: DuckDBPyConnection, error: Error) -> SpecError:
         )
     first = _KIND.sub("", text.splitlines()[0])
     return SpecError(f"query: {first[:1].lower()}{first[1:]}")
+
+
+def _no_function(connection: DuckDBPyConnection, name: str, *, is_table: bool) -> SpecError:
+    import difflib
+
+    kinds = "('table', 'table_macro')" if is_table else "('scalar', 'aggregate', 'macro')"
+    found = connection.execute(
+        f"SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type IN {kinds}"
+    ).fetchall()
+    words = sorted(word for (word,) in found if word.isidentifier())
+    near = difflib.get_close_matches(name.lower(), words, n=_NEAREST)
+    told = f"nearest {'is' if len(near) == 1 else 'are'} {', '.join(near)}" if near else ""
+    what = "table function" if is_table else "function"
+    return SpecError(
+        "; ".join(filter(None, (f"query: there is no {what} {name!r}", told))),
+        hint="" if near else "they are at duckdb.org/docs/stable/sql/functions/overview",
+    )
+
+
+def _no_match(call: str, text: str) -> SpecError:
+    """A function that is there, and is given what it does not take."""
+    takes = [line.strip() for line in text.splitlines() if line.startswith("\t")][1:]
+    more = f", and {len(takes) - _NEAREST} more" if len(takes) > _NEAREST else ""
+    return SpecError(
+        f"query: there is no {call}; it takes {'; '.join(takes[:_NEAREST])}{more}",
+    )
+
+
+def _types() -> tuple[str, ...]:
+    """The types that columns have, and those that one may cast them to."""
+    own = {column.sql_type for table in TABLES for column in table.columns}
+    return tuple(sorted(own | {"BOOLEAN", "DATE", "DECIMAL", "FLOAT", "INTEGER", "INTERVAL"}))
 
 
 def _columns(connection: DuckDBPyConnection) -> Sequence[str]:
