@@ -19,7 +19,7 @@ from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.revocation import may_yield, newest
 from bastion.scheduler.preemption.victims import find, least_lost, yields_to
-from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score
+from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score, first_asked
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
@@ -41,7 +41,8 @@ def borrow(draft: Draft) -> None:
         _discount_plans(draft)
         return
     queues: dict[str, Queue] = {}
-    projects = Projects((name for name, lines in draft.rest.items() if lines), _score_of(draft))
+    since = {name: first_asked(lines) for name, lines in draft.rest.items() if lines}
+    projects = Projects(since, _score_of(draft))
     made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
@@ -51,6 +52,10 @@ def borrow(draft: Draft) -> None:
             queues[name] = queue_of(draft, name, _hopeful(draft, name))
         queue = queues[name]
         while (line := queue.pop()) is not None:
+            if projects.comes_after(name, line.since):
+                queue.put(line)
+                projects.put(name, line.since)
+                break
             if line.key in hopeless and not line.fail_when_busy:
                 blocked.append(line)
             elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
@@ -58,7 +63,7 @@ def borrow(draft: Draft) -> None:
                 draft.forget_plan(line.head)
                 line.at += 1
                 queue.put(line)
-                projects.put(name)
+                projects.put(name, queue.next_since)
                 break
             else:
                 blocked.append(line)

@@ -104,11 +104,16 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
         draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
         shapes[project] = _foremost(within)
-    projects = Projects(queues, draft.shares.dominant)
+    since = {name: queue.next_since for name, queue in queues.items()}
+    projects = Projects(since, draft.shares.dominant)
     made = len(draft.promises)
     while (name := projects.pop()) is not None:
         queue, rest = queues[name], draft.rest[name]
         while (line := queue.pop()) is not None:
+            if projects.comes_after(name, line.since):
+                queue.put(line)
+                projects.put(name, line.since)
+                break
             if not _may_be_within(draft, name, line.shape, own=own):
                 rest.append(line)
                 shapes[name] = [s for s in shapes[name] if _may_be_within(draft, name, s, own=own)]
@@ -118,7 +123,7 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
                 queue.spend(line.user, spent(draft, line))
                 line.at += 1
                 queue.put(line)
-                projects.put(name)
+                projects.put(name, queue.next_since)
                 break
             else:
                 rest.append(line)

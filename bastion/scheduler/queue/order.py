@@ -3,8 +3,10 @@ Order: which waiting gang is looked at next.
 
 Gangs of equal user and shape stand in one `Line`: what is found out about the first of them holds
 for all, so ten thousand equal jobs cost little more than one. Inside a project lines are merged by
-the order policy, then fairness between users or the first to ask, then age; ties by name. Whoever
-is admitted falls back at once, so one cycle from nothing divides fairly too.
+the order policy, then fairness between users or the first to ask, then age; ties by name. Among
+projects of equal score the one whose next gang was submitted first comes first; ties by name. A
+user or project falls back as soon as a gang of it is admitted, so one cycle from nothing divides
+fairly too.
 
 It must not know capacity.
 """
@@ -100,6 +102,11 @@ class Line:
         return self.gangs[self.at][3]
 
     @property
+    def since(self) -> float:
+        """When the first that is still waiting was submitted."""
+        return self.gangs[self.at][1]
+
+    @property
     def length(self) -> int:
         """How many still wait."""
         return len(self.gangs) - self.at
@@ -187,22 +194,35 @@ class Queue:
             if row.heap[0][2] is line:
                 self._place(row, self._key(row))
 
+    def _foremost(self) -> _Row | None:
+        """The row in which the next line stands, at the top of the heap."""
+        while self._heap:
+            known, _, row = self._heap[0]
+            is_current = known is row.known
+            if is_current and self._key(row) == known:
+                return row
+            heappop(self._heap)
+            if is_current:
+                self._place(row, self._key(row))  # its user got something since: usage only grows
+        return None
+
+    @property
+    def next_since(self) -> float:
+        """When the gang that is next was submitted; infinite when there is none."""
+        row = self._foremost()
+        return inf if row is None else row.heap[0][0]
+
     def pop(self) -> Line | None:
         """The line whose head is next, taken out; None when there is none."""
-        while self._heap:
-            known, _, row = heappop(self._heap)
-            if known is not row.known:
-                continue
-            key = self._key(row)
-            if key != known:
-                self._place(row, key)  # its user got something since: usage only grows
-                continue
-            line = heappop(row.heap)[2]
-            row.known = None
-            if row.heap:
-                self._place(row, self._key(row))
-            return line
-        return None
+        row = self._foremost()
+        if row is None:
+            return None
+        heappop(self._heap)
+        line = heappop(row.heap)[2]
+        row.known = None
+        if row.heap:
+            self._place(row, self._key(row))
+        return line
 
     def drain(self) -> list[Line]:
         """Every line that is left, taken out, in no order."""
@@ -222,26 +242,42 @@ Score = float | tuple[float, ...]
 
 
 class Projects:
-    """Projects with a queue, the one with the lowest score first; scores only grow."""
+    """
+    Projects with a queue, the one with the lowest score first; scores only grow.
 
-    def __init__(self, names: Iterable[str], score: Callable[[str], Score]) -> None:
+    Of equal ones that whose next gang was submitted first comes first; then by name.
+    """
+
+    def __init__(self, since: Mapping[str, float], score: Callable[[str], Score]) -> None:
         self._score = score
-        self._heap = [(score(name), name) for name in names]
+        self._heap = [(score(name), at, name) for name, at in since.items()]
         heapify(self._heap)
+        self._taken: Score = 0.0
+        """The score of the one that was taken out last."""
 
     def pop(self) -> str | None:
         """The next project, taken out; None when there is none."""
         while self._heap:
-            known, name = heappop(self._heap)
+            known, since, name = heappop(self._heap)
             score = self._score(name) if isinstance(known, tuple) else known
             if score == known:
+                self._taken = score
                 return name
-            heappush(self._heap, (score, name))  # another of its group got something since
+            heappush(self._heap, (score, since, name))  # another of its group got something since
         return None
 
-    def put(self, name: str) -> None:
-        """Let it take part again, by its score of now."""
-        heappush(self._heap, (self._score(name), name))
+    def comes_after(self, name: str, since: float) -> bool:
+        """Whether another is before `name`, taken out last and given nothing, by its next gang."""
+        return bool(self._heap) and self._heap[0] < (self._taken, since, name)
+
+    def put(self, name: str, since: float) -> None:
+        """Let it take part again, by its score of now and its next gang."""
+        heappush(self._heap, (self._score(name), since, name))
+
+
+def first_asked(lines: Iterable[Line]) -> float:
+    """When the first of all that wait in `lines` was submitted; infinite when none does."""
+    return min((line.since for line in lines if not line.is_over), default=inf)
 
 
 def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:

@@ -118,6 +118,11 @@ def _anywhere(snapshot: Snapshot) -> Snapshot:
     return _jobs(snapshot, change)
 
 
+def of_one_age(snapshot: Snapshot) -> Snapshot:
+    """All jobs were submitted at once."""
+    return _jobs(snapshot, lambda job: replace(job, submitted_at=0.0))
+
+
 def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
     """Stops one more borrower for a promise than it needs."""
     plan = decide(snapshot, now)

@@ -1,0 +1,87 @@
+"""Which waiting gang is looked at next: by score, then by who asked first, never by name alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+
+from bastion.scheduler.cycle import decide
+from tests.bastion.scheduler import mutants
+from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+
+PROJECTS = "abcde"
+Asked = Mapping[str, tuple[float, int]]
+"""Job -> when it was submitted, and the devices that it asks for; named after its project."""
+
+
+def tied(random: Random, share: int, inner: Decide) -> tuple[World, Asked]:
+    """Equal projects with nothing but waiting jobs, of which six devices hold some."""
+    totals = {"gpu": 16}
+    shares = {name: {"gpu": share / 16} for name in PROJECTS}
+    quota = quota_of(totals, shares, min_runtime_s=0, plan_after_s=1e9)
+    world = World(quota, machines_of(1, gpu=6), decide=inner)
+    asked: dict[str, tuple[float, int]] = {}
+    most = dict.fromkeys(PROJECTS, share)
+    for number in range(8):
+        project = random.choice(PROJECTS)
+        units = 1 if share else random.choice((1, 1, 2, 3, 5))
+        if share and not most[project]:
+            continue  # beyond its share it would be looked at after all others
+        most[project] -= units
+        name = world.ask(project, f"{project}-{number}", gpu=units)
+        asked[name] = world.now, units
+        world.pass_time(random.choice((0.0, 1.0, 5.0)))
+    return world, asked
+
+
+def expected(asked: Asked, free: int = 6) -> list[str]:
+    """Which of them start: the project that holds least, then the oldest gang, then by name."""
+    waiting = {p: [n for n in asked if n[0] == p] for p in PROJECTS}
+    for names in waiting.values():
+        names.sort(key=lambda name: (asked[name][0], name))
+    held = dict.fromkeys(PROJECTS, 0)
+    started = []
+    while any(waiting.values()):
+        heads = [(held[p], asked[names[0]][0], p) for p, names in waiting.items() if names]
+        project = min(heads)[2]
+        name = waiting[project].pop(0)
+        if asked[name][1] <= free:
+            free -= asked[name][1]
+            held[project] += asked[name][1]
+            started.append(name)
+    return sorted(started)
+
+
+def differing(share: int, inner: Decide) -> int:
+    """Random states of equal projects in which others start than by the rule."""
+    found = 0
+    for seed in range(40):
+        world, asked = tied(Random(seed), share, inner)
+        world.cycle()
+        started = sorted(name for name in asked if world.runs(name))
+        found += started != expected(asked)
+    return found
+
+
+@pytest.mark.parametrize("share", [0, 3])
+def test_projects_of_equal_score_go_by_who_asked_first(share: int) -> None:
+    """Beyond every share and within equal ones: the project whose next gang is oldest is first."""
+    assert not differing(share, decide)
+
+
+@pytest.mark.parametrize("share", [0, 3])
+def test_a_scheduler_that_goes_by_names_is_noticed(share: int) -> None:
+    """One to which all gangs are of one age starts others."""
+    assert differing(share, mutants.seeing(mutants.of_one_age))
+
+
+def test_the_first_to_ask_is_first_whatever_its_project_is_called() -> None:
+    """Three projects that hold nothing wait for one device: that of the oldest job gets it."""
+    world = World(quota_of({"gpu": 1}, {p: {} for p in "abc"}), machines_of(1, gpu=1))
+    for project in "cba":
+        world.ask(project, project, gpu=1)
+        world.pass_time(1)
+    world.cycle()
+    assert world.runs("c")
