@@ -18,7 +18,7 @@ from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.revocation import may_yield, newest
-from bastion.scheduler.preemption.victims import find, least_lost, yields_to
+from bastion.scheduler.preemption.victims import find, first_to_yield, yields_to
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score, first_asked
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.decisions import Admitted
@@ -253,7 +253,7 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
     if not lower:
         return False
     draft.search.asked.add(line.key)
-    lower.sort(key=lambda running: (-running.priority, least_lost(draft, running)))
+    lower.sort(key=lambda running: first_to_yield(draft, running))
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         with draft.shares.without(gone):

@@ -21,8 +21,8 @@ from bastion.scheduler.preemption.victims import (
     Found,
     borrowers_for,
     find,
+    first_to_yield,
     is_legal,
-    least_lost,
     stop_at,
 )
 from bastion.scheduler.promise import Promise
@@ -293,7 +293,7 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     policy = draft.parts.preemption
     lower = [r for r in draft.staying(project, firm=True) if r.priority > shape.priority]
     lower += may_yield(draft, gang[0].project, shape.priority, follows_order=False)
-    lower.sort(key=lambda r: (-r.priority, least_lost(draft, r)))
+    lower.sort(key=lambda running: first_to_yield(draft, running))
     return chain(
         borrowers_for(draft, project, shape.asked) if policy.reclaims else (),
         lower if policy.outranks else (),

@@ -392,6 +392,19 @@ def least_lost(draft: Draft, running: Running) -> tuple[bool, float, float, str]
     return is_recent, lost, -running.admitted_at, running.name
 
 
+def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:
+    """
+    Which gang is stopped first for one of its own project that is before it: the lowest.
+
+    That of the lowest priority, then that with the least work lost. Under the preemption policy
+    `order` it is the last in the order: what is stopped then stops no other in turn.
+    """
+    if draft.parts.preemption.follows_order:
+        priority, rank = draft.rank(tuple(running.jobs))
+        return -priority, -rank, -running.admitted_at, running.name
+    return -running.priority, *least_lost(draft, running)
+
+
 def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     """
     Whether `running` may be preempted for `gang`, which is not within its project's share.

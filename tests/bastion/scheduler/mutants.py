@@ -123,6 +123,11 @@ def of_one_age(snapshot: Snapshot) -> Snapshot:
     return _jobs(snapshot, lambda job: replace(job, submitted_at=0.0))
 
 
+def without_reports(snapshot: Snapshot) -> Snapshot:
+    """No job has reported anything."""
+    return replace(snapshot, reports={})
+
+
 def stops_one_too_many(snapshot: Snapshot, now: float) -> Plan:
     """Stops one more borrower for a promise than it needs."""
     plan = decide(snapshot, now)

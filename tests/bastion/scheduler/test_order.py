@@ -85,3 +85,64 @@ def test_the_first_to_ask_is_first_whatever_its_project_is_called() -> None:
         world.pass_time(1)
     world.cycle()
     assert world.runs("c")
+
+
+def stopped_for_one(random: Random, inner: Decide) -> tuple[list[str], list[str]]:
+    """What stops for one that has run for no time, and what should: the last, until it fits."""
+    sizes = [random.choice((1, 1, 2)) for _ in range(4)]
+    attained = random.sample(range(1_000, 9_000, 1_000), k=len(sizes))
+    quota = quota_of(
+        {"gpu": sum(sizes)}, {"A": {"gpu": 1.0}}, order="las", preemption="order", min_runtime_s=0
+    )
+    world = World(quota, machines_of(1, gpu=sum(sizes)), decide=inner)
+    reports = {f"r{n}": {"attained_s": float(each)} for n, each in enumerate(attained)}
+    world.extra["reports"] = reports
+    for number, units in enumerate(sizes):
+        world.ask("A", f"r{number}", gpu=units)
+        world.cycle()
+        world.pass_time(random.choice((1, 10)))
+    wanted = random.choice((1, 2))
+    world.ask("A", "new", gpu=wanted)
+    last_first = sorted(
+        range(len(sizes)), key=lambda n: -sizes[n] * (attained[n] + world.now - 1_000_000)
+    )
+    expected: list[int] = []
+    for number in last_first:
+        if sum(sizes[n] for n in expected) < wanted:
+            expected.append(number)
+    for number in expected[-2::-1]:  # one that is not needed after all goes on
+        if sum(sizes[n] for n in expected) - sizes[number] >= wanted:
+            expected.remove(number)
+    world.run(200, step_s=5)
+    assert world.runs("new")
+    return sorted({n for n, _ in world.preemptions}), sorted(f"r{n}" for n in expected)
+
+
+def test_an_arrival_stops_what_is_last_in_the_order_and_no_more() -> None:
+    """Under `order` victims come from the tail, and nothing is stopped for a victim in turn."""
+    for seed in range(25):
+        stopped, expected = stopped_for_one(Random(seed), decide)
+        assert stopped == expected, seed
+
+
+def test_a_scheduler_that_does_not_stop_the_last_is_noticed() -> None:
+    """One that does not know what jobs attained earlier stops others."""
+    inner = mutants.seeing(mutants.without_reports)
+    found = (stopped_for_one(Random(seed), inner) for seed in range(25))
+    assert any(stopped != expected for stopped, expected in found)
+
+
+def test_nothing_ripples_through_the_order() -> None:
+    """Of four that attained 1000 to 4000 s the last stops for a new one, and no other."""
+    world = World(
+        quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}, order="las", preemption="order", min_runtime_s=0),
+        machines_of(1, gpu=4),
+    )
+    attained = {name: 1000.0 * number for number, name in enumerate("abcd", start=1)}
+    world.extra["reports"] = {name: {"attained_s": each} for name, each in attained.items()}
+    for name in attained:
+        world.ask("A", name, gpu=1)
+    world.cycle()
+    world.ask("A", "n", gpu=1)
+    world.run(120)
+    assert world.preemptions == [("d", "n")]
