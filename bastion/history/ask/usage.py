@@ -50,7 +50,8 @@ class UsageRow:
     borrowed_h: float
     """Device hours in each class."""
     owned_h: float | None
-    """Device hours that the project owned; None where rows are of no project."""
+    """Device hours that the row's project owned, all its users and pools together; None: no project
+    is named."""
     waited_p50_s: float | None
     waited_p90_s: float | None
     preempted_h: float
@@ -100,9 +101,10 @@ def usage(record: Record, *, by: Sequence[Key], since: float, until: float) -> U
     if not since < until:
         raise SpecError(f"since: {since} is not before {until}")
     with record.opened(since=since - SHARES_BEFORE_S, tables=[SHARES]) as connection:
-        owned = _owned(connection, since, until) if "project" in by and len(by) == 1 else {}
+        owned = _owned(connection, since, until) if "project" in by else {}
     with record.opened(since=since, tables=[ATTEMPTS]) as connection:
-        asked = connection.execute(_sql(by), {"since": since, "until": until})
+        window = {"since": round(since * 1e6), "until": round(until * 1e6)}
+        asked = connection.execute(_sql(by), window)
         names = [each[0] for each in asked.description or ()]
         found = [dict(zip(names, row)) for row in asked.fetchall()]
     rows = [
@@ -110,7 +112,8 @@ def usage(record: Record, *, by: Sequence[Key], since: float, until: float) -> U
         for row in found
     ]
     used = {(row.project, row.device_type) for row in rows}
-    rows += [_unused(project, kind, h) for (project, kind), h in owned.items()] if owned else []
+    if len(by) == 1:
+        rows += [_unused(project, kind, h) for (project, kind), h in owned.items()]
     kept = [row for row in rows if row.attempts or (row.project, row.device_type) not in used]
     kept.sort(key=lambda row: [getattr(row, name) or "" for name in (*by, "device_type")])
     return Usage(since=since, until=until, rows=tuple(kept), spoilt=record.spoilt)
@@ -158,6 +161,14 @@ def _owned(
     return {(project, kind): hours for project, kind, hours in rows}
 
 
+_DIGITS = (
+    (10**9, 10**5),
+    *((10**power, 10 ** (power - 3)) for power in range(10, 15)),
+)
+"""
+What waits are rounded to, by what they are below, in microseconds: a tenth of a second below 1,000
+s, three digits above. The last is three years.
+"""
 _SUMS = (
     *("jobs", "attempts", "guaranteed_h", "borrowed_h"),
     *("preempted_h", "failed_h", "idle_h", "cost", "unpriced_h"),
@@ -169,31 +180,38 @@ def _sql(by: Sequence[Key]) -> str:
     Return the SQL of the sums, which reads every row once.
 
     Rows are summed up by wait first, rounded to three digits; quantiles come from that. Ten
-    million waits by themselves would take more memory than all the rest.
+    million waits by themselves would take more memory than all the rest. Times are whole
+    microseconds: of most rows none has to be cut, and then nothing is computed of them.
     """
     keys = ", ".join([*(_COLUMNS.get(name, name) for name in by), "device_type"])
     sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
+    since, until = "make_timestamp($since)", "make_timestamp($until)"
+    digits = " ".join(
+        f"WHEN waited < {below} THEN (waited + {unit // 2}) // {unit} * {unit}"
+        for below, unit in _DIGITS
+    )
     return f"""
         WITH parts AS (
-            SELECT {keys}, outcome, attempt = 1 OR epoch(queued_at) < $since AS is_job,
-                   guaranteed_device_s, borrowed_device_s, lost_s, lost_device_s,
-                   cost, idle_fraction,
-                   epoch(admitted_at) AS begins, epoch(freed_at) AS ends,
-                   epoch(admitted_at) - epoch(queued_at) AS waited_s
+            SELECT {keys}, outcome, attempt = 1 OR queued_at < {since} AS is_job,
+                   guaranteed_device_s, borrowed_device_s, lost_device_s,
+                   cost, idle_fraction, lost_s,
+                   epoch_us(admitted_at) AS begins, epoch_us(freed_at) AS ends,
+                   epoch_us(admitted_at) - epoch_us(queued_at) AS waited,
+                   admitted_at >= {since} AND freed_at <= {until} AS is_whole
             FROM (FROM attempts UNION ALL BY NAME FROM running)
-            WHERE attempt > 0 AND epoch(admitted_at) < $until AND epoch(freed_at) >= $since
+            WHERE attempt > 0 AND admitted_at < {until} AND freed_at >= {since}
         ), cut AS (
             SELECT *,
-                   CASE WHEN ends > begins THEN
+                   CASE WHEN is_whole THEN 1.0::DOUBLE
+                        WHEN ends > begins THEN
                        greatest(0, least(ends, $until) - greatest(begins, $since)) / (ends - begins)
                    ELSE 0 END AS part,
-                   CASE WHEN lost_s > 0 THEN
-                       greatest(0, least(ends, $until) - greatest(ends - lost_s, $since)) / lost_s
+                   CASE WHEN is_whole THEN 1.0::DOUBLE
+                        WHEN lost_s > 0 THEN
+                       greatest(0, least(ends, $until) - greatest(ends - lost_s * 1e6, $since))
+                       / (lost_s * 1e6)
                    ELSE 0 END AS lost_part,
-                   CASE WHEN begins < $since THEN NULL
-                        WHEN waited_s < 1000 THEN round(waited_s, 1)
-                        ELSE round(waited_s, 2 - CAST(floor(log10(waited_s)) AS INTEGER))
-                   END AS wait
+                   CASE WHEN begins < $since THEN NULL {digits} ELSE waited END AS wait
             FROM parts
         ), by_wait AS (
             SELECT {keys}, wait,
@@ -218,7 +236,7 @@ def _sql(by: Sequence[Key]) -> str:
             FROM by_wait
         )
         SELECT {keys}, {sums},
-               min(wait) FILTER (upto >= 0.5 * total) AS waited_p50_s,
-               min(wait) FILTER (upto >= 0.9 * total) AS waited_p90_s
+               min(wait) FILTER (upto >= 0.5 * total) / 1e6 AS waited_p50_s,
+               min(wait) FILTER (upto >= 0.9 * total) / 1e6 AS waited_p90_s
         FROM ranked GROUP BY {keys}
     """

@@ -174,14 +174,15 @@ def _note_usage(rows: Sequence[UsageRow], since: float, until: float) -> None:
 
 
 def _usage_columns(keys: Sequence[str]) -> list[Column[UsageRow]]:
-    columns = [_key_column(key) for key in keys]
+    # Without a project nothing is owned.
+    share: Column[UsageRow] = Column(title="OF SHARE", text=lambda row: _percent(row.share))
     return [
-        *columns,
+        *(_key_column(key) for key in keys),
         Column(title="DEVICE", text=lambda row: row.device_type or "-"),
         Column(title="JOBS", text=lambda row: str(row.jobs)),
         Column(title="GUARANTEED", text=lambda row: _hours(row.guaranteed_h)),
         Column(title="BORROWED", text=lambda row: _hours(row.borrowed_h)),
-        Column(title="OF SHARE", text=lambda row: _percent(row.share)),
+        *([share] if "project" in keys else []),
         Column(title="WAIT P50", text=lambda row: _span(row.waited_p50_s)),
         Column(title="WAIT P90", text=lambda row: _span(row.waited_p90_s)),
         Column(title="PREEMPTED", text=lambda row: _hours(row.preempted_h)),

@@ -149,11 +149,33 @@ def test_the_sums_of_a_day_are_those_that_a_person_adds_up() -> None:
 
 
 def test_users_of_a_project_add_up_to_it() -> None:
-    """By project and user, each user has its own row, and no share."""
+    """By project and user, each user has its own row, and its part of the project's share."""
     found = usage(Record(workload().store), by=["project", "user"], since=T0, until=T0 + 24 * H)
     hours = {(row.project, row.user): row.used_h for row in found.rows}
     assert hours == {("blue", "ann"): 16.0, ("blue", "ben"): 12.0, ("red", "cat"): 8.0}
-    assert all(row.owned_h is None for row in found.rows)
+    assert {row.user: row.owned_h for row in found.rows} == {"ann": 192, "ben": 192, "cat": 192}
+    whole = usage(Record(workload().store), by=["project"], since=T0, until=T0 + 24 * H)
+    shares = {row.user: row.share or 0.0 for row in found.rows}
+    assert by_name(whole, "project")["blue"].share == pytest.approx(shares["ann"] + shares["ben"])
+    (pool,) = usage(Record(workload().store), by=["pool"], since=T0, until=T0 + 24 * H).rows
+    assert pool.owned_h is None
+
+
+def test_a_wait_is_told_to_three_digits() -> None:
+    """Below 1,000 s it is rounded to tenths, above to three digits, up to weeks."""
+    for waited_s, told in (
+        (0.0, 0.0),
+        (0.26, 0.3),
+        (999.94, 999.9),
+        (1234.56, 1230.0),
+        (12_350.0, 12_400.0),
+        (123_499.0, 123_000.0),
+        (1_234_567.0, 1_230_000.0),
+    ):
+        bucket = Bucket()
+        bucket.seal(bucket.end(T0 + H, **held(T0, T0 + H, waited_s=waited_s)))
+        (row,) = usage(Record(bucket.store), by=["user"], since=T0, until=T0 + H).rows
+        assert row.waited_p50_s == pytest.approx(told), waited_s
 
 
 def test_an_attempt_counts_with_its_part_of_the_window() -> None:
