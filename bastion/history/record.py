@@ -35,6 +35,7 @@ from bastion.machine import Pool
 from bastion.records import layout
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import ObjectStore
+from bastion.store.port import Version
 from bastion.value import value
 from quota.amounts import NOTHING
 
@@ -71,6 +72,7 @@ class Record:
         parts = urlsplit(url)
         self._root = Path(unquote(parts.path)) if parts.scheme == "file" else None
         self._cache = _cache(url) if url and self._root is None else None
+        self._known_root: tuple[Version, Root] | None = None
         self.spoilt: dict[str, str] = {}
         """What could not be read in the last `opened`, by its place."""
 
@@ -155,12 +157,17 @@ class Record:
 
     def _read_root(self) -> Root | None:
         """Read root before the log: what leaves it meanwhile is in the log then."""
+        known = self._known_root
         try:
-            found = self._store.read(layout.ROOT)
+            found = self._store.read(layout.ROOT, unless=known[0] if known else None)
         except NotFoundError:
             return None
-        assert found is not None
-        return decode_root(found.data)
+        if found is None:
+            assert known is not None
+            return known[1]
+        root = decode_root(found.data)
+        self._known_root = found.version, root
+        return root
 
     def _add(
         self,
@@ -171,10 +178,11 @@ class Record:
     ) -> list[Path]:
         """Make the view of `table`; return the files that it reads."""
         known = self._spans(found, table.name)
-        events = self._events(gaps(known), fresh.root, fresh.since)
+        since = None if fresh.since is None else fresh.since - table.before_s
+        events = self._events(gaps(known), fresh.root, since)
         rows = (row for event in events for row in table.rows_of(event))
         self._load(connection, f"fresh_{table.name}", table, rows, fresh)
-        wanted = [each for each in known if _may_hold(each, fresh.since)]
+        wanted = [each for each in known if _may_hold(each, since)]
         with ThreadPoolExecutor(READERS) as readers:
             paths = list(readers.map(lambda each: self._fetched(each.file, fresh.folder), wanted))
         stored = from_files(table, wanted, paths)

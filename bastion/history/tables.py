@@ -32,6 +32,8 @@ class Table:
     name: str
     columns: tuple[Column, ...]
     rows_of: Callable[[Event], Iterator[Row]]
+    before_s: float = 0.0
+    """How long before a window the rows lie that say what held at its beginning."""
 
 
 def _attempts(event: Event) -> Iterator[Row]:
@@ -92,6 +94,7 @@ SHARES = Table(
         units="BIGINT",
     ),
     rows_of=_shares,
+    before_s=7 * 86400.0,  # they are written every day, and whenever the file changes
 )
 TABLES = (ATTEMPTS, SHARES, EVENTS)
 """In the order in which they are written. `events` is the last: where it ends, all others do."""

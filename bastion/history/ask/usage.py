@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = Literal["project", "user", "pool"]
 KEYS: tuple[Key, ...] = ("project", "user", "pool")
-DAY_S = 86400.0
-SHARES_BEFORE_S = 7 * DAY_S
-"""How long before a window its first shares are looked for: they are recorded every day."""
 _COLUMNS = {"user": '"user"'}
 """Names that SQL reserves."""
 
@@ -95,18 +92,26 @@ def usage(record: Record, *, by: Sequence[Key], since: float, until: float) -> U
         MissingExtraError: DuckDB is not installed.
         StoreError: Out of reach.
     """
-    if not by or len(set(by)) != len(by) or set(by) - set(KEYS):
-        given = ",".join(by)
-        raise SpecError(f"by: {given!r} is not allowed; some of {', '.join(KEYS)}, each once")
-    if not since < until:
-        raise SpecError(f"since: {since} is not before {until}")
-    with record.opened(since=since - SHARES_BEFORE_S, tables=[SHARES]) as connection:
-        owned = _owned(connection, since, until) if "project" in by else {}
-    with record.opened(since=since, tables=[ATTEMPTS]) as connection:
-        window = {"since": round(since * 1e6), "until": round(until * 1e6)}
-        asked = connection.execute(_sql(by), window)
-        names = [each[0] for each in asked.description or ()]
-        found = [dict(zip(names, row)) for row in asked.fetchall()]
+    _check(by, since, until)
+    tables = [ATTEMPTS, SHARES] if "project" in by else [ATTEMPTS]
+    with record.opened(since=since, tables=tables) as connection:
+        rows = sums(connection, by=by, since=since, until=until)
+    return Usage(since=since, until=until, rows=rows, spoilt=record.spoilt)
+
+
+def sums(
+    connection: DuckDBPyConnection, *, by: Sequence[Key], since: float, until: float
+) -> tuple[UsageRow, ...]:
+    """
+    The rows of `usage`, by a connection that has its tables: one serves many questions.
+
+    `by` and the window are as `usage` wants them.
+    """
+    owned = _owned(connection, since, until) if "project" in by else {}
+    window = {"since": round(since * 1e6), "until": round(until * 1e6)}
+    asked = connection.execute(_sql(by), window)
+    names = [each[0] for each in asked.description or ()]
+    found = [dict(zip(names, row)) for row in asked.fetchall()]
     rows = [
         UsageRow(**{**row, "owned_h": owned.get((row.get("project"), row["device_type"]))})
         for row in found
@@ -116,7 +121,21 @@ def usage(record: Record, *, by: Sequence[Key], since: float, until: float) -> U
         rows += [_unused(project, kind, h) for (project, kind), h in owned.items()]
     kept = [row for row in rows if row.attempts or (row.project, row.device_type) not in used]
     kept.sort(key=lambda row: [getattr(row, name) or "" for name in (*by, "device_type")])
-    return Usage(since=since, until=until, rows=tuple(kept), spoilt=record.spoilt)
+    return tuple(kept)
+
+
+def _check(by: Sequence[Key], since: float, until: float) -> None:
+    """
+    See that these are keys and a window.
+
+    Raises:
+        SpecError: They are not.
+    """
+    if not by or len(set(by)) != len(by) or set(by) - set(KEYS):
+        given = ",".join(by)
+        raise SpecError(f"by: {given!r} is not allowed; some of {', '.join(KEYS)}, each once")
+    if not since < until:
+        raise SpecError(f"since: {since} is not before {until}")
 
 
 def _unused(project: str | None, kind: str | None, owned_h: float) -> UsageRow:
