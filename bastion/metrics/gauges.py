@@ -34,20 +34,27 @@ class ViewGauges(Collector):
     def __init__(self, views: Callable[[], Views], uses: Callable[[], Uses]) -> None:
         self._views = views
         self._uses = uses
+        self._made: tuple[Views, Uses, tuple[Metric, ...]] | None = None
 
     def describe(self) -> Iterable[Metric]:
         """Nothing: it is known only once there are views."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Every gauge of the last views."""
-        views = self._views()
+        """Every gauge of the last views; they are made once, however often they are asked for."""
+        views, uses = self._views(), self._uses()
+        if self._made is None or self._made[0] is not views or self._made[1] is not uses:
+            self._made = views, uses, tuple(self._gauges(views, uses))
+        yield from self._made[2]
+
+    @staticmethod
+    def _gauges(views: Views, uses: Uses) -> Iterator[Metric]:
         queue, status = views.get("queue", {}), views.get("status", {})
         yield from _status(status)
         yield from _jobs(queue, status)
         yield from _machines(views.get("pool", {}))
         yield from _shares(queue, status)
-        if uses := self._uses():
+        if uses:
             yield from use_gauges(queue, views.get("pool", {}), uses)
 
 
