@@ -11,15 +11,18 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 
 import psutil
 
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.store.local import LocalStore
-from benchmarks.table import median_of, show
-from tests.rigs.busy_bucket import busy_root, write_bucket, write_history, write_use
+from bastion.value import value
+from benchmarks.table import show
+from tests.rigs.busy_bucket import NOW, busy_root, write_bucket, write_history, write_use
 
 QUEUED, RUNNING, MACHINES = 10_000, 2_000, 250
 RUNS = 15
@@ -49,9 +52,17 @@ def main() -> None:
         store.create(layout.ROOT, encode(replace(root, next_event=1_000_000)))
         with served(folder) as (process, host):
             rows = [measured(what, process, host, path) for what, path in ANY.items()]
+            rows.append(measured_anew(process, host))
             memory = process.memory_info().rss
+            other = sum(each.memory_info().rss for each in process.children())
+            answers = [answered_s(host, n) for n in range(RUNS)]
         show(rows)
         print(f"memory of the page's process: {memory / 1e6:.0f} MB")
+        print(f"of the program that asks the record, for a minute: {other / 1e6:.0f} MB")
+        print(
+            f"a new period of the timeline is whole after {median(answers):.2f} s,"
+            f" the slowest after {max(answers):.2f} s"
+        )
 
 
 @contextmanager
@@ -72,33 +83,78 @@ def measured(what: str, process: psutil.Process, host: str, path: str) -> dict[s
     """
     The median time to the first byte and to the last one, of answers after the first.
 
-    On a machine that others use, the processor time of an answer says more than these.
+    The first one has a column of its own: it reads what the others find in memory. On a machine
+    that others use, the processor time of an answer says more than these.
     """
-    firsts: list[float] = []
-    sizes: list[int] = []
+    cold = asked(host, path)
+    while b"data-pending" in asked(host, path, encoding="identity").data:
+        time.sleep(0.1)
+    before = _spent_s(process)
+    answers = [asked(host, path) for _ in range(RUNS)]
+    return _row(what, answers, cold, (_spent_s(process) - before) / RUNS)
 
-    def ask() -> None:
-        line = http.client.HTTPConnection(host, timeout=120)
-        began = time.perf_counter()
-        line.request("GET", path, headers={"accept-encoding": "gzip"})
-        answer = line.getresponse()
-        answer.read(1)
-        firsts.append(time.perf_counter() - began)
-        sizes.append(1 + len(answer.read()))
-        line.close()
 
-    before = process.cpu_times()
-    whole = median_of(RUNS, ask)
-    after = process.cpu_times()
-    spent_s = after.user + after.system - before.user - before.system
-    first = sorted(firsts[1:])[len(firsts) // 2]
+def measured_anew(process: psutil.Process, host: str) -> dict[str, object]:
+    """The same of periods of the timeline that nobody has looked at: none of them is known."""
+    before = _spent_s(process)
+    answers = [asked(host, _period(n)) for n in range(RUNS)]
+    return _row("timeline, a new period", answers, answers[0], (_spent_s(process) - before) / RUNS)
+
+
+def answered_s(host: str, number: int) -> float:
+    """How long it takes until the page of a new period has what the record says."""
+    began, path = time.perf_counter(), _period(RUNS + number)
+    while b"data-pending" in asked(host, path, encoding="identity").data:
+        time.sleep(0.05)
+    return time.perf_counter() - began
+
+
+@value
+class Answer:
+    """One answer."""
+
+    first_s: float
+    """To its first byte."""
+    whole_s: float
+    data: bytes
+
+
+def asked(host: str, path: str, *, encoding: str = "gzip") -> Answer:
+    """Ask for a page by a line of its own."""
+    line = http.client.HTTPConnection(host, timeout=120)
+    began = time.perf_counter()
+    line.request("GET", path, headers={"accept-encoding": encoding})
+    answer = line.getresponse()
+    data = answer.read(1)
+    first_s = time.perf_counter() - began
+    data += answer.read()
+    whole_s = time.perf_counter() - began
+    line.close()
+    return Answer(first_s=first_s, whole_s=whole_s, data=data)
+
+
+def _row(what: str, answers: list[Answer], cold: Answer, spent_s: float) -> dict[str, object]:
     return {
         "what": what,
-        "first_byte_ms": first * 1e3,
-        "median_ms": whole * 1e3,
-        "processor_ms": spent_s / (RUNS + 1) * 1e3,
-        "kB": round(sizes[-1] / 1e3),
+        "first_byte_ms": median(each.first_s for each in answers) * 1e3,
+        "median_ms": median(each.whole_s for each in answers) * 1e3,
+        "processor_ms": spent_s * 1e3,
+        "cold_ms": cold.whole_s * 1e3,
+        "kB": round(len(answers[-1].data) / 1e3),
     }
+
+
+def _spent_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def _period(number: int) -> str:
+    """The address of a day of the timeline that begins at another moment each."""
+    begin = NOW - 5 * 86400.0 + 3600.0 * number
+    moments = (datetime.fromtimestamp(at, UTC) for at in (begin, begin + 86400.0))
+    since, until = (f"{moment:%Y-%m-%dT%H:%M:%S}" for moment in moments)
+    return f"/timeline?from={since}&to={until}"
 
 
 if __name__ == "__main__":

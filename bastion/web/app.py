@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
+from threading import Lock
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -28,7 +29,7 @@ from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.web.access import CHART_POLICY, Access, user_of
 from bastion.web.faults import Faults
-from bastion.web.frame import Frame, bare_frame, frame_of
+from bastion.web.frame import Frame, bare_frame, frame_of, version_of
 from bastion.web.live import Followers, Live
 from bastion.web.pages.chart import usage_chart
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
@@ -49,6 +50,8 @@ from bastion.web.reading.log_tail import LogTail
 from bastion.web.reading.trail import Happened
 from bastion.web.settings import WebSettings
 
+CHART_S = 30.0
+"""How long a chart waits for the record: the page around it is there already."""
 PageOf = Callable[[Request, "Shown"], str]
 
 
@@ -95,6 +98,8 @@ class Site:
         self._bucket = bucket
         self._settings = settings
         self._meter = meter
+        self._metered, self._metered_version = Lock(), ""
+        """What `/metrics` says follows from the views: it is made once for each version."""
         self._live = Live(
             bucket.boards,
             bucket.uses,
@@ -185,7 +190,7 @@ class Site:
         def drawn() -> bytes | None:
             shown = self._shown(request)
             _, period = period_of(request.query_params, shown.now)
-            summary = self._bucket.record.of(period).summary
+            summary = self._bucket.record.of(period, wait_s=CHART_S).summary
             return (
                 None
                 if summary is None
@@ -224,11 +229,15 @@ class Site:
 
     async def _metrics(self, request: Request) -> Response:
         def exposed() -> tuple[bytes, str]:
-            board = self._bucket.boards.look().board
+            look = self._bucket.boards.look()
+            board = look.board
             seen, uses = board.published, self._bucket.uses.look()
-            fresh = ((name, uses.of(name, board.as_of)) for name in uses.told)
-            used = {name: use for name, use in fresh if use is not None}
-            self._meter.looked(seen.queue, seen.pool, seen.status, used)
+            with self._metered:
+                if (version := version_of(look, uses)) != self._metered_version:
+                    fresh = ((name, uses.of(name, board.as_of)) for name in uses.told)
+                    used = {name: use for name, use in fresh if use is not None}
+                    self._meter.looked(seen.queue, seen.pool, seen.status, used)
+                    self._metered_version = version
             return self._meter.answer(request.headers.get("accept", ""))
 
         data, content_type = await run_sync(exposed)

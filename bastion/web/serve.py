@@ -16,7 +16,8 @@ from bastion.metrics.prometheus import PrometheusMeter
 from bastion.store.open import open_store
 from bastion.web.app import Site
 from bastion.web.reading.bucket import Bucket
-from bastion.web.record.reader import RecordChild, RecordReader
+from bastion.web.record.asker import RecordChild
+from bastion.web.record.reader import RecordReader
 from bastion.web.settings import WebSettings
 
 BACKLOG = 256
@@ -42,7 +43,7 @@ def serve(settings: WebSettings, *, opened: Callable[[str], None]) -> int:
     clock = SystemClock()
     meter = PrometheusMeter()
     store = MeteredStore(open_store(settings.root_url), meter, clock)
-    child = RecordChild(settings.root_url)
+    child = RecordChild(settings.root_url, clock)
     record = RecordReader(child.ask, clock)
     bucket = Bucket(
         store,

@@ -173,6 +173,7 @@ def test_a_page_shuts_nobody_out(
     with page_of(browser, address, scheme=scheme, width=width) as (page, wrong):
         page.goto(path)
         expect(page.locator("main")).to_be_visible()
+        expect(page.locator("[data-pending]")).to_have_count(0, timeout=30_000)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.evaluate("document.querySelector('.top').offsetHeight") <= 60
         assert not faults_of(page)
@@ -309,6 +310,7 @@ def test_the_demo_serves_its_page_until_it_is_interrupted(tmp_path: Path) -> Non
 
 def _words(page: Page, path: str) -> list[str]:
     page.goto(path)
+    expect(page.locator("[data-pending]")).to_have_count(0, timeout=30_000)
     text = page.inner_text("main")
     return [word for word in text.split() if word != "follow"]
 

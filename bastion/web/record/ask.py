@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bastion.history.ask.usage import usage
+from bastion.history.ask.usage import sums
 from bastion.history.record import Record
-from bastion.history.tables import ATTEMPTS
+from bastion.history.tables import ATTEMPTS, SHARES
 from bastion.web.record.summary import Slot, Stay, Summary
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def summary_of(record: Record, *, since: float, until: float, parts: int) -> Sum
         StoreError: Out of reach.
     """
     step = (until - since) / parts
-    projects = usage(record, by=["project"], since=since, until=until)
-    users = usage(record, by=["project", "user"], since=since, until=until)
-    with record.opened(since=since, tables=[ATTEMPTS]) as connection:
+    with record.opened(since=since, tables=[ATTEMPTS, SHARES]) as connection:
+        projects = sums(connection, by=["project"], since=since, until=until)
+        users = sums(connection, by=["project", "user"], since=since, until=until)
         _run(connection, _EVERY, since=since, until=until)
         slots = _run(connection, _SLOTS, since=since, step=step, parts=parts)
         stays = _run(connection, _STAYS, most=MOST_STAYS)
@@ -63,8 +63,8 @@ def summary_of(record: Record, *, since: float, until: float, parts: int) -> Sum
             since=since,
             until=until,
             step_s=step,
-            projects=projects.rows,
-            users=users.rows,
+            projects=projects,
+            users=users,
             slots=tuple(
                 Slot(at=at, project=project, user=user, device_s=held)
                 for at, project, user, held in slots

@@ -1,35 +1,51 @@
 """
-`python -m bastion.web.record.child URL SINCE UNTIL PARTS`: sums up a period, and ends.
+`python -m bastion.web.record.child URL`: sums up one period after the other, and rests.
 
-DuckDB and a decoded root take hundreds of megabytes for a second or two. In a program of its own
-they are given back at once, and the pages go on being answered meanwhile.
+DuckDB and a decoded root take hundreds of megabytes. In a program of their own they are given back
+a minute after the last question, and the pages go on being answered meanwhile. Questions come in as
+lines of JSON, `[since, until, parts]`; each is answered by a line `[state, bytes]` and the bytes.
 """
 
 from __future__ import annotations
 
+import json
+import select
 import sys
+from typing import BinaryIO
 
 from bastion.errors import BastionError
 from bastion.history.record import Record
 from bastion.records.codec import encode
 from bastion.store.open import open_store
 from bastion.web.record.ask import summary_of
+from bastion.web.record.summary import ANSWERED, FAILED
 
-FAILED = 3
-"""The exit code where stderr says in one line what is wrong."""
+REST_S = 60.0
+"""How long it waits for the next question before it ends."""
 
 
 def main(words: list[str]) -> int:
-    """Write the summary as JSON to standard output."""
-    url, since, until, parts = words
-    try:
-        record = Record(open_store(url), url)
-        summary = summary_of(record, since=float(since), until=float(until), parts=int(parts))
-    except BastionError as error:
-        sys.stderr.write(error.in_a_line)
-        return FAILED
-    sys.stdout.buffer.write(encode(summary))
+    """Answer the questions on standard input until there are none for a while."""
+    (url,) = words
+    record: Record | None = None
+    while select.select([sys.stdin], [], [], REST_S)[0]:
+        question = sys.stdin.buffer.readline()
+        if not question:
+            break
+        since, until, parts = json.loads(question)
+        try:
+            record = record or Record(open_store(url), url)
+            summary = summary_of(record, since=since, until=until, parts=parts)
+            write_answer(sys.stdout.buffer, ANSWERED, encode(summary))
+        except BastionError as error:
+            write_answer(sys.stdout.buffer, FAILED, error.in_a_line.encode())
     return 0
+
+
+def write_answer(out: BinaryIO, state: str, data: bytes) -> None:
+    """Write one answer."""
+    out.write(json.dumps([state, len(data)]).encode() + b"\n" + data)
+    out.flush()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ from __future__ import annotations
 from bastion.history.ask.usage import UsageRow
 from bastion.value import value
 
+ANSWERED, FAILED = "answered", "failed"
+"""Whether an answer is a summary, or says in one line what is wrong."""
+
 
 @value
 class Slot:

@@ -3,6 +3,7 @@
 "use strict";
 
 const PAUSE_MS = 2000; // between two fetches, however often the bucket changes
+const PENDING_MS = 400; // between two questions for what is being read
 const AGAIN_MS = 30000; // after a server that had no place for one more
 const MOST_CHARACTERS = 400000; // of a followed log; older text is still in the bucket
 let lastFetch = 0;
@@ -21,7 +22,8 @@ function refresh() {
       }
       beat(true);
     })
-    .catch(() => beat(false));
+    .catch(() => beat(false))
+    .finally(awaitRecord);
 }
 
 function replace(part, other) {
@@ -42,6 +44,11 @@ function changed() {
     const wait = Math.max(0, lastFetch + PAUSE_MS - Date.now());
     waiting = setTimeout(refresh, wait);
   }
+}
+
+// A page is sent before the record has answered; what it says is fetched as soon as it has.
+function awaitRecord() {
+  if (waiting === null && document.querySelector("[data-pending]")) waiting = setTimeout(refresh, PENDING_MS);
 }
 
 function beat(on) {
@@ -84,5 +91,6 @@ function followLog(box) {
 }
 
 followPage();
+awaitRecord();
 const log = document.querySelector("[data-follow]");
 if (log) followLog(log);

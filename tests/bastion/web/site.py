@@ -42,12 +42,17 @@ def asked_here(store: ObjectStore) -> Ask:
 
 @contextmanager
 def site(
-    store: ObjectStore, *, clock: VirtualClock | None = None, base: str = OWN, **settings: object
+    store: ObjectStore,
+    *,
+    clock: VirtualClock | None = None,
+    base: str = OWN,
+    record: RecordReader | None = None,
+    **settings: object,
 ) -> Iterator[TestClient]:
     """A client of the site over `store`; it follows no redirect."""
     clock = clock or VirtualClock(wall=NOW)
     told = WebSettings(root_url="memory:", **settings)  # type: ignore[arg-type]
-    record = RecordReader(asked_here(store), clock)
+    record = record or RecordReader(asked_here(store), clock, wait_s=60.0)
     bucket = Bucket(store, clock, record, read_every_s=1.0, use_every_s=1.0)
     try:
         with TestClient(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
+from bastion.metrics import gauges
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.request import SpecRecord
@@ -264,6 +266,31 @@ def test_a_job_is_found_by_its_id_or_else_searched() -> None:
         other = client.get("/find?name=lin/../x")
     assert known.headers["location"] == RUNNING
     assert other.headers["location"].startswith("/?search=lin")
+
+
+def test_what_metrics_say_of_the_views_is_made_once_for_each_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second scrape of the same views counts no job again; new views are told at once."""
+    store, clock, made = busy_store(), VirtualClock(wall=NOW), []
+    count = gauges._jobs
+
+    def counted(*arguments: Any) -> Any:
+        made.append(1)
+        return count(*arguments)
+
+    monkeypatch.setattr(gauges, "_jobs", counted)
+    with site(store, clock=clock) as client:
+        first = client.get("/metrics").text
+        again = client.get("/metrics").text
+        assert len(made) == 1
+        write_bucket(store, replace(busy_root(machines=4, running=6, queued=7), seq=2000))
+        clock.advance(5.0)
+        later = client.get("/metrics").text
+    assert 'bastion_jobs{state="queued"} 120.0' in first
+    assert 'bastion_jobs{state="queued"} 120.0' in again
+    assert 'bastion_jobs{state="queued"} 7.0' in later
+    assert len(made) == 2
 
 
 def test_machines_of_an_older_bastion_are_shown_too() -> None:

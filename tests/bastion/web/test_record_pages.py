@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Event
 
+import psutil
 import pytest
 
-from bastion.clock import VirtualClock
+from bastion.clock import SystemClock, VirtualClock
 from bastion.errors import BastionError
 from bastion.history.ask.usage import usage
 from bastion.history.record import Record
@@ -21,14 +24,17 @@ from bastion.records.codec import encode
 from bastion.records.history import EndedAttempt
 from bastion.records.root import Event as Happening
 from bastion.spec.request import Request
+from bastion.store.local import LocalStore
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.palette import Palette
 from bastion.web.pages.ticks import ticks_of
 from bastion.web.pages.timeline import timeline_page
+from bastion.web.record import child as child_program
 from bastion.web.record.ask import summary_of
-from bastion.web.record.reader import KEPT_S, Known, Period, RecordChild, RecordReader
+from bastion.web.record.asker import RecordChild
+from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, Period, RecordReader
 from bastion.web.record.summary import Stay, Summary
-from tests.bastion.web.site import busy_store, site
+from tests.bastion.web.site import asked_here, busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_history
 
 HOUR = 3600.0
@@ -301,7 +307,7 @@ def test_a_record_that_cannot_be_read_is_told_with_the_age_of_what_is_shown() ->
             raise BastionError("gs://bucket: timed out")
         return Summary(since=since, until=until, step_s=1.0)
 
-    reader, period = RecordReader(ask, clock), Period(since=0.0, until=6000.0, parts=2)
+    reader, period = RecordReader(ask, clock, wait_s=20.0), Period(since=0.0, until=6000.0, parts=2)
     assert reader.of(period).trouble == ""
     assert reader.of(period).trouble == ""
     assert asked == [6000.0]
@@ -320,27 +326,120 @@ def test_a_record_that_cannot_be_read_is_told_with_the_age_of_what_is_shown() ->
     assert (other.summary, other.trouble) == (None, "gs://bucket: timed out")
 
 
-def test_the_record_is_asked_by_a_program_of_its_own(tmp_path: object) -> None:
-    """It answers with the summary of a folder, and says in a line what is wrong with a URL."""
-    from bastion.store.local import LocalStore
-
-    store = LocalStore(tmp_path, makes_root=True)  # type: ignore[arg-type]
+def test_the_record_is_asked_by_a_program_of_its_own(tmp_path: Path) -> None:
+    """One program answers one question after the other, and another goes on where it has ended."""
+    store = LocalStore(tmp_path, makes_root=True)
     root = busy_root(machines=2, running=0, queued=0)
     write_history(store, root, days=2, a_day=12)
-    found = RecordChild(f"file://{tmp_path}").ask(NOW - 24 * HOUR, NOW, 4)
+    child = RecordChild(f"file://{tmp_path}", SystemClock())
+    try:
+        found = child.ask(NOW - 24 * HOUR, NOW, 4)
+        first = child.pid
+        assert first is not None
+        assert child.ask(NOW - 24 * HOUR, NOW, 4) == found
+        assert child.pid == first
+        psutil.Process(first).terminate()
+        assert child.ask(NOW - 24 * HOUR, NOW, 4) == found
+        assert child.pid != first
+    finally:
+        child.close()
     assert sum(each.jobs for each in found.projects) > 5
+
+
+def test_what_is_wrong_with_the_record_is_told_in_a_line() -> None:
+    """A URL that is none, a program that cannot be run, one that ends, and one that talks."""
+    wrong = RecordChild("nothing://x", SystemClock())
     with pytest.raises(BastionError, match="nothing://"):
-        RecordChild("nothing://x").ask(0.0, 1.0, 1)
+        wrong.ask(0.0, 1.0, 1)
+    wrong.close()
+    no_program = RecordChild("file:///x", SystemClock(), ["/nowhere/at/all"])
+    with pytest.raises(BastionError, match="cannot be asked: No such file"):
+        no_program.ask(0.0, 1.0, 1)
+    dies = RecordChild(
+        "file:///x", SystemClock(), ["/bin/sh", "-c", "echo out of memory >&2; exit 1"]
+    )
+    with pytest.raises(BastionError, match="cannot be read: out of memory"):
+        dies.ask(0.0, 1.0, 1)
+    talks = RecordChild("file:///x", SystemClock(), ["/bin/sh", "-c", "echo hello"])
+    with pytest.raises(BastionError, match="cannot be read"):
+        talks.ask(0.0, 1.0, 1)
+
+
+def test_the_program_rests_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a question for a while it ends by itself, and when its pages have gone."""
+    read, write = os.pipe()
+    with os.fdopen(read) as silent:
+        monkeypatch.setattr(sys, "stdin", silent)
+        monkeypatch.setattr(child_program, "REST_S", 0.01)
+        assert child_program.main([f"file://{tmp_path}"]) == 0
+        monkeypatch.setattr(child_program, "REST_S", 60.0)
+        os.close(write)
+        assert child_program.main([f"file://{tmp_path}"]) == 0
 
 
 def test_a_server_that_ends_does_not_wait_for_the_record() -> None:
     """The program that asks is killed; nothing is asked after that."""
-    closing = RecordChild("file:///x")
+    closing = RecordChild(
+        "file:///x", SystemClock(), ["/bin/sh", "-c", "read question; exec sleep 1000"]
+    )
     with ThreadPoolExecutor(1) as thread:
-        asked = thread.submit(closing._run, ["sleep", "1000"])
-        while closing._process is None:
+        asked = thread.submit(closing.ask, 0.0, 1.0, 1)
+        while closing.pid is None:
             assert not asked.done()
         closing.close()
-        assert asked.result(20)[0] == -signal.SIGKILL
+        with pytest.raises(BastionError):
+            asked.result(20)
     with pytest.raises(BastionError, match="the pages are closed"):
         closing.ask(0.0, 1.0, 1)
+
+
+def test_a_page_does_not_wait_for_the_record() -> None:
+    """It is sent at once and says that the record is read; asked for again, it has the answer."""
+    may_answer = Event()
+    clock, store = VirtualClock(wall=NOW), _store()
+    asked = []
+
+    def ask(since: float, until: float, parts: int) -> Summary:
+        asked.append(parts)
+        assert may_answer.wait(30)
+        return asked_here(store)(since, until, parts)
+
+    record = RecordReader(ask, clock, wait_s=0.0)
+    with site(store, clock=clock, record=record) as client:
+        for path in ("/projects?days=1", "/users?days=1", "/timeline"):
+            page = client.get(path)
+            assert page.status_code == 200
+            assert "the record is being read" in page.text
+            assert '<meta http-equiv="refresh" content="1">' in page.text
+            assert "nothing" not in page.text.partition("<main")[2]
+        may_answer.set()
+        assert client.get("/charts/projects.svg?days=30").status_code == 200, "a chart waits"
+        record._thread.submit(lambda: None).result(20)  # its one thread has answered all
+        for path in ("/projects?days=1", "/users?days=1", "/timeline"):
+            text = client.get(path).text
+            assert "the record is being read" not in text
+            assert "refresh" not in text
+    assert sorted(asked) == [1, 24, 30], "one question is asked once"
+
+
+def test_readers_who_zoom_on_do_not_wait_for_what_they_have_left() -> None:
+    """The period that was wanted last is answered first, and a crowd of them is bounded."""
+    begun, may_answer, asked = Event(), Event(), []
+
+    def ask(since: float, until: float, parts: int) -> Summary:
+        asked.append(since)
+        begun.set()
+        assert may_answer.wait(30)
+        return Summary(since=since, until=until, step_s=1.0)
+
+    reader = RecordReader(ask, VirtualClock(wall=NOW), wait_s=0.0)
+    periods = [Period(since=n * 9e4, until=n * 9e4 + 100.0, parts=1) for n in range(MOST_KEPT + 6)]
+    assert reader.of(periods[0]).is_pending
+    assert begun.wait(20)
+    assert all(reader.of(period).is_pending for period in (*periods[1:], periods[3]))
+    may_answer.set()
+    assert reader.of(periods[5], wait_s=20.0).summary is not None
+    reader._thread.submit(lambda: None).result(20)
+    assert asked[:4] == [each.since for each in (periods[0], periods[5], periods[3], periods[-1])]
+    assert len(asked) <= MOST_KEPT + 2
+    reader.close()
