@@ -4,7 +4,7 @@ Compaction: sealed events become files of the record.
 Two kinds of work, each repeated until nothing is due:
 
 1. Events that no file covers become one file a table below `history/recent/`, once they span
-   `RECENT_S` or are `MOST_EVENTS`.
+   an hour or are 50,000 (`Spacing`).
 2. A day that is over becomes one file a table in `history/<table>/dt=<day>/`, out of the files
    below `history/recent/`. A day is over at the first event of a later day, so every compaction
    finds the same events. Its file is written once.
@@ -20,29 +20,40 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 
 from bastion.errors import ConflictError, NotFoundError, StoreError
 from bastion.history.coverage import Span, StoredFile, covered, spans, stored_files
-from bastion.history.launched_code import with_code
+from bastion.history.launched_code import READERS, with_code
 from bastion.history.parquet import connect, copy, from_files, from_lines
 from bastion.history.sealed_log import read_segment, sealed_segments
-from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Table, json_line
+from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table, json_line
 from bastion.records import layout
 from bastion.records.root import Event
 from bastion.store import ObjectStore
 from bastion.value import value
 
 DAY_S = 86400.0
-RECENT_S = 3600.0
-"""Events that span less are left in the log: a reader reads the log of an hour in a second."""
-MOST_EVENTS = 50_000
-"""Of one file below `history/recent/`, and of one step in memory: about 30 MB."""
-KEEP_S = DAY_S
-"""How long a file below `history/recent/` is kept once a day's file has its rows: for readers."""
+
+
+@value
+class Spacing:
+    """When files are due; that of a simulation is shorter."""
+
+    recent_s: float = 3600.0
+    """Events that span less are left in the log: a reader reads the log of an hour in a second."""
+    most_events: int = 50_000
+    """Of one file below `history/recent/`, and of one step in memory: about 30 MB."""
+    day_s: float = DAY_S
+    keep_s: float = DAY_S
+    """How long a file below `history/recent/` is kept for readers, once that of a day has its
+    rows."""
+
+
+USUAL = Spacing()
 
 
 class _SpoiltError(Exception):
@@ -69,9 +80,20 @@ class Compactor:
     Args:
         store: The bucket.
         folder: A folder for files that nothing else uses.
+        spacing: When files are due.
+        readers: Threads that read specs; 1: the caller's own.
     """
 
-    def __init__(self, store: ObjectStore, folder: Path) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        folder: Path,
+        *,
+        spacing: Spacing = USUAL,
+        readers: int = READERS,
+    ) -> None:
+        self._spacing = spacing
+        self._readers = readers
         self._store = store
         self._folder = folder
         self._connection = connect(folder)
@@ -111,11 +133,12 @@ class Compactor:
     def _add_recent(self) -> bool:
         """Write the next file below `history/recent/` of each table; False if none is due."""
         files = stored_files(self._store)
-        first = min(covered(files, table.name) for table in TABLES)
+        first = self._reach(files)
         events = list(self._next_events(first))
         if not events:
             return False
-        if len(events) < MOST_EVENTS and events[-1].at - events[0].at < RECENT_S:
+        spacing = self._spacing
+        if len(events) < spacing.most_events and events[-1].at - events[0].at < spacing.recent_s:
             return False
         after = events[-1].n + 1
         for table in TABLES:
@@ -127,20 +150,26 @@ class Compactor:
         self._events += len(events)
         return True
 
+    def _reach(self, files: Sequence[StoredFile], *, days: bool = False) -> int:
+        """Return the first event whose rows a table lacks: files are written table by table."""
+        return min(covered(files, table.name, days=days) for table in TABLES)
+
     def _next_events(self, first: int) -> Iterator[Event]:
-        """Yield the next events from number `first` on, at most `MOST_EVENTS` and a segment."""
+        """Yield the next events from number `first` on, at most those of a file and a segment."""
         count = 0
         for segment in sealed_segments(self._store, after=first):
             for event in read_segment(self._store, segment, self._set_aside):
                 if event.n >= first + count:
                     count = event.n + 1 - first
                     yield event
-            if count >= MOST_EVENTS:
+            if count >= self._spacing.most_events:
                 return
 
     def _rows(self, table: Table, events: Iterable[Event]) -> Iterator[str]:
-        rows = (row for event in events for row in table.rows_of(event))
-        for row in with_code(self._store, rows) if table is ATTEMPTS else rows:
+        rows: Iterator[Row] = (row for event in events for row in table.rows_of(event))
+        if table is ATTEMPTS:
+            rows = with_code(self._store, rows, readers=self._readers)
+        for row in rows:
             try:
                 yield json_line(table, row)
             except ValueError as error:
@@ -149,8 +178,7 @@ class Compactor:
     def _close_day(self) -> bool:
         """Write the files of the oldest day that is over; False if none is."""
         files = stored_files(self._store)
-        first = min(covered(files, table.name, days=True) for table in TABLES)
-        known = min(covered(files, table.name) for table in TABLES)
+        first, known = self._reach(files, days=True), self._reach(files)
         if known <= first:
             return False
         events = self._query(EVENTS, files, first, known)
@@ -159,13 +187,13 @@ class Compactor:
         ).fetchone()
         if found is None or found[0] is None:
             return False
-        begin_s = found[0] - found[0] % DAY_S
+        end_s = found[0] - found[0] % self._spacing.day_s + self._spacing.day_s
         after = self._connection.execute(
-            f"SELECT min(event) FROM ({events}) WHERE epoch(occurred_at) >= {begin_s + DAY_S}"
+            f"SELECT min(event) FROM ({events}) WHERE epoch(occurred_at) >= {end_s}"
         ).fetchone()
         if after is None or after[0] is None:
             return False
-        date = time.strftime("%Y-%m-%d", time.gmtime(begin_s))
+        date = time.strftime("%Y-%m-%d", time.gmtime(found[0]))
         for table in TABLES:
             key = layout.day_file(table.name, date, first, after[0])
             self._write(key, self._query(table, files, first, after[0]))
@@ -219,10 +247,10 @@ class Compactor:
     def _delete_old(self) -> None:
         """Delete files below `history/recent/` whose rows the files of days have had for long."""
         files = stored_files(self._store)
-        until = min(covered(files, table.name, days=True) for table in TABLES)
+        until = self._reach(files, days=True)
         days = [each.modified_at for each in files if each.name.date]
         for each in files if days else ():
-            is_old = max(days) - each.modified_at >= KEEP_S
+            is_old = max(days) - each.modified_at >= self._spacing.keep_s
             if not each.name.date and each.name.after <= until and is_old:
                 self._store.delete(each.key)
                 self._deleted.append(each.key)

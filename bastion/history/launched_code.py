@@ -8,7 +8,7 @@ checking all others would take most of the time of a compaction.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any
@@ -34,7 +34,7 @@ class LaunchedCode:
     commit: str | None = None
 
 
-def with_code(store: ObjectStore, rows: Iterable[Row]) -> Iterator[Row]:
+def with_code(store: ObjectStore, rows: Iterable[Row], *, readers: int = READERS) -> Iterator[Row]:
     """
     Yield `rows` of the table `attempts`, each with the code of its launch.
 
@@ -45,7 +45,7 @@ def with_code(store: ObjectStore, rows: Iterable[Row]) -> Iterator[Row]:
     """
     waiting = iter(rows)
     while some := list(islice(waiting, ROWS)):
-        codes = launched_code(store, (_launch(row) for row in some))
+        codes = launched_code(store, (_launch(row) for row in some), readers=readers)
         for row in some:
             found = codes[_launch(row)]
             yield {**row, "code": found.code, "code_commit": found.commit}
@@ -56,7 +56,7 @@ def _launch(row: Row) -> tuple[str, str]:
 
 
 def launched_code(
-    store: ObjectStore, launches: Iterable[tuple[str, str]]
+    store: ObjectStore, launches: Iterable[tuple[str, str]], *, readers: int = READERS
 ) -> Mapping[tuple[str, str], LaunchedCode]:
     """
     Return the code of `launches`, each a project and the id of a launch.
@@ -67,12 +67,10 @@ def launched_code(
         StoreError: Out of reach.
     """
     wanted = sorted(set(launches))
-    with ThreadPoolExecutor(READERS) as readers:
-        specs = readers.map(lambda each: _read(store, layout.spec(*each)), wanted)
-        found = dict(zip(wanted, specs))
-        digests = sorted({_text(spec, "origin") or "" for spec in found.values()} - {""})
-        read = readers.map(lambda each: _read(store, layout.origin(each)), digests)
-        origins = dict(zip(digests, read))
+    found = dict(zip(wanted, _read_all(store, [layout.spec(*each) for each in wanted], readers)))
+    digests = sorted({_text(spec, "origin") or "" for spec in found.values()} - {""})
+    read = _read_all(store, [layout.origin(each) for each in digests], readers)
+    origins = dict(zip(digests, read))
     return {name: _code(spec, origins) for name, spec in found.items()}
 
 
@@ -86,6 +84,14 @@ def _code(spec: Mapping[str, Any], origins: Mapping[str, Mapping[str, Any]]) -> 
         tree = _table(origins.get(_text(spec, "origin") or "", {}), "tree")
         commit = _text(tree, "commit")
     return LaunchedCode(code=name, commit=commit)
+
+
+def _read_all(store: ObjectStore, keys: Sequence[str], readers: int) -> list[Mapping[str, Any]]:
+    """Return what lies at `keys`; a single reader is the caller's own thread."""
+    if readers == 1:
+        return [_read(store, key) for key in keys]
+    with ThreadPoolExecutor(readers) as pool:
+        return list(pool.map(lambda key: _read(store, key), keys))
 
 
 def _read(store: ObjectStore, key: str) -> Mapping[str, Any]:

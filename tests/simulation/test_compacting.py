@@ -1,0 +1,42 @@
+"""Compactions that are killed at any point lose no row of the record and double none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.baton import SimulationError
+from tests.simulation.compacting import (
+    WHOLE,
+    TrustsItsFurthestTable,
+    compacting,
+    days_closed,
+)
+
+pytestmark = pytest.mark.prove  # the quick suite kills compactions in tests/bastion/history
+
+
+def run(seed: int) -> None:
+    """One run, in which days were closed and compactions died."""
+    world = compacting(seed)
+    world.run()
+    assert days_closed(world) >= 3
+    assert any(step.operation == "compaction dies" for step in world.baton.trace)
+
+
+def test_killed_at_any_write_the_record_is_whole() -> None:
+    """Two programs that compact at once and die at their writes leave every row once."""
+    run(0)
+
+
+def test_a_compaction_that_trusts_its_furthest_table_is_detected() -> None:
+    """Without its safeguard a compaction that was killed loses rows of one table."""
+    with pytest.raises(SimulationError) as caught:
+        for seed in range(5):
+            compacting(seed, TrustsItsFurthestTable).run()
+    assert caught.value.name == WHOLE
+
+
+@pytest.mark.parametrize("seed", range(1, 40))
+def test_killed_at_any_write_in_any_order_the_record_is_whole(seed: int) -> None:
+    """The same on many seeds: other jobs, orders, deaths and days."""
+    run(seed)
