@@ -272,6 +272,18 @@ def test_the_period_that_is_shown_is_marked() -> None:
     assert 'aria-current="true"' not in own
 
 
+def test_bars_that_are_left_out_are_told_on_the_timeline_alone() -> None:
+    """Sums leave nothing out, so their pages do not say so."""
+
+    def ask(since: float, until: float, parts: int) -> Summary:
+        return Summary(since=since, until=until, step_s=(until - since) / parts, left_out=1500)
+
+    clock = VirtualClock(wall=NOW)
+    with site(_store(), clock=clock, record=RecordReader(ask, clock, wait_s=60.0)) as client:
+        assert "the 1,500 oldest attempts" in client.get("/timeline").text
+        assert "oldest attempts" not in client.get("/projects").text
+
+
 def test_names_in_the_record_are_escaped_in_pages_and_charts() -> None:
     """A user or job full of markup is text in the table, the bars and the chart."""
     evil = "<script>alert(1)</script>"
