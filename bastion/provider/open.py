@@ -108,7 +108,7 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
             )
         case "ssh":
             from bastion.provider.build import build_digest
-            from bastion.provider.ssh import SshProvider
+            from bastion.provider.own_hosts.ssh import SshProvider
 
             return SshProvider(root_url, pool, bucket=bucket, build=build_digest())
         case "gce" | "gcp_tpu":

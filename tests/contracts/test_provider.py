@@ -17,7 +17,7 @@ from bastion.clock import SystemClock
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.provider.build import build_digest
 from bastion.provider.local import LocalProvider
-from bastion.provider.ssh import SshProvider
+from bastion.provider.own_hosts.ssh import SshProvider
 from tests.contracts.amazon_place import ec2_place
 from tests.contracts.docker_place import docker_place, engine_place
 from tests.contracts.fake_place import fake_place

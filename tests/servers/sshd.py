@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.provider.own_hosts.claim import CLAIMS
 from tests.rigs.limits import killed, line_in
 
 _SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin:/usr/local/sbin")
@@ -76,7 +77,8 @@ def hosts(folder: Path, *names: str) -> Iterator[Path]:
         for name in names:
             home = folder / name
             home.mkdir()
-            server = stack.enter_context(sshd(home, f"SetEnv HOME={home}"))
+            own = f"SetEnv HOME={home} {CLAIMS}={home}"
+            server = stack.enter_context(sshd(home, own))
             with (folder / "known_hosts").open("a") as known:
                 known.write(server.known_as("host"))
             lines += [f"Host {name}", "HostName 127.0.0.1", f"Port {server.port}"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, OversizeError, StoreError, StoreRefusedError
+from bastion.errors import NotFoundError, OversizeError, SpecError, StoreError, StoreRefusedError
+from bastion.machine import Pool
 from bastion.monitor import IdleRule, Options
 from bastion.records import layout
 from bastion.records.limits import ADMIN_FILE_BYTES
@@ -22,12 +23,24 @@ class AdminFile:
     A file that admins write: the newest good contents, and what is wrong with a newer one.
 
     A bad file never replaces a good one. There may be none.
+
+    Args:
+        parse: Raises an error for a text that is bad.
+        judge: The same, of what is true only here and now. What was in force stays in force
+            whatever it says.
     """
 
-    def __init__(self, store: ObjectStore, key: str, parse: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        key: str,
+        parse: Callable[[str], object],
+        judge: Callable[[str], object] = lambda _: None,
+    ) -> None:
         self._store = store
         self._key = key
         self._parse = parse
+        self._judge = judge
         self._version: Version | None = None
         self.problem = ""
         """Why a newer file is not in force."""
@@ -37,7 +50,7 @@ class AdminFile:
 
     def adopt(self, text: str) -> bool:
         """Put `text` in force again unless this version refuses it; return whether it is."""
-        self.problem = self._problem_of(text)
+        self.problem = _problem_of(self._parse, text)
         if not self.problem:
             self.text = text
         return not self.problem
@@ -76,19 +89,20 @@ class AdminFile:
         except UnicodeDecodeError as error:
             self.problem = f"{self._key}: is not UTF-8: {error}"
             return False
-        self.problem = self._problem_of(text)
+        self.problem = _problem_of(self._parse, text) or _problem_of(self._judge, text)
         if self.problem:
             return False
         is_new = text != self.text
         self.text = text
         return is_new
 
-    def _problem_of(self, text: str) -> str:
-        try:
-            self._parse(text)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
-            return str(error) or repr(error)
-        return ""
+
+def _problem_of(check: Callable[[str], object], text: str) -> str:
+    try:
+        check(text)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is not in force
+        return str(error) or repr(error)
+    return ""
 
 
 class AdminFiles:
@@ -97,6 +111,9 @@ class AdminFiles:
 
     The last good texts are in root too, so that a bastion that starts while a file is broken goes
     on with what was in force before.
+
+    Args:
+        shared_hosts: Names hosts that pools reach by several names, in whole problems.
     """
 
     def __init__(
@@ -107,9 +124,14 @@ class AdminFiles:
         *,
         quota_key: str = layout.QUOTA,
         every_s: float,
+        shared_hosts: Callable[[Mapping[str, Pool]], Sequence[str]] = lambda _: (),
     ) -> None:
+        def judge(text: str) -> None:
+            if found := shared_hosts(parse_config(text).pools):
+                raise SpecError(*found)
+
         self._quota_file = AdminFile(quota_store, quota_key, parse)
-        self._config_file = AdminFile(store, layout.CONFIG, parse_config)
+        self._config_file = AdminFile(store, layout.CONFIG, parse_config, judge)
         self._clock = clock
         self._every_s = every_s
         self._next_at = 0.0

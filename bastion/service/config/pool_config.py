@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections import Counter, defaultdict
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -323,9 +322,14 @@ def _host_problems(table: _PoolTable) -> list[str]:
         for host in table.hosts
         if not _HOST.fullmatch(host)
     ]
-    wrong += [
-        f"hosts: {host!r} is named twice" for host, n in Counter(table.hosts).items() if n > 1
-    ]
+    first: dict[str, str] = {}
+    for host in table.hosts:
+        before = first.get(_plain(host))
+        if before is None:
+            first[_plain(host)] = host
+        else:
+            same = "" if before == host else f", as {before!r} too"
+            wrong.append(f"hosts: {host!r} is named twice{same}")
     if table.zones != [""]:
         wrong.append("zones: each host is a zone; leave it out")
     if (table.count or table.min_machines) > len(table.hosts):
@@ -337,12 +341,20 @@ def _host_problems(table: _PoolTable) -> list[str]:
 
 def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
     """Hosts that several pools name: a host holds one machine."""
-    pools: dict[str, list[str]] = defaultdict(list)
+    found = []
+    first: dict[str, tuple[str, str]] = {}
     for name, table in tables.items():
-        for host in dict.fromkeys(table.hosts):
-            pools[host].append(name)
-    return [
-        f"config/bastion.toml: pools.{names[-1]}.hosts: {host!r} is a host of pool {names[0]} too"
-        for host, names in pools.items()
-        if len(names) > 1
-    ]
+        for host in table.hosts:
+            pool, before = first.setdefault(_plain(host), (name, host))
+            if pool != name:
+                same = "" if before == host else f", as {before!r}"
+                found.append(
+                    f"config/bastion.toml: pools.{name}.hosts: {host!r} is a host of pool {pool}"
+                    f" too{same}"
+                )
+    return found
+
+
+def _plain(host: str) -> str:
+    """A host without its user and in small letters: the same host, whoever logs in."""
+    return host.rpartition("@")[2].lower()

@@ -20,6 +20,7 @@ from bastion.metrics.meter import NO_METER, Meter
 from bastion.metrics.metered_store import MeteredStore
 from bastion.provider.agent_environment import has_own_credentials
 from bastion.provider.open import INSTALLS, open_provider
+from bastion.provider.own_hosts.resolve import hosts_named_twice
 from bastion.records import layout
 from bastion.records.root import Held, RootWriter
 from bastion.service.act.machines import Machines, OpenPool
@@ -84,7 +85,12 @@ def compose(
         machines = Machines(clock, journal, opener, listing_s=settings.pace.listing_s)
         webhooks = ThreadLane("webhooks", workers=WEBHOOK_WORKERS)
         files = AdminFiles(
-            store, quota_store, clock, quota_key=quota_key, every_s=settings.pace.files_s
+            store,
+            quota_store,
+            clock,
+            quota_key=quota_key,
+            every_s=settings.pace.files_s,
+            shared_hosts=hosts_named_twice,
         )
         return Leader(
             held,

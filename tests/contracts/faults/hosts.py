@@ -17,7 +17,7 @@ from bastion.clock import SystemClock
 from bastion.machine import Machine, Pool
 from bastion.provider.build import build_digest
 from bastion.provider.local import LocalProvider
-from bastion.provider.ssh import SshProvider
+from bastion.provider.own_hosts.ssh import SshProvider
 from tests.contracts.docker_place import engine_on
 from tests.contracts.faults.ground import Ground
 from tests.contracts.provider_place import POOL, Place

@@ -57,6 +57,21 @@ def test_contents_that_this_version_refuses_are_not_adopted() -> None:
     assert len(made.problems) == 2
 
 
+def test_hosts_of_two_names_are_a_problem_and_what_was_in_force_stays() -> None:
+    """A new file that names one host twice is not in force; one that was in force is adopted."""
+    store = MemoryStore(lambda: 0.0)
+    store.create(layout.QUOTA, QUOTA.encode())
+    store.create(layout.CONFIG, CONFIG.encode())
+    shared = ("pools.gpu.hosts: one host twice",)
+    made = AdminFiles(store, store, VirtualClock(), every_s=0.0, shared_hosts=lambda _: shared)
+    made.refresh()
+    assert made.config_problem == shared[0]
+    assert made.config.pools == {}
+    made.adopt(root(config_text=CONFIG))
+    made.refresh()
+    assert set(made.config.pools) == {"gpu"}
+
+
 def test_a_file_that_cannot_be_looked_at_is_no_bad_file() -> None:
     """In an outage the last good file is in force, and no newer one is said not to be."""
     store = MemoryStore(lambda: 0.0)

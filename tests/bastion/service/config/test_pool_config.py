@@ -295,6 +295,7 @@ def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
         ("", "hosts: missing; name the hosts of this pool as OpenSSH knows them"),
         ('hosts = ["-oProxyCommand=x"]', "hosts: '-oProxyCommand=x' is not a name that OpenSSH"),
         ('hosts = ["a", "a"]', "hosts: 'a' is named twice"),
+        ('hosts = ["a", "root@A"]', "hosts: 'root@A' is named twice, as 'a' too"),
         ('hosts = ["a"]\nzones = ["z"]', "zones: each host is a zone; leave it out"),
         ('hosts = ["a"]\ncount = 2', "count: a host holds one machine, and there are 1 hosts"),
         ('hosts = ["a"]\npermit = "1m"', "permit: 60 s is less than 180 s"),
@@ -318,6 +319,10 @@ def test_a_host_is_of_one_pool() -> None:
     own = 'provider = "ssh"\nhosts = ["gpu1"]\nresources = { h100 = 8 }\n'
     assert problems(f"[pools.a]\n{own}[pools.b]\n{own}") == (
         "config/bastion.toml: pools.b.hosts: 'gpu1' is a host of pool a too",
+    )
+    other = own.replace("gpu1", "root@GPU1")
+    assert problems(f"[pools.a]\n{own}[pools.b]\n{other}") == (
+        "config/bastion.toml: pools.b.hosts: 'root@GPU1' is a host of pool a too, as 'gpu1'",
     )
     local = 'provider = "local"\nhosts = ["gpu1"]\ncount = 1\nresources = { cpu = 1 }'
     assert problems(f"[pools.a]\n{local}") == (

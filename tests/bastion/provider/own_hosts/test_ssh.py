@@ -15,7 +15,7 @@ from bastion.errors import NoCapacityError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import pool_of
 from bastion.provider.build import build_digest
-from bastion.provider.ssh import SshProvider
+from bastion.provider.own_hosts.ssh import SshProvider
 from quota.amounts import Amounts
 
 POOL = Pool(
@@ -38,7 +38,8 @@ home={folder}/$2
 echo "$2 $(echo "$3" | cut -c1-20)" >> {folder}/calls
 [ -d "$home" ] || {{ echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255; }}
 [ -e "$home/says" ] && exec cat "$home/says"
-HOME="$home" exec /bin/sh -c "$3"
+[ -e "$home/user" ] && HOME="$home/user"  || HOME="$home"
+HOME="$HOME" BASTION_HOST_CLAIMS="$home" exec /bin/sh -c "$3"
 """
 
 

@@ -1,8 +1,8 @@
 """
 Machines that are hosts of your own, reached by OpenSSH.
 
-Each host is a zone and holds one machine. What is done there is done by `bastion.provider.remote`,
-a program of this very build, which is put on the host when it is missing:
+Each host is a zone and holds one machine. What is done there is done by a program of this very
+build, `bastion.provider.own_hosts.remote`, which is put on the host when it is missing:
 
     <folder>/builds/<digest>/          bastion, bundler and quota
     <folder>/python/<digest>/          their Python with what they need, unless the pool names one
@@ -23,8 +23,8 @@ from typing import get_args
 from bastion.errors import NoCapacityError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
+from bastion.provider.own_hosts.calls import Hosts
 from bastion.provider.port import Listed, State
-from bastion.provider.ssh_hosts import Hosts
 
 FOLDER = ".bastion"
 """On a host, below the home of the user that is logged in."""
@@ -105,7 +105,8 @@ class SshProvider:
             raise errors[host]
         busy = answers[host].get("busy")
         if busy:
-            raise NoCapacityError(f"host {host} still holds machine {str(busy)[:100]}")
+            owner = str(answers[host].get("owner", "it"))[:500]
+            raise NoCapacityError(f"host {host} still holds machine {str(busy)[:100]} of {owner}")
 
     def delete(self, name: str) -> None:
         """See the port; every host is asked, for none else knows where it is."""

@@ -1,7 +1,7 @@
 """
 Calls of hosts of your own by OpenSSH: this very build is put there, and answers one request.
 
-What a host is asked, and what it answers, are JSON objects of `bastion.provider.remote`.
+What a host is asked, and what it answers, are JSON objects of `bastion.provider.own_hosts.remote`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Hosts:
         This build is put on a host that lacks it.
         """
         data = json.dumps({**self._about, **wanted}).encode()
-        line = self._line("exec {python} -m bastion.provider.remote")
+        line = self._line("exec {python} -m bastion.provider.own_hosts.remote")
         outcomes = self._run(hosts, line, data, timeout_s=_CALL_S)
         missing = tuple(host for host, (code, _, _) in outcomes.items() if code == _MISSING)
         if missing:
@@ -141,7 +141,7 @@ class Hosts:
         return "; ".join(lines)
 
     def _archive(self) -> bytes:
-        top = Path(__file__).resolve().parents[2]
+        top = Path(__file__).resolve().parents[3]
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             for path in sorted(path for room in _ROOMS for path in (top / room).rglob("*.py")):

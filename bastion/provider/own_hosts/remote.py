@@ -1,5 +1,5 @@
 """
-`python -m bastion.provider.remote`: one call of the ssh provider, on the host that it is about.
+`python -m bastion.provider.own_hosts.remote`: one call of the ssh provider, on its host.
 
 One JSON object comes in on standard input, one goes out on standard output. A host holds its
 machines as a local provider does, in a folder for each bucket:
@@ -8,21 +8,29 @@ machines as a local provider does, in a folder for each bucket:
     <folder>/lock                   held while a machine is made
 
 A host is one machine at a time: a create is refused while another machine is not gone, of whatever
-pool or bucket.
+pool, bucket, login user or folder. `bastion.provider.own_hosts.claim`
+has the file that tells.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import os
+import pwd
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bastion.clock import SystemClock
 from bastion.errors import BastionError
 from bastion.machine import Machine, Pool
+from bastion.machine_name import pool_of
 from bastion.provider.local import LocalProvider
+from bastion.provider.machine_folder import words
+from bastion.provider.own_hosts.claim import Claim, free_host, take_host
+from bastion.provider.port import Listed
 from quota.amounts import Amounts
 
 MAX_REQUEST_BYTES = 1 << 20
@@ -50,9 +58,9 @@ def answer_to(said: dict[str, Any]) -> dict[str, Any]:
     provider = _provider(said, folder / said["bucket"])
     match said["do"]:
         case "list":
-            return {"machines": _listed(provider)}
+            return {"machines": _listed(said, folder, provider)}
         case "delete":
-            is_known = said["machine"] in {each["name"] for each in _listed(provider)}
+            is_known = said["machine"] in {each.name for each in provider.list()}
             provider.delete(said["machine"])
             return {"known": is_known}
         case _:
@@ -75,10 +83,11 @@ def _create(said: dict[str, Any], folder: Path, provider: LocalProvider) -> dict
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for other in sorted(folder.glob("*/*/machine")):
-            is_other = other.parent.name != said["machine"] or other.parts[-3] != said["bucket"]
-            if is_other and not (other.parent / "gone").exists():
-                return {"busy": other.parent.name}
+        holder = _other_machine(said, folder) or take_host(
+            _claim(said, folder, said["machine"], said["pool"]), os.environ
+        )
+        if holder is not None:
+            return {"busy": holder.machine, "owner": holder.owner}
         pool = Pool(
             name=said["pool"],
             provider="ssh",
@@ -90,11 +99,37 @@ def _create(said: dict[str, Any], folder: Path, provider: LocalProvider) -> dict
     return {}
 
 
-def _listed(provider: LocalProvider) -> list[dict[str, str]]:
-    return [
-        {"name": each.name, "pool": each.pool, "state": each.state, "zone": each.zone}
-        for each in provider.list()
-    ]
+def _other_machine(said: dict[str, Any], folder: Path) -> Claim | None:
+    """Another machine in this folder that is not gone, or None."""
+    for path in sorted(folder.glob("*/*/machine")):
+        other, bucket = path.parent, path.parts[-3]
+        is_other = (other.name, bucket) != (said["machine"], said["bucket"])
+        if is_other and not (other / "gone").exists():
+            pool = next(iter(words(path)), pool_of(other.name))
+            return replace(_claim(said, folder, other.name, pool), bucket=bucket)
+    return None
+
+
+def _claim(said: dict[str, Any], folder: Path, machine: str, pool: str) -> Claim:
+    home = folder / said["bucket"] / machine / "home"
+    user = pwd.getpwuid(os.getuid()).pw_name
+    return Claim(machine=machine, pool=pool, bucket=said["bucket"], user=user, home=str(home))
+
+
+def _listed(said: dict[str, Any], folder: Path, provider: LocalProvider) -> list[dict[str, str]]:
+    """List the machines here; those that are not gone confirm the claim of this host."""
+    found = provider.list()
+    for each in found:
+        claim = _claim(said, folder, each.name, each.pool)
+        if each.state == "gone":
+            free_host(Path(claim.home), os.environ)
+        else:
+            take_host(claim, os.environ)
+    return [_told(each) for each in found]
+
+
+def _told(each: Listed) -> dict[str, str]:
+    return {"name": each.name, "pool": each.pool, "state": each.state, "zone": each.zone}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+"""
+Which hosts of ssh pools are one: `ssh -G` tells where OpenSSH goes for each name, and goes nowhere.
+
+Two names are one host where they have the same address, port and jump hosts. Names that OpenSSH
+does not resolve in time are left out: what they name is told when the host is asked, and a host
+that has a machine takes no other, whatever it was called.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from bastion.machine import Pool
+from bastion.value import value
+
+_RESOLVE_S = 5.0
+"""Longest answer of one `ssh -G`: a user's configuration may run commands (`Match exec`)."""
+_AT_ONCE = 16
+
+
+@value
+class _Way:
+    """Where OpenSSH goes for a name."""
+
+    address: str
+    port: str
+    jump: str = ""
+    """The jump hosts or the proxy command: behind another one, an address is another host."""
+
+
+def hosts_named_twice(
+    pools: Mapping[str, Pool], *, ssh: Sequence[str] = ("ssh",)
+) -> tuple[str, ...]:
+    """Return, for each host of ssh pools that an earlier name reaches too, what is wrong."""
+    named = [
+        (pool.name, host, pool.options.get("ssh_config", ""))
+        for pool in pools.values()
+        if pool.provider == "ssh"
+        for host in pool.zones
+    ]
+    if len(named) < 2:
+        return ()
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        ways = tuple(threads.map(lambda each: _way(ssh, *each[1:]), named))
+    return tuple(_told(tuple(zip(named, ways, strict=True))))
+
+
+def _told(resolved: Sequence[tuple[tuple[str, str, str], _Way | None]]) -> Iterator[str]:
+    first: dict[_Way, tuple[str, str]] = {}
+    for (pool, host, _), way in resolved:
+        if way is None:
+            continue
+        before = first.setdefault(way, (pool, host))
+        if before == (pool, host):
+            continue
+        other = "this pool" if before[0] == pool else f"pool {before[0]}"
+        yield (
+            f"config/bastion.toml: pools.{pool}.hosts: {host!r} is {before[1]!r} of {other}: both"
+            f" are {way.address} port {way.port}; a host is of one pool, once"
+        )
+
+
+def _way(ssh: Sequence[str], host: str, config: str) -> _Way | None:
+    chosen = ("-F", config) if config else ()
+    try:
+        done = subprocess.run(
+            [*ssh, *chosen, "-G", "--", host],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_RESOLVE_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    words = (line.partition(" ") for line in done.stdout.splitlines())
+    said = {key.lower(): text.strip() for key, _, text in words}
+    if done.returncode != 0 or not said.get("hostname"):
+        return None
+    jumps = (said.get(key, "") for key in ("proxyjump", "proxycommand"))
+    jump = next((text for text in jumps if text and text != "none"), "")
+    return _Way(address=said["hostname"].lower(), port=said.get("port", "22"), jump=jump)

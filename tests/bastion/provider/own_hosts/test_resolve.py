@@ -1,0 +1,77 @@
+"""Names of one host are one host, as OpenSSH resolves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.machine import Pool
+from bastion.provider.own_hosts.resolve import hosts_named_twice
+from quota.amounts import NOTHING
+
+CONFIG = """
+Host gpu1
+    HostName 10.0.0.1
+Host first root-of-gpu1
+    HostName 10.0.0.1
+    User root
+Host other-port
+    HostName 10.0.0.1
+    Port 2222
+Host behind
+    HostName 10.0.0.1
+    ProxyJump jump
+Host behind-too
+    HostName 10.0.0.1
+    ProxyJump jump
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration of OpenSSH in which several names are one host."""
+    path = tmp_path / "ssh_config"
+    path.write_text(CONFIG)
+    return path
+
+
+def pools(config: Path, **named: tuple[str, ...]) -> dict[str, Pool]:
+    """Pools of these hosts."""
+    return {
+        name: Pool(
+            name=name,
+            provider="ssh",
+            resources=NOTHING,
+            max_machines=9,
+            zones=zones,
+            options={"ssh_config": str(config)},
+        )
+        for name, zones in named.items()
+    }
+
+
+def test_names_of_one_address_are_one_host(config: Path) -> None:
+    """Two pools, and one, that reach a host by two names are told both, and what they are."""
+    assert hosts_named_twice(pools(config, a=("gpu1", "gpu2"), b=("first",))) == (
+        "config/bastion.toml: pools.b.hosts: 'first' is 'gpu1' of pool a: both are 10.0.0.1 port"
+        " 22; a host is of one pool, once",
+    )
+    (told,) = hosts_named_twice(pools(config, a=("gpu1", "ada@10.0.0.1")))
+    assert told.startswith(
+        "config/bastion.toml: pools.a.hosts: 'ada@10.0.0.1' is 'gpu1' of this pool"
+    )
+
+
+def test_a_port_and_a_jump_make_another_host(config: Path) -> None:
+    """An address behind a jump host, or at another port, is a host of its own."""
+    assert hosts_named_twice(pools(config, a=("gpu1", "other-port", "behind"))) == ()
+    (told,) = hosts_named_twice(pools(config, a=("behind",), b=("behind-too",)))
+    assert "'behind-too' is 'behind' of pool a" in told
+
+
+def test_what_is_not_resolved_is_not_judged(config: Path, tmp_path: Path) -> None:
+    """A configuration that OpenSSH refuses, or no OpenSSH at all, hides no other problem."""
+    config.write_text("Nonsense yes\n")
+    assert hosts_named_twice(pools(config, a=("x", "x"))) == ()
+    assert hosts_named_twice(pools(config, a=("x", "x")), ssh=(str(tmp_path / "none"),)) == ()
