@@ -16,14 +16,16 @@ from bastion.simulator.engine.driver import Carrying
 from bastion.simulator.engine.engine import Engine, Watch
 from bastion.simulator.engine.outside import Outside
 from bastion.simulator.engine.result import Result
-from bastion.simulator.engine.rounds import RoundEngine, WholeRound
 from bastion.simulator.engine.speed import Speeds
 from bastion.simulator.engine.state import State
-from bastion.simulator.engine.strict_walk import StrictWalk
 from bastion.simulator.expectations import Expectations, Limits
 from bastion.simulator.parts import job_by_id, with_speeds
 from bastion.simulator.policies.effective import JobOf
 from bastion.simulator.policies.synthesis import candidates_of
+from bastion.simulator.rounds.line import Line
+from bastion.simulator.rounds.one_device import OneDeviceRound
+from bastion.simulator.rounds.rounds import RoundEngine, RoundPlanner, WholeRound
+from bastion.simulator.rounds.strict_walk import StrictWalk
 from bastion.simulator.setup import Setup, parts_of, quota_of, with_projects
 from bastion.simulator.synthesizer import Synthesizer
 from bastion.simulator.workload.job import TraceJob, Workload
@@ -182,9 +184,7 @@ def made(
         outside=Outside(workload.script, None if setup.keeps_quota else driver_of),
     )
     if isinstance(engine, RoundEngine):
-        is_steady = not setup.policy and parts.order.ranks_of is None
-        walk = StrictWalk(parts.order, is_steady=is_steady)
-        engine.planner = walk if setup.strict_walk else WholeRound(driver)
+        engine.planner = _planner(setup, workload, quota, parts, driver)
     if synthesizer is not None:
         synthesizer.ended = lambda: [
             each.job.duration_s
@@ -192,6 +192,19 @@ def made(
             if each is not None and each.outcome == "succeeded"
         ]
     return engine, synthesizer
+
+
+def _planner(
+    setup: Setup, workload: Workload, quota: Quota, parts: Parts, driver: Carrying
+) -> RoundPlanner:
+    """What chooses the jobs of a round: the scheduler, or a walk that finds the same."""
+    is_steady = not setup.policy and parts.order.ranks_of is None
+    line = Line(parts.order, is_steady=is_steady)
+    if setup.strict_walk:
+        return StrictWalk(line)
+    if OneDeviceRound.is_enough(setup.cluster, workload, quota, parts):
+        return OneDeviceRound(line, quota, parts.placement)
+    return WholeRound(driver)
 
 
 def _is_in_rounds(setup: Setup, parts: Parts) -> bool:

@@ -28,6 +28,10 @@ class Span(NamedTuple):
     """How it ended: done, preempted, lost, timed out, cancelled, running."""
 
 
+Place = tuple[tuple[float, float], float, str, "Life"]
+"""(rank, submitted, id, job): the order of a line; no two ids are equal."""
+
+
 class Life:
     """What the simulation knows of one job that has been submitted."""
 
@@ -44,12 +48,13 @@ class Life:
         "line",
         "lost_s",
         "outcome",
+        "place",
         "preemptions",
         "promised_at",
-        "rank",
         "rate",
         "ready_at",
         "record",
+        "report",
         "spans",
         "stops_at",
         "taken",
@@ -63,8 +68,8 @@ class Life:
         self.record = record
         self.gang = (record,)
         """As it was submitted, alone."""
-        self.rank: tuple[float, float] | None = None
-        """Of the order policy, while it cannot change."""
+        self.place: Place | None = None
+        """Where it stands in the line of those that wait, in rounds."""
         self.done_s = 0.0
         """Work that is kept."""
         self.attained_s = 0.0
@@ -92,6 +97,8 @@ class Life:
         """Device time of its attempts that came to nothing: lost work and overheads."""
         self.promised_at: float | None = None
         """When it was first promised a start within its project's share."""
+        self.report: dict[str, float] = {}
+        """What policies are told of it."""
         self.spans: list[Span] = []
         self.line: object = None
         """The waiting line that it stands in."""
@@ -123,7 +130,6 @@ class Life:
         """Its next attempt is admitted."""
         self.began_at, self.ready_at, self.rate = now, ready_at, rate
         self.taken = taken
-        self.rank = None
         self.stops_at = None
         self.version += 1
         if self.first_start is None:
@@ -160,6 +166,5 @@ class Life:
         self.attained_s += held
         self.lost_s += max(0.0, held - useful_s / self.rate)
         self.began_at = -1.0
-        self.rank = None
         self.stops_at = None
         self.version += 1

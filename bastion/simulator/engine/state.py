@@ -112,12 +112,16 @@ class State:
     def _report(self, now: float) -> None:
         """Bring the reports of running jobs up to date; those of waiting ones are."""
         for life in self.holding:
-            report = self.reports[life.record.id]
+            report = life.report
             if life.record.attempt is None:
-                report["attained_s"] = life.attained_by(now)
-            left = life.left_by(now)
+                report["attained_s"] = life.attained_s + now - life.began_at
+            length = life.job.duration_s
+            left = length - life.done_s
+            if now > life.ready_at:
+                left -= (now - life.ready_at) * life.rate
+                left = max(0.0, left)
             report["remaining_s"] = left
-            report["progress"] = 1.0 - left / life.job.duration_s
+            report["progress"] = 1.0 - left / length
 
     def _report_of(self, life: Life, now: float) -> dict[str, float]:
         left = life.left_by(now)
@@ -173,7 +177,7 @@ class State:
         life.attained_s = self._attained.get(name, 0.0)
         self.lives[name] = life
         if self.is_reporting:
-            self.reports[name] = self._report_of(life, job.submit_s)
+            self.reports[name] = life.report = self._report_of(life, job.submit_s)
         return life
 
     def _request_of(self, job: TraceJob) -> tuple[Request, int]:
@@ -260,7 +264,7 @@ class State:
     def refresh(self, life: Life, now: float) -> None:
         """A job was stopped: what it reports from now on."""
         if self.is_reporting:
-            self.reports[life.record.id] = self._report_of(life, now)
+            self.reports[life.record.id] = life.report = self._report_of(life, now)
 
     def forget(self, life: Life) -> None:
         """A job has ended for good."""

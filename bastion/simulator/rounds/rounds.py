@@ -4,7 +4,8 @@ Rounds in which running jobs yield to those before them in the order, as round-b
 At each boundary everything is planned anew in one cycle: every active job is shown to the scheduler
 as if it waited and all devices were free. Those that it starts and that run already go on where
 they are; those that run and are not started are suspended. So `preemption = "order"` takes one
-cycle a round, whatever moves.
+cycle a round, whatever moves. Where such a cycle can only be a walk along the order, it is one: see
+`one_device.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine, Pool
@@ -24,8 +25,14 @@ from bastion.simulator.engine.life import Life
 from bastion.simulator.engine.state import State
 from quota import Amounts
 
-Chosen = Mapping[str, JobClass]
-"""The jobs that hold devices in the next round, and how each is charged."""
+
+class Moves(NamedTuple):
+    """What changes at the beginning of a round."""
+
+    stops: tuple[Life, ...]
+    """Running jobs that are suspended, in the order in which they are."""
+    starts: Mapping[str, JobClass]
+    """Jobs that hold devices from now on, and how each is charged."""
 
 
 class RoundPlanner(Protocol):
@@ -36,11 +43,21 @@ class RoundPlanner(Protocol):
         """Whether it chooses the same while no job comes or ends."""
         ...
 
-    def choose(self, state: State, now: float) -> Chosen:
-        """The jobs of the next round."""
+    def waits(self, life: Life) -> None:
+        """A job waits from now on."""
         ...
 
-    def place(self, state: State, starting: Chosen, now: float) -> Mapping[str, Placement]:
+    def waits_no_more(self, life: Life) -> None:
+        """A job starts, or is taken out."""
+        ...
+
+    def choose(self, state: State, now: float) -> Moves:
+        """What changes."""
+        ...
+
+    def place(
+        self, state: State, starting: Mapping[str, JobClass], now: float
+    ) -> Mapping[str, Placement]:
         """Where jobs start beside those that go on; one that fits nowhere waits for a round."""
         ...
 
@@ -52,23 +69,35 @@ class WholeRound:
         self._driver = driver
         self.is_lasting = driver.parts.order.is_lasting
 
-    def choose(self, state: State, now: float) -> Chosen:
+    def waits(self, life: Life) -> None:
+        """A job waits from now on; the scheduler is shown all that do."""
+
+    def waits_no_more(self, life: Life) -> None:
+        """A job starts, or is taken out."""
+
+    def choose(self, state: State, now: float) -> Moves:
         """The jobs that the scheduler would start on free machines."""
         seen = state.snapshot(now)
-        pools = _standing(seen.pools, seen.machines)
+        pools = standing(seen.pools, seen.machines)
         snapshot = replace(seen, pools=pools, promises=(), planned=())
         plan = self._driver.decide(snapshot, now)
-        return {
+        chosen = {
             name: verdict.job_class
             for name, verdict in plan.verdicts.decided.items()
             if isinstance(verdict, Admit)
         }
+        return Moves(
+            stops=tuple(life for life in state.holding if life.record.id not in chosen),
+            starts={n: c for n, c in chosen.items() if not state.lives[n].is_running},
+        )
 
-    def place(self, state: State, starting: Chosen, now: float) -> Mapping[str, Placement]:
+    def place(
+        self, state: State, starting: Mapping[str, JobClass], now: float
+    ) -> Mapping[str, Placement]:
         """Where the scheduler would start them on what is free beside those that go on."""
         jobs = {name: state.lives[name].record for name in starting}
         seen, free = state.snapshot(now), _free(state)
-        pools = _standing(seen.pools, free)
+        pools = standing(seen.pools, free)
         snapshot = replace(seen, jobs=jobs, machines=free, pools=pools, promises=(), planned=())
         plan = self._driver.decide(snapshot, now)
         return {
@@ -78,7 +107,7 @@ class WholeRound:
         }
 
 
-def _standing(pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> dict[str, Pool]:
+def standing(pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> dict[str, Pool]:
     """The pools as if they made no machines: else a job that fits on none would get a new one."""
     count = Counter(machine.pool for machine in machines.values())
     return {
@@ -143,21 +172,22 @@ class RoundEngine(Engine):
     def _count_waiting(self, life: Life, sign: int) -> None:
         self.state.waiting.count += sign
         self.state.waiting.devices += sign * life.job.devices
+        if sign > 0:
+            self.planner.waits(life)
+        else:
+            self.planner.waits_no_more(life)
 
     def _plan_round(self) -> None:
         state = self.state
         if not state.waiting.count:
             return
-        chosen = self.planner.choose(state, self.now)
+        stops, starts = self.planner.choose(state, self.now)
         self.cycles += 1
-        for life in list(state.holding):
-            if life.record.id not in chosen:
-                self._leave(life, "preempted")
-        starting = {n: c for n, c in chosen.items() if not state.lives[n].is_running}
-        if starting:
-            placed = self.planner.place(state, starting, self.now)
-            for name, placement in placed.items():
-                self._begin(state.lives[name], placement, starting[name])
+        for life in stops:
+            self._leave(life, "preempted")
+        if starts:
+            for name, placement in self.planner.place(state, starts, self.now).items():
+                self._begin(state.lives[name], placement, starts[name])
         if self.watches:
             plan = Plan(verdicts=Verdicts({}), promises=(), planned=(), new_machines=())
             for watch in self.watches:
@@ -165,6 +195,7 @@ class RoundEngine(Engine):
 
     def _begin(self, life: Life, placement: Placement, job_class: JobClass) -> None:
         state = self.state
+        self._count_waiting(life, -1)
         taken = taken_by(placement)
         ready = self.now + self.costs.start_s + (self.costs.restart_s if life.spans else 0.0)
         life.begin(self.now, ready, self.speeds.rate(life.job, taken, state), taken)
@@ -172,7 +203,6 @@ class RoundEngine(Engine):
         state.hold(life, job_class, 1)
         for machine in taken:
             state.on.setdefault(machine, set()).add(life)
-        self._count_waiting(life, -1)
         self._schedule(life.ends_at(), 0, life)
 
     def _release(self, life: Life) -> None:

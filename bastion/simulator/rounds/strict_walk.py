@@ -10,14 +10,14 @@ is better; this is for comparison with published figures.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from bastion.job import HostPlace, JobClass, Placement, ReplicaPlace
-from bastion.scheduler.policies.order import OrderPolicy
 from bastion.simulator.engine.life import Life
-from bastion.simulator.engine.rounds import Chosen
 from bastion.simulator.engine.state import State
+from bastion.simulator.rounds.line import Line
+from bastion.simulator.rounds.rounds import Moves
+from bastion.simulator.rounds.standing import Standing
 
 
 class StrictWalk:
@@ -25,51 +25,61 @@ class StrictWalk:
     Chooses the jobs of a round by one walk. Devices are counted, wherever they are.
 
     Args:
-        order: The scheduler's.
-        is_steady: The rank of a job does not change while it waits.
+        line: The jobs, in order.
     """
 
-    def __init__(self, order: OrderPolicy, *, is_steady: bool = True) -> None:
-        self._order = order
-        self._is_steady = is_steady
-        self.is_lasting = order.is_lasting
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._standing = Standing()
+        self.is_lasting = line.is_lasting
 
-    def choose(self, state: State, now: float) -> Chosen:
+    def waits(self, life: Life) -> None:
+        """A job waits from now on."""
+        self._line.add(life)
+
+    def waits_no_more(self, life: Life) -> None:
+        """A job starts, or is taken out."""
+        self._line.remove(life)
+
+    def choose(self, state: State, now: float) -> Moves:
         """The jobs up to the first that does not fit."""
-        free = free_devices(state)
-        line = self._line(state, now)
-        at, tail = 0, len(line)
-        chosen: dict[str, JobClass] = {}
-        for at, life in enumerate(line):
+        running, waiting = self._line.ranked(state, now)
+        free = self._standing.free(state)
+        tail, last, at = len(running), len(waiting), 0
+        stops: dict[Life, None] = {}
+        starts: dict[str, JobClass] = {}
+        here = 0
+        while here < len(running) or at < last:
+            is_first = at == last or (here < len(running) and running[here] < waiting[at])
+            life = running[here][3] if is_first else waiting[at][3]
+            if is_first:
+                here += 1
+                if here <= tail:
+                    continue
+            else:
+                at += 1
             asked, kind = life.job.devices, life.job.type
-            if life.is_running and at < tail:
-                chosen[life.record.id] = JobClass.GUARANTEED
-                continue
-            while free[kind] < asked and tail > at + 1:
+            while free[kind] < asked and tail > here:
                 tail -= 1
-                other = line[tail]
-                if other.is_running:
-                    free[other.job.type] += other.job.devices
+                other = running[tail][3]
+                stops[other] = None
+                free[other.job.type] += other.job.devices
             if free[kind] < asked:
                 break
             free[kind] -= asked
-            chosen[life.record.id] = JobClass.GUARANTEED
-        return chosen
+            if is_first:
+                del stops[life]
+            else:
+                starts[life.record.id] = JobClass.GUARANTEED
+        else:
+            return Moves(stops=tuple(stops), starts=starts)
+        for *_, life in running[here:]:
+            stops[life] = None
+        return Moves(stops=tuple(stops), starts=starts)
 
-    def _line(self, state: State, now: float) -> Sequence[Life]:
-        rank_of = self._order.rank(state.snapshot(now), now)
-        keyed = []
-        for life in state.lives.values():
-            rank = life.rank
-            if rank is None:
-                rank = rank_of(life.gang)
-                if self._is_steady and not life.is_running:
-                    life.rank = rank
-            keyed.append((rank, life.job.submit_s, life.record.id, life))
-        keyed.sort()
-        return [each[3] for each in keyed]
-
-    def place(self, state: State, starting: Chosen, now: float) -> Mapping[str, Placement]:
+    def place(
+        self, state: State, starting: Mapping[str, JobClass], now: float
+    ) -> Mapping[str, Placement]:
         """Any free devices: which ones makes no difference here."""
         del now
         free = {
@@ -98,15 +108,3 @@ def _take(left: list[tuple[str, int]], state: State, life: Life) -> Placement:
             if not wanted:
                 break
     return tuple(places)
-
-
-def free_devices(state: State) -> Counter[str]:
-    """Devices that nothing holds, by type."""
-    free: Counter[str] = Counter()
-    for machine in state.machines.values():
-        if machine.accepts:
-            kind = state.cluster.named[machine.pool].type
-            free[kind] += machine.resources[kind]
-    for life in state.holding:
-        free[life.job.type] -= life.job.devices
-    return free

@@ -1,0 +1,38 @@
+"""`Standing`: devices of the machines on which jobs may start, counted when these change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from bastion.machine import Machine
+from bastion.simulator.engine.state import State
+
+
+class Standing:
+    """Devices of the machines that stand and are open."""
+
+    def __init__(self) -> None:
+        self._machines: Mapping[str, Machine] = {}
+        self._devices: Counter[str] = Counter()
+
+    def devices(self, state: State) -> Counter[str]:
+        """All of them, free or held, by type; not to be changed."""
+        if self._machines != state.machines:
+            self._machines = dict(state.machines)
+            self._devices = Counter()
+            for machine in state.machines.values():
+                if machine.accepts:
+                    kind = state.cluster.named[machine.pool].type
+                    self._devices[kind] += machine.resources[kind]
+        return self._devices
+
+    def free(self, state: State) -> Counter[str]:
+        """Those that nothing holds, by type; below zero where jobs are on machines that are not."""
+        free = self.devices(state).copy()
+        if len(state.cluster.types) == 1:
+            free[state.cluster.types[0]] -= state.used
+        else:
+            for life in state.holding:
+                free[life.job.type] -= life.job.devices
+        return free
