@@ -9,11 +9,15 @@ It must not change anything: what it tries, it undoes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
+from bastion.scheduler.explain.next_walls import WithNext, change_of, wall_of
 from bastion.scheduler.explain.outage import outage_of
+from bastion.scheduler.explain.reach import Reach
 from bastion.scheduler.explain.supply import Supply
+from bastion.scheduler.explain.trial import Change, made, staying
 from bastion.scheduler.forecast.estimate import Estimates, estimates
 from bastion.scheduler.phases.planned_starts import Claims
 from bastion.scheduler.placement.place import cheapest
@@ -45,8 +49,6 @@ from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts, missing
-from quota.ledger import reach
-from quota.reach import beyond_reach
 
 SEARCHES = 2
 """Scattered gangs whose obstacles are looked for in one cycle; each search costs time."""
@@ -96,9 +98,12 @@ class _Used:
 class Diagnosis:
     """Finds the dominant reason of every line that is blocked."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, change: Change | None = None) -> None:
         self.draft = draft
-        self.supply = Supply(draft)
+        self.change = change
+        """What has changed on trial; None where it is the cycle's own diagnosis."""
+        self.supply = Supply(draft, change.gone if change else ())
+        self.reach = Reach(draft.snapshot.quota)
         self.searches = self.trials = 0
         self.estimates = Estimates(starts={})
         """Of gangs that time alone lets start; complete once `tell` is over."""
@@ -185,13 +190,14 @@ class Diagnosis:
             self.in_line.append(row)
 
     def _reason(self, line: Line) -> WaitingReason:
-        found = self._known[line.project, line.shape.form] = (
+        found = (
             self.draft.beyond(line.shape)
             or self._by_quota(line)
             or self._once(self._maintained, self._by_maintenance, line.shape)
             or self._once(self._closure, self._by_closure, line.shape)
             or self._by_capacity(line)
         )
+        found = self._known[line.project, line.shape.form] = self._with_next(line, found)
         return found
 
     def _once(
@@ -208,12 +214,12 @@ class Diagnosis:
     def _by_quota(self, line: Line) -> WaitingReason | None:
         shares, asked = self.draft.shares, self.draft.asks(line.shape)
         if name := shares.over_ceiling(line.project, asked):
-            over = self._beyond_reach(line, asked) or self._over_ceiling(name, line, asked)
+            over = self._never(line, asked) or self._over_ceiling(name, asked)
             if over is not None:
                 return over
         if not asked or shares.is_within(line.project, asked, own=not line.shape.borrows):
             return None
-        never = self._beyond_reach(line, asked)
+        never = self._never(line, asked)
         if never is not None:
             return never
         key = line.project, asked.types()
@@ -224,11 +230,8 @@ class Diagnosis:
             return ShareInUse(project=line.project, asked=asked, held=used.held, share=used.share)
         if not used.others or used.total.holds(used.all, asked):
             return None
-        own = missing(used.held + asked, self._reach(line.project)).only(asked)
+        own = missing(used.held + asked, self.reach.most(line.project)).only(asked)
         fits = asked <= used.share
-        ending = set() if fits else self._projects_of(used.lenders)
-        if fits or own:
-            ending.add(line.project)
         return BeyondShare(
             project=line.project,
             asked=asked,
@@ -238,7 +241,6 @@ class Diagnosis:
             total=used.total,
             lenders=used.lenders,
             own=NOTHING if fits else own,
-            then=self._wall_after(line.shape, ending),
         )
 
     def _projects_of(self, names: Iterable[str]) -> set[str]:
@@ -249,86 +251,75 @@ class Diagnosis:
             found |= self._projects_of(groups[name].members) if name in groups else {name}
         return found
 
-    def _reach(self, project: str) -> Amounts:
-        """The most that `project` could hold if all others held nothing."""
-        quota = self.draft.snapshot.quota
-        if quota.groups:
-            return reach(quota, project)
-        own = quota.project(project)
-        most = (quota.totals - self._all_kept + own.kept) & own.ceiling
-        return most if own.borrow else most & own.nominal
+    def _never(self, line: Line, asked: Amounts) -> NeverFits | None:
+        """Whether the quota file never lets it; on trial it is known that it does."""
+        return self.reach.beyond(line, asked) if self.change is None else None
 
-    @cached_property
-    def _all_kept(self) -> Amounts:
-        return Amounts.sum(each.kept for each in self.draft.snapshot.quota.projects.values())
+    def _with_next(self, line: Line, reason: WaitingReason) -> WaitingReason:
+        """`reason`, with what is in the way of `line` once what it names has changed."""
+        if isinstance(reason, WithNext):
+            change = change_of(self.draft, reason, self._projects_of)
+            then = self.next_wall(line, change)
+            if then is not None or self.is_tried:
+                return replace(reason, then=then)
+        return reason
 
-    def _beyond_reach(self, line: Line, asked: Amounts) -> NeverFits | None:
-        """Whether the quota file lets the project never have it, whoever leaves."""
-        quota, project = self.draft.snapshot.quota, line.project
-        most = self._reach(project)
-        if line.shape.borrows and asked <= most:
-            return None
-        walls = [
-            (wall.why, wall.place)
-            for each in beyond_reach(quota, project, asked)
-            for wall in each.walls
-        ]
-        share = quota.project(project).nominal
-        if not line.shape.borrows:
-            most = most & share
-            walls += [
-                (f"it does not borrow, and the share of {project} is {share[t]} {t}", place)
-                for t, units in asked.items()
-                if units > share[t]
-                for place in [quota.place("project_resources", project, t)]
-            ]
-        if not walls:
-            return None
-        return NeverFits(
-            asked=asked,
-            most=most.only(asked).positive(),
-            of="quota",
-            project=project,
-            walls=tuple(walls),
-        )
+    @property
+    def is_tried(self) -> bool:
+        """Whether trials are made: with many running gangs each would take long."""
+        return len(self.draft.running) <= FEW and self.trials <= TRIALS
 
-    def _wall_after(self, shape: Shape, ending: Collection[str]) -> NextWall | None:
+    def next_wall(self, line: Line, change: Change) -> NextWall | None:
         """
-        What is in the way of `shape` once all jobs of the projects `ending` have ended.
+        What is in the way of `line` once `change` has come.
 
         Tried out where few run; with many it is only seen whether enough machines are in order.
         """
-        draft = self.draft
-        if len(draft.running) > FEW or self.trials >= TRIALS:
-            lost, machines = self.supply.lost(shape.wheres, shape.types)
-            if machines and not self.supply.is_enough(shape):
-                return NextWall(kind="CapacityLost", units=lost, names=machines)
-            return None
+        draft, shape = self.draft, line.shape
         self.trials += 1
-        draft.capacity.begin()
-        for running in draft.running.values():
-            if running.project in ending:
-                Release(draft.capacity, running)
-        wall = None
-        if draft.try_place(shape, guaranteed=False) is None:
-            wall = self._wall_here(shape, ending)
-        draft.capacity.undo()
-        return wall
-
-    def _wall_here(self, shape: Shape, ending: Collection[str]) -> NextWall:
-        short = missing(shape.units, self.supply.free(shape))
-        lost, machines = self.supply.lost_now(shape.wheres, shape.types)
-        if machines and (short <= lost if short else not self.supply.is_enough(shape)):
+        if not self.is_tried:
+            lost, machines = self.supply.lost(shape.wheres, shape.types)
+            if change.machines or not machines or self.supply.is_enough(shape):
+                return None
             return NextWall(kind="CapacityLost", units=lost, names=machines)
-        if not short:
-            return NextWall(kind="Fragmented", units=shape.units)
-        names = tuple(name for name, _ in self.supply.holders(shape.types) if name not in ending)
-        return NextWall(kind="WaitingForCapacity", units=short, names=names)
+        with made(draft, change):
+            there = Diagnosis(draft, change)
+            if there._starts(line):
+                return None
+            reason = there._by_quota(line) or there._by_maintenance(shape)
+        every = (*draft.reserved.values(), *draft.plans.values())
+        closed = [each for each in every if each.name not in change.opened]
+        if reason is None and closed:
+            names = tuple(each.name for each in every)
+            with made(draft, replace(change, opened=names)):
+                reason = _kept(closed) if self._is_placed(shape) else None
+        if reason is None:
+            with made(draft, change):
+                reason = Diagnosis(draft, change)._by_capacity(line)
+        return wall_of(reason)
 
-    def _over_ceiling(self, name: str, line: Line, asked: Amounts) -> OverCeiling | None:
+    def _starts(self, line: Line) -> bool:
+        """Whether the quota and the machines let the head of `line` start."""
+        draft, shape = self.draft, line.shape
+
+        def allows(units: Amounts) -> bool:
+            own = not shape.borrows
+            return draft.shares.may_start(line.project, units, own=own) or draft.shares.lets_borrow(
+                line.project, shape, units
+            )
+
+        return allows(shape.asked) and self._is_placed(shape, allows)
+
+    def _is_placed(self, shape: Shape, allows: Callable[[Amounts], bool] | None = None) -> bool:
+        self.draft.capacity.begin()
+        placed = self.draft.try_place(shape, allows, guaranteed=False)
+        self.draft.capacity.undo()
+        return placed is not None
+
+    def _over_ceiling(self, name: str, asked: Amounts) -> OverCeiling | None:
         """Unless the ceiling is the total, and the total would do."""
         shares = self.draft.shares
-        ceiling, totals = self.draft.snapshot.quota.node(name).ceiling, shares.totals
+        ceiling, totals = shares.quota.node(name).ceiling, shares.totals
         if all(ceiling[t] == totals[t] and units <= totals[t] for t, units in asked.items()):
             return None
         held = shares.closes(name).only(asked)
@@ -337,17 +328,7 @@ class Diagnosis:
             asked=asked,
             held=held,
             ceiling=ceiling.only(asked),
-            then=self._wall_after_ceiling(line, asked),
         )
-
-    def _wall_after_ceiling(self, line: Line, asked: Amounts) -> NextWall | None:
-        """What is in the way of it below every ceiling."""
-        if not self.draft.shares.is_within(line.project, asked):
-            used = _Used(self, line.project, asked)
-            if used.others and not used.total.holds(used.all, asked):
-                short = missing(used.all + asked, used.total)
-                return NextWall(kind="BeyondShare", units=short, names=used.lenders)
-        return self._wall_after(line.shape, ())
 
     def _by_maintenance(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for maintenance."""
@@ -411,6 +392,17 @@ class Diagnosis:
         placed = cheapest(self.draft.capacity, shape, self.draft.parts.placement)
         return None if placed is None else placed.total
 
+    def _fits_alone(self, shape: Shape) -> bool:
+        """Whether it could be placed if nothing that may be stopped ran; on trial."""
+        assert self.change is not None
+        capacity = self.draft.capacity
+        capacity.begin()
+        for running in staying(self.draft, self.change):
+            Release(capacity, running)
+        is_placed = self._is_placed(shape)
+        capacity.undo()
+        return is_placed
+
     def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
         for shelf in self.supply.shelves(shape):
             if shelf.stockout is not None and shelf.could_make:
@@ -422,8 +414,7 @@ class Diagnosis:
         closed = [*self.draft.reserved.values(), *self.draft.plans.values()]
         if closed and not holders:
             return _kept(closed)
-        then = self._wall_after(shape, {name for name, _ in holders}) if short else None
-        return WaitingForCapacity(asked=shape.units, short=short, holders=holders, then=then)
+        return WaitingForCapacity(asked=shape.units, short=short, holders=holders)
 
     def _capacity_lost(
         self, shape: Shape, lost: Amounts, machines: tuple[str, ...]
@@ -457,10 +448,14 @@ class Diagnosis:
             )
             for part in shape.parts
         )
-        staying = [r for r in draft.running.values() if not r.is_leaving]
-        staying.sort(key=lambda running: least_lost(draft, running))
         found = None
-        if self.searches < SEARCHES:
+        if self.change is not None:
+            lost, machines = self.supply.lost(shape.wheres, shape.types)
+            if machines and not self._fits_alone(shape):
+                return self._capacity_lost(shape, lost, machines)
+        elif self.searches < SEARCHES:
+            staying = [r for r in draft.running.values() if not r.is_leaving]
+            staying.sort(key=lambda running: least_lost(draft, running))
             self.searches += 1
             found = find(draft, shape, staying, _always, guaranteed=False)
             lost, machines = self.supply.lost(shape.wheres, shape.types)

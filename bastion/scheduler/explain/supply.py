@@ -6,6 +6,8 @@ It must not change anything; inside a trial it tells what there is then.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import can_make
 from bastion.scheduler.queue.shape import Shape
@@ -19,8 +21,10 @@ from quota.amounts import Amounts
 class Supply:
     """Of one cycle, at its end."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, gone: Collection[str] = ()) -> None:
         self.draft = draft
+        self._gone = gone
+        """Running gangs that have ended on trial."""
         self._rooms_of: dict[tuple[Where, ...], list[Room]] = {}
         self._lost_of: dict[
             tuple[tuple[Where, ...], frozenset[str]], tuple[Amounts, tuple[str, ...]]
@@ -106,6 +110,8 @@ class Supply:
         """What is idle on a machine that takes no new job."""
         left = {t: room.full[t] for t in types}
         for running in self.draft.on(room.name):
+            if running.name in self._gone:
+                continue
             if room.name in running.footprint.whole:
                 return {}
             masks = running.footprint.masks[room.name]
@@ -123,6 +129,8 @@ class Supply:
     def _look_for_holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
         held: dict[str, list[Amounts]] = {}
         for running in self.draft.running.values():
+            if running.name in self._gone:
+                continue
             held.setdefault(running.project, []).append(self._has(running.shape, running.places))
         for each in self.draft.admitted:
             pairs = pairs_of(each.shape.parts, each.placed.placements)

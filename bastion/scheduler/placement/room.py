@@ -212,6 +212,10 @@ class Shelf:
             return 0
         return max(0, self.pool.max_machines - len(self.rooms) + self.leaving)
 
+    def forget_order(self) -> None:
+        """Put the rooms in order anew when that is asked for: another set of them is open."""
+        self._indices.clear()
+
     def settle(self, room: Room) -> None:
         """Bring the indices up to date after `room` changed."""
         if not room.opened:

@@ -10,19 +10,29 @@ from typing import Literal
 
 from bastion.scheduler.reasons.words import listed, units
 from bastion.value import value
-from quota.amounts import Amounts
+from quota.amounts import NOTHING, Amounts
 
 
 @value
 class NextWall:
     """The next thing in the way of a job: told together with the first."""
 
-    kind: Literal["CapacityLost", "WaitingForCapacity", "Fragmented", "BeyondShare"]
+    kind: Literal[
+        "BeyondShare",
+        "CapacityLost",
+        "Fragmented",
+        "Maintenance",
+        "OverCeiling",
+        "PlannedForOther",
+        "ProviderStockout",
+        "ShareInUse",
+        "WaitingForCapacity",
+    ]
     """The reason that the job will be told then."""
-    units: Amounts
+    units: Amounts = NOTHING
     """That are missing; what is asked for, where enough is free and scattered."""
     names: tuple[str, ...] = ()
-    """Machines that are out of use, or projects that hold or reserve it."""
+    """Machines that are out of use, projects that hold or reserve it, pools, or a window."""
 
     def words(self) -> str:
         """How a sentence ends that names it."""
@@ -34,6 +44,14 @@ class NextWall:
                 return f"; then it waits for {what} together on single machines"
             case "BeyondShare":
                 return f"; then it waits to borrow {what}"
+            case "OverCeiling" | "ShareInUse":
+                return f"; then it waits for {listed(self.names)} to free {what}"
+            case "PlannedForOther":
+                return f"; then it waits for {listed(self.names)}, for which {what} are reserved"
+            case "ProviderStockout":
+                return f"; then it waits for the provider of {listed(self.names)} to make machines"
+            case "Maintenance":
+                return f"; then it waits for maintenance to end: {listed(self.names)}"
             case _:
                 held = f" that {listed(self.names)} hold" if self.names else ""
                 return f"; then it waits for {what}{held}"

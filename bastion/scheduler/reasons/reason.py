@@ -228,13 +228,15 @@ class PlannedForOther:
     units: Amounts
     more: tuple[str, ...] = ()
     """Others for which something is reserved, and that start later."""
+    then: NextWall | None = None
 
     def words(self, now: float) -> str:
         """The sentence."""
         later = f", then for {listed(self.more)}" if self.more else ""
         return (
             f"waits for {self.other}, for which {units(self.units)} are reserved and which starts"
-            f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is backfilled"
+            f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is"
+            f" backfilled{words_of(self.then)}"
         )
 
 
@@ -247,15 +249,17 @@ class Maintenance:
     """What is closed and when, and why, for people."""
     at: float
     until: float
+    then: NextWall | None = None
 
     def words(self, now: float) -> str:
         """The sentence."""
         if self.at <= now:
-            return f"waits for maintenance to end {when(self.until, now)}: {self.window}"
+            end = when(self.until, now)
+            return f"waits for maintenance to end {end}: {self.window}{words_of(self.then)}"
         return (
             f"waits for maintenance, which begins {when(self.at, now)} and would stop it:"
             f" {self.window}; starts {when(self.until, now)}, or now with a max_runtime that ends"
-            " before"
+            f" before{words_of(self.then)}"
         )
 
 
@@ -389,10 +393,12 @@ class ProviderStockout:
     why: NoMachines = "sold out"
     said: str = ""
     """The provider's own words."""
+    then: NextWall | None = None
+    """What it meets once the provider makes machines."""
 
     def words(self, now: float) -> str:
         """The sentence."""
-        return f"waits for machines: {self.clause(now)}"
+        return f"waits for machines: {self.clause(now)}{words_of(self.then)}"
 
     def clause(self, now: float) -> str:
         """What the provider does, in its own words, and when it is asked again."""

@@ -116,6 +116,8 @@ class ShareInUse:
     asked: Amounts
     held: Amounts
     share: Amounts
+    then: NextWall | None = None
+    """What it meets once that is free."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -124,4 +126,5 @@ class ShareInUse:
             f"waits for {self.project} to free {units(short)} of its share: it asks for"
             f" {units(self.asked)}, {self.project} holds {units(self.held)} with a share of"
             f" {units(self.share)}, and it may not borrow; starts when jobs of {self.project} end"
+            f"{words_of(self.then)}"
         )

@@ -309,7 +309,7 @@ class Shares:
     def closes(self, name: str) -> Amounts:
         """What stands against the limits of a project or a group."""
         if name not in self.quota.groups or self._nesting is None:
-            return self.held(name)
+            return self._counted(name)
         return Amounts({t: self._nesting.taken(name, t) for t in self.quota.types})
 
     def borrowed(self, name: str) -> float:

@@ -20,6 +20,7 @@ from bastion.scheduler.reasons.reason import (
     CapacityLost,
     Dependency,
     Fragmented,
+    Maintenance,
     NeverFits,
     NotMember,
     OverCeiling,
@@ -30,6 +31,7 @@ from bastion.scheduler.reasons.reason import (
     ProviderStockout,
     QuotaFileInvalid,
     Reason,
+    ShareInUse,
     UnknownProject,
     WaitingForCapacity,
     WaitsFor,
@@ -43,6 +45,7 @@ FOLLOWED = (
     | CapacityLost
     | Dependency
     | Fragmented
+    | Maintenance
     | NotMember
     | OverCeiling
     | OverLoad
@@ -51,6 +54,7 @@ FOLLOWED = (
     | Promised
     | ProviderStockout
     | QuotaFileInvalid
+    | ShareInUse
     | UnknownProject
     | WaitingForCapacity
     | WaitsFor
@@ -103,6 +107,10 @@ def take_away(world: World, reason: Reason) -> None:
             _end_all(world, {project for project, _ in reason.holders})
         case Behind():
             _end_all(world, {job.project for job in world.jobs.values()})
+        case ShareInUse():
+            _end_all(world, {reason.project})
+        case Maintenance():
+            _wait_until(world, reason.until)
         case BeyondShare():
             others = {job.project for job in world.jobs.values()} - {reason.project}
             _end_all(world, others if _has_room(reason) else {*others, reason.project})

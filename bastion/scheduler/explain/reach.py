@@ -1,0 +1,66 @@
+"""
+`Reach`: the most that the quota file lets a project ever hold, and what stands in the way of more.
+
+It must not know what anything holds now.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from bastion.scheduler.queue.order import Line
+from bastion.scheduler.reasons.reason import NeverFits
+from quota.amounts import Amounts
+from quota.ledger import reach
+from quota.reach import beyond_reach
+from quota.tree import Quota
+
+
+class Reach:
+    """Of the projects of one quota file."""
+
+    def __init__(self, quota: Quota) -> None:
+        self._quota = quota
+
+    @cached_property
+    def _all_kept(self) -> Amounts:
+        return Amounts.sum(each.kept for each in self._quota.projects.values())
+
+    def most(self, project: str) -> Amounts:
+        """The most that `project` could hold if all others held nothing."""
+        quota = self._quota
+        if quota.groups:
+            return reach(quota, project)
+        own = quota.project(project)
+        most = (quota.totals - self._all_kept + own.kept) & own.ceiling
+        return most if own.borrow else most & own.nominal
+
+    def beyond(self, line: Line, asked: Amounts) -> NeverFits | None:
+        """Whether the project of `line` may never hold `asked`, whatever ends."""
+        quota, project = self._quota, line.project
+        most = self.most(project)
+        if line.shape.borrows and asked <= most:
+            return None
+        walls = [
+            (wall.why, wall.place)
+            for each in beyond_reach(quota, project, asked)
+            for wall in each.walls
+        ]
+        share = quota.project(project).nominal
+        if not line.shape.borrows:
+            most = most & share
+            walls += [
+                (f"it does not borrow, and the share of {project} is {share[t]} {t}", place)
+                for t, units in asked.items()
+                if units > share[t]
+                for place in [quota.place("project_resources", project, t)]
+            ]
+        if not walls:
+            return None
+        return NeverFits(
+            asked=asked,
+            most=most.only(asked).positive(),
+            of="quota",
+            project=project,
+            walls=tuple(walls),
+        )

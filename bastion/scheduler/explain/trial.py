@@ -1,0 +1,105 @@
+"""
+`Change`: what a reason names, made on the working copies of the cycle for a moment.
+
+It must not know reasons: it is told what to change, and changes nothing for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from bastion.scheduler.placement.capacity import Held
+from bastion.scheduler.placement.repair import repaired
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.shares import Shares
+from bastion.value import value
+from quota.tree import Quota
+
+
+@value
+class Change:
+    """What is another way than it is."""
+
+    gone: tuple[str, ...] = ()
+    """Running gangs that have ended."""
+    machines: tuple[str, ...] = ()
+    """Back in use, with all of their devices."""
+    opened: tuple[str, ...] = ()
+    """Gangs for which nothing is reserved any more."""
+    ceiling: str = ""
+    """The project or group that may hold everything."""
+    is_restocked: bool = False
+    """Whether providers make machines."""
+    is_maintained: bool = False
+    """Whether all maintenance is over."""
+
+
+@contextmanager
+def made(draft: Draft, change: Change) -> Iterator[None]:
+    """Let `change` be so; nothing that waits beside the gang in question claims any share."""
+    capacity, rest, shares = draft.capacity, draft.rest, draft.shares
+    closed = [*draft.reserved.values(), *draft.plans.values()]
+    opened = [each for each in closed if each.name in change.opened]
+    gone = [draft.running[name] for name in change.gone]
+    with ExitStack() as stack:
+        if change.is_maintained:
+            stack.enter_context(capacity.without_maintenance())
+        for each in opened:
+            draft.lend(each)
+        draft.rest = {}
+        capacity.begin()
+        was = [(shelf, shelf.stockout, shelf.left) for shelf in capacity.shelves.values()]
+        for shelf, stockout, _ in was if change.is_restocked else ():
+            if stockout is not None:
+                shelf.stockout, shelf.left = None, shelf.could_make
+        rooms = [(capacity.by_name[name], _on(draft, name)) for name in change.machines]
+        stack.enter_context(repaired(capacity, rooms))
+        for running in gone:
+            Release(capacity, running)
+        if change.ceiling:
+            held = {name: shares.held(name) for name in shares.names()}
+            draft.shares = Shares(_raised(shares.quota, change.ceiling), held)
+        try:
+            with draft.shares.without(gone):
+                yield
+        finally:
+            draft.rest, draft.shares = rest, shares
+            for shelf, stockout, left in was:
+                shelf.stockout, shelf.left = stockout, left
+            capacity.undo()
+            for each in opened:
+                draft.call_in(each)
+
+
+def _on(draft: Draft, machine: str) -> list[Held]:
+    return [
+        (part, host, not running.is_borrowed)
+        for running in draft.on(machine)
+        for part, place in running.places
+        for host in place.hosts
+        if host.machine == machine
+    ]
+
+
+def _raised(quota: Quota, name: str) -> Quota:
+    """`quota`, with the total as the ceiling of the project or group `name`."""
+    group = quota.groups.get(name)
+    if group is not None:
+        return replace(quota, groups={**quota.groups, name: replace(group, ceiling=quota.totals)})
+    project = replace(quota.project(name), ceiling=quota.totals)
+    return replace(quota, projects={**quota.projects, name: project})
+
+
+def ending(draft: Draft, projects: set[str]) -> tuple[str, ...]:
+    """The running gangs of `projects`."""
+    return tuple(name for name, each in draft.running.items() if each.project in projects)
+
+
+def staying(draft: Draft, change: Change) -> list[Running]:
+    """The running gangs that are still there."""
+    gone = set(change.gone)
+    return [running for name, running in draft.running.items() if name not in gone]
