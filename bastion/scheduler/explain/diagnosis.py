@@ -125,7 +125,7 @@ class Diagnosis:
         """
         Every blocked gang, but for those that stand `in_line`, which is complete once this is over.
 
-        Whoever waits for the same types stands behind others.
+        A gang stands behind others of its project that wait for the same devices.
         """
         rows: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
         hopeful: list[Line] = []
@@ -146,7 +146,7 @@ class Diagnosis:
             if isinstance(reason, hope):
                 hopeful.append(line)
             if isinstance(reason, WaitingForCapacity):
-                rows.setdefault((line.project, line.shape.types), []).append((line, reason))
+                rows.setdefault((line.project, line.shape.scarce), []).append((line, reason))
             elif line.fail_when_busy or can_never_run(reason):
                 yield from ((entry[3], Wait(reason=reason)) for entry in line.waiting)
             else:

@@ -96,6 +96,11 @@ class Shape:
         """Whether it is one replica that shares its machine: nothing of it can be half placed."""
 
     @cached_property
+    def scarce(self) -> frozenset[str]:
+        """The types of devices that it asks for; all of its types where it asks for none."""
+        return self.types - COUNTED or self.types
+
+    @cached_property
     def types(self) -> frozenset[str]:
         """Every type it asks for."""
         return frozenset(self.units.types())

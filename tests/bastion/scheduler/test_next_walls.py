@@ -52,3 +52,16 @@ def test_a_higher_ceiling_does_not_make_others_lend() -> None:
         "waits for A to free 1 gpu: it holds 4 of 6 gpu, its ceiling; starts when jobs of A end, or"
         " an admin raises the ceiling; then it waits to borrow 3 gpu"
     )
+
+
+def test_one_that_asks_for_processors_too_is_behind_one_that_asks_for_the_same_devices() -> None:
+    """What both want is the device: the second is told of the first, not of capacity."""
+    world = World(quota_of({"gpu": 4}, ONE), machines_of(1, gpu=4, cpu=16))
+    world.ask("A", "runs", gpu=4)
+    world.cycle()
+    world.ask("A", "first", gpu=2)
+    world.pass_time(1)
+    world.ask("A", "second", gpu=2, cpu=4)
+    world.cycle()
+    assert world.reason("first") == "WaitingForCapacity"
+    assert world.why("second").startswith("waits behind 1 job of its project that asks for 2 gpu")
