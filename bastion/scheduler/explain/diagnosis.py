@@ -56,7 +56,7 @@ SEARCHES = 2
 MOST_NAMED = 8
 """Other gangs that a reason names of those that something is reserved for."""
 
-TRIALS = 16
+TRIALS = 8
 """Second walls that are tried out in one cycle."""
 
 FEW = 200
@@ -267,7 +267,8 @@ class Diagnosis:
     @property
     def is_tried(self) -> bool:
         """Whether trials are made: with many running gangs each would take long."""
-        return len(self.draft.running) <= FEW and self.trials <= TRIALS
+        holding = len(self.draft.running) + len(self.draft.admitted)
+        return holding <= FEW and self.trials <= TRIALS
 
     def next_wall(self, line: Line, change: Change) -> NextWall | None:
         """
