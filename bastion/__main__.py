@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 from bastion.errors import BastionError
 
 if TYPE_CHECKING:
-    pass
+    from bastion.service.config.settings import ServeSettings
 
 
 NICE = 10
@@ -81,7 +82,7 @@ def serve(
     from bastion.service.run.stopping import Stopping
 
     hide_memory()
-    with Stopping(SystemClock()) as stopping:
+    with _noted(settings), Stopping(SystemClock()) as stopping:
         service = compose(
             settings,
             is_stopping=stopping.is_asked,
@@ -89,6 +90,16 @@ def serve(
             nonce=lambda: secrets.token_hex(8),
         )
         return service.once() if once else service.run()
+
+
+def _noted(settings: ServeSettings) -> AbstractContextManager[None]:
+    """Note who serves a bucket in a folder, so that it can be ended without its bucket."""
+    from bastion.provider.serving import noted
+    from bastion.service.config.settings import LOCAL
+
+    if settings.pace != LOCAL:
+        return nullcontext()
+    return noted(settings.machines_dir, settings.name, settings.root_url)
 
 
 def default_machines_dir(root: str) -> Path:

@@ -20,6 +20,7 @@ from bastion.agent.begin.health_watch import HealthWatch
 from bastion.agent.begin.upgrades import Upgrades
 from bastion.agent.check.checks import Checks
 from bastion.agent.cloud.metadata import Metadata
+from bastion.agent.cloud.removed_bucket import RemovedBucket
 from bastion.agent.cloud.watch import CloudWatch
 from bastion.agent.containers.engine import Engine
 from bastion.agent.containers.watch import EngineWatch
@@ -132,9 +133,8 @@ class Agent:
         sampler: Sampler | None = None,
     ) -> None:
         self._watcher = watch or Pause(clock)
-        self._store = store
-        self._keeper = keeper
-        self._clock = clock
+        self._removed = RemovedBucket(self._watcher, keeper, say)
+        self._store, self._keeper, self._clock = store, keeper, clock
         self._settings = settings
         self._home = home
         self._say = say
@@ -189,9 +189,9 @@ class Agent:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it was told to leave, overtaken or upgraded, and has nothing left to do."""
+        """Whether it leaves, is overtaken or upgraded with nothing left to do, or has no bucket."""
         is_ending = self._is_leaving or self._upgrades.is_ready
-        return is_ending and not self._hosts and not self._refused
+        return self._removed.is_due or (is_ending and not self._hosts and not self._refused)
 
     @property
     def is_upgraded(self) -> bool:
@@ -235,6 +235,7 @@ class Agent:
         self._upgrades.turn(now)
         if self._health.turn(now):
             self._cleaning.is_due = True
+        self._removed.turn(now)
         self._usage.turn(now, self._hosts)
         self._watch_cloud(now)
         self._renew_permit()

@@ -2,6 +2,7 @@
 Machines on this very machine: each is a folder with an agent of its own.
 
     <directory>/<name>/machine      "<pool> <zone>": it exists
+    <directory>/<name>/root         URL of the bucket that it serves
     <directory>/<name>/agent        "<pid> <start>" of the agent that was started last
     <directory>/<name>/build        the agent's build of Bastion, and how long it keeps work
     <directory>/<name>/home/        the agent's home
@@ -114,6 +115,7 @@ class LocalProvider:
             if (folder / "deleting").exists():
                 return
             make_room(folder)
+            write(folder / "root", self._root_url)
             write(folder / "machine", f"{machine.pool} {machine.zone}")
             if not agent_lives(folder):
                 arguments = self._arguments(machine, pool, folder)

@@ -28,10 +28,15 @@ _NAME_CHARACTERS = 20
 _EVENT = struct.Struct("iIII")
 """Source: inotify(7), `struct inotify_event`; a name of the given length follows."""
 _MOVED_FROM, _DELETED = 0x40, 0x200
-_SELF_GONE = 0x400 | 0x800
+_SELF_DELETED = 0x400
+"""An unmounted disk is not deleted: it has an event of its own. Source: inotify(7)."""
+_SELF_GONE = _SELF_DELETED | 0x800
 _OVERFLOWN, _IGNORED = 0x4000, 0x8000
 """Source: inotify(7), <sys/inotify.h>."""
 _READ_BYTES = 1 << 16
+
+REMOVED_S = 60.0
+"""How long a bucket whose folder was deleted is waited for: it may come back from a copy."""
 
 
 class Watch(Protocol):
@@ -47,6 +52,10 @@ class Watch(Protocol):
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there may be news; -1 if there is none."""
+        ...
+
+    def is_removed(self) -> bool:
+        """Whether the bucket was deleted, as far as `has_news` has seen; never merely unmounted."""
         ...
 
     def close(self) -> None:
@@ -73,6 +82,10 @@ class Pause:
         """See `Watch`."""
         return -1
 
+    def is_removed(self) -> bool:
+        """See `Watch`."""
+        return False
+
     def close(self) -> None:
         """See `Watch`."""
 
@@ -95,6 +108,7 @@ class FolderWatch:
         self._mark = f".{mark}".encode()
         self._clock = clock
         self._handle = -1
+        self._is_deleted = False
         self._libc = _libc()
         self._begin()
 
@@ -133,6 +147,10 @@ class FolderWatch:
             self._begin()
         return self._handle
 
+    def is_removed(self) -> bool:
+        """See `Watch`; a folder that lost only its temporary files is still there."""
+        return self._is_deleted and not os.path.lexists(os.path.dirname(self._temps))  # noqa: PTH120
+
     def close(self) -> None:
         """See `Watch`."""
         self._end()
@@ -144,6 +162,7 @@ class FolderWatch:
             at += _EVENT.size
             found |= bool(mask & _OVERFLOWN) or self._mark in data[at : at + size]
             at += size
+            self._is_deleted |= bool(mask & _SELF_DELETED)
             if mask & (_SELF_GONE | _IGNORED):  # another folder may stand there by now
                 self._end()
                 return True
@@ -159,7 +178,7 @@ class FolderWatch:
         if self._libc.inotify_add_watch(handle, os.fsencode(self._temps), mask) < 0:
             os.close(handle)
             return
-        self._handle = handle
+        self._handle, self._is_deleted = handle, False
 
     def _end(self) -> None:
         if self._handle >= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -34,6 +35,15 @@ def bastion(tmp_path: Path) -> Callable[..., Ran]:
     return run
 
 
+def alive(folder: Path) -> list[int]:
+    """The processes that name the folder."""
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(folder) in word for word in process.info["cmdline"] or ())
+    ]
+
+
 def test_a_local_bastion_is_begun_and_ended_as_one(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
@@ -52,13 +62,30 @@ def test_a_local_bastion_is_begun_and_ended_as_one(
     finally:
         down = bastion("down", "--yes")
     assert down.returncode == 0, down.stderr
-    marked = [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if any(str(tmp_path) in word for word in process.info["cmdline"] or ())
-    ]
-    assert not marked
+    assert not alive(tmp_path)
     assert (tmp_path / "bucket" / "state" / "root.json").exists()
+
+
+def test_a_local_bastion_ends_though_its_bucket_was_deleted(
+    bastion: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """What served it is found by its machines' folders, and a new bucket may take its place."""
+    assert bastion("up", "--resources=h100=2,cpu=4").returncode == 0
+    try:
+        bastion("run", "--gpus=2", "--", "true")
+        gone = tmp_path / "bucket"
+        gone.rename(tmp_path / "trash")
+        shutil.rmtree(tmp_path / "trash", ignore_errors=True)
+        refused = bastion("up")
+        assert refused.returncode == 2
+        assert "what served it is still here" in refused.stderr
+    finally:
+        down = bastion("down", "--yes")
+    assert down.returncode == 0, down.stderr
+    assert "what served it has ended: 1 bastion and 1 machine" in down.stderr
+    assert not alive(tmp_path)
+    assert bastion("up").returncode == 0
+    assert bastion("down").returncode == 0
 
 
 def test_a_cloud_bucket_is_none_of_theirs(bastion: Callable[..., Ran]) -> None:

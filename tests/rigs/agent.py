@@ -31,6 +31,7 @@ from bastion.records.request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore
+from bastion.store.watch import Watch
 from quota.amounts import Amounts
 
 MACHINE = "pool-1-0"
@@ -158,8 +159,10 @@ class Rig:
         metadata: Metadata | None = None,
         begun: Begun = NOTHING_BEGUN,
         sampler: Sampler | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self.sampler = sampler
+        self.watch = watch
         self.metadata = metadata
         self.begun = begun
         self.clock = VirtualClock()
@@ -200,6 +203,7 @@ class Rig:
             metadata=self.metadata,
             begun=self.begun,
             sampler=self.sampler,
+            watch=self.watch,
         )
         return self.agent
 

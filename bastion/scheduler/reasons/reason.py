@@ -50,9 +50,6 @@ from bastion.scheduler.reasons.holding import (
     Reclaimed as Reclaimed,
 )
 from bastion.scheduler.reasons.holding import (
-    Resized as Resized,
-)
-from bastion.scheduler.reasons.holding import (
     Rotated as Rotated,
 )
 from bastion.scheduler.reasons.holding import (
@@ -439,7 +436,7 @@ class OverLoad:
 
 
 HoldingReason = WithinShare | Borrowing | Ending | Doomed
-PreemptReason = Reclaimed | Outranked | Resized | Rotated | Vacated | Yielded
+PreemptReason = Reclaimed | Outranked | Rotated | Vacated | Yielded
 WaitingReason = (
     NeverFits
     | NotYetConsidered

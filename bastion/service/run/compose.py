@@ -204,7 +204,7 @@ def _has_machines(folder: Path) -> bool:
     A bucket in a folder has machines on its own machine only. If there are some and the folder is
     missing, it is likely not mounted. A new folder in its place would take over its machines.
     """
-    return next(folder.glob("*/*"), None) is not None
+    return any(folder.glob("*/*/machine")) or any(folder.glob("*/*/*/machine"))
 
 
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:

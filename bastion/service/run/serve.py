@@ -13,14 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bastion.clock import Clock
-from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
+from bastion.errors import (
+    BastionError,
+    FencedError,
+    LeaseHeldError,
+    StoreError,
+    StoreRefusedError,
+)
 from bastion.metrics.meter import NO_METER, Meter
 from bastion.records.root import Held
 from bastion.service.config.settings import Pace
 from bastion.service.journal import Journal
 from bastion.service.leader import Leader
 from bastion.service.run.election import Election
-from bastion.store.watch import Pause, Watch
+from bastion.store.watch import REMOVED_S, Pause, Watch
 
 BUSY_FOR_S = 2.0
 """How long after a change the leader polls at its busy pace."""
@@ -67,6 +73,7 @@ class Service:
         self._is_over = is_over
         self._standby = standby
         self._meter = meter
+        self._removed_at: float | None = None
 
     def run(self) -> int:
         """
@@ -77,6 +84,7 @@ class Service:
         Raises:
             OutdatedError: Root is older than the machines that exist.
             RecordError: Root cannot be decoded; nothing was changed.
+            StoreRefusedError: The folder of the bucket was deleted.
         """
         while not self._is_stopping():
             leader = self._wait_for_lead()
@@ -141,6 +149,7 @@ class Service:
                 failures = 0
             except StoreError as error:
                 self._journal.problem("store", error)
+                self._refuse_removed()
                 self._sleep(STORE_RETRY_S)
                 continue
             except BastionError:
@@ -157,6 +166,25 @@ class Service:
             now = self._clock.monotonic()
             moved_at = now if moved else moved_at
             self._await_news(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+
+    def _refuse_removed(self) -> None:
+        """
+        End a bastion whose bucket was deleted: a new one in its place is another bucket.
+
+        Raises:
+            StoreRefusedError: The bucket's folder was deleted, a minute ago or more.
+        """
+        self._watch.has_news()
+        now = self._clock.monotonic()
+        if not self._watch.is_removed():
+            self._removed_at = None
+        elif self._removed_at is None:
+            self._removed_at = now
+        elif now >= self._removed_at + REMOVED_S:
+            raise StoreRefusedError(
+                "the bucket's folder was deleted: this bastion ends",
+                hint="bastion down ends its machines too",
+            )
 
     def _give_up(self, leader: Leader) -> int:
         leader.settle(self._pace.settle_s)

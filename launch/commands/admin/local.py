@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from launch import exits
+from launch.commands.here.removed_bucket import (
+    ENDING_S,
+    end_what_served,
+    refuse_in_place_of_another,
+    until,
+)
+from launch.commands.look.status import files_not_in_force
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.notes import note
@@ -25,9 +32,6 @@ if TYPE_CHECKING:
 
 _WAIT_S = 20.0
 """How long a bastion on a folder may take to lead, or to give up the lead."""
-_ENDING_S = 90.0
-"""How long machines may take to stop what they run: its grace, and then some."""
-_LOOK_S = 0.1
 
 
 def register(verbs: Verbs) -> None:
@@ -61,6 +65,9 @@ def begin(args: argparse.Namespace) -> int:
     session = Session(args)
     root = session.profile.root
     folder = _folder(root)
+    machines = _machines_dir(args, root)
+    if not _has_bucket(folder):
+        refuse_in_place_of_another(root, machines, is_own=not args.machines_dir)
     if not (folder / "config").exists() and not (folder / "project-quotas").exists():
         _furnish(folder, args.resources)
         note(
@@ -74,11 +81,11 @@ def begin(args: argparse.Namespace) -> int:
     if _leads(session):
         note(f"a bastion leads {root} already")
         return exits.OK
-    machines = _machines_dir(args, root)
     log = machines.parent / "bastion.log"
     machines.mkdir(parents=True, exist_ok=True)
     words = ["serve", f"--root={root}", f"--machines_dir={machines}"]
     with log.open("ab") as out:
+        size_bytes = out.tell()
         process = subprocess.Popen(
             [sys.executable, "-m", "launch.start", *words],
             stdin=subprocess.DEVNULL,
@@ -88,11 +95,14 @@ def begin(args: argparse.Namespace) -> int:
         )
     _until(session, lambda: _leads(session) or process.poll() is not None, _WAIT_S)
     if not _leads(session):
-        lines = log.read_text(errors="replace").splitlines()
+        lines = log.read_bytes()[size_bytes:].decode(errors="replace").splitlines()
         last = [line for line in lines if line.startswith("error: ")][-1:] or lines[-1:]
         note(f"the bastion did not start: {' '.join(last) or 'it says nothing'}; {log} has more")
         return exits.FAILED
     note(f"a bastion leads {root}, process {process.pid}; its log is {log}")
+    if (status := _status(session)) is not None:
+        for problem in files_not_in_force(status):
+            note(f"problem: {problem}")
     _tell_next(root)
     return exits.OK
 
@@ -101,7 +111,11 @@ def end(args: argparse.Namespace) -> int:
     """`bastion down`."""
     session = Session(args)
     root = session.profile.root
-    _folder(root)
+    if not _has_bucket(_folder(root)):
+        place = _machines_dir(args, root)
+        return end_what_served(
+            root, place, session.client.clock, is_own=not args.machines_dir, is_sure=args.yes
+        )
     status = _status(session)
     running = sum(status.counts.get(state, 0) for state in ("running", "starting")) if status else 0
     if running and not args.yes:
@@ -124,6 +138,12 @@ def _folder(root: str) -> Path:
             hint="up and down are for a bucket in a folder of this machine",
         )
     return Path(unquote(parts.path))
+
+
+def _has_bucket(folder: Path) -> bool:
+    from bastion.records import layout
+
+    return (folder / layout.ROOT).exists()
 
 
 def _machines_dir(args: argparse.Namespace, root: str) -> Path:
@@ -214,7 +234,7 @@ def _end_machines(session: Session, folder: Path) -> int:
     left = [(provider, name) for provider in providers for name in _standing(provider)]
     for provider, name in left:
         provider.delete(name)
-    if not _until(session, lambda: not any(map(_standing, providers)), _ENDING_S):
+    if not _until(session, lambda: not any(map(_standing, providers)), ENDING_S):
         raise UsageError(f"machines in {folder} do not stop", hint="bastion down, once more")
     return len(left)
 
@@ -238,14 +258,7 @@ def _standing(provider: LocalProvider) -> list[str]:
 
 
 def _until(session: Session, is_true: Callable[[], bool], limit_s: float) -> bool:
-    """Wait until something is true, `limit_s` at most; whether it is."""
-    clock = session.client.clock
-    until = clock.monotonic() + limit_s
-    while not is_true():
-        if clock.monotonic() > until:
-            return False
-        clock.sleep(_LOOK_S)
-    return True
+    return until(session.client.clock, is_true, limit_s)
 
 
 def _tell_next(root: str) -> None:

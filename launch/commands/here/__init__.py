@@ -1,6 +1,6 @@
 """
 Verbs about this machine alone: profiles (`config`), `help_page`, and scripts for the
-shell (`completion`).
+shell (`completion`); and `removed_bucket`, `down` where the bucket is gone.
 
 None of them speaks with a bastion.
 """

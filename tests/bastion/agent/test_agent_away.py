@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 import pytest
 
+from bastion.agent.keeper.fake import Script
+from bastion.clock import VirtualClock
+from bastion.errors import StoreError
+from bastion.store.watch import REMOVED_S, Pause
 from tests.bastion.agent.real_machine import Machine, shell
-from tests.rigs.agent import start
+from tests.rigs.agent import Rig, job, start
 
 LINES = 8
 
@@ -52,3 +57,47 @@ def test_what_ended_while_the_bucket_was_away_is_told(
     assert end.codes == (0,)
     lines = machine.bucket.log().decode().splitlines()
     assert lines == ["begun", *(f"line {n + 1}" for n in range(LINES))]
+
+
+class Removed(Pause):
+    """The watch of a bucket that is deleted when it is said."""
+
+    def __init__(self) -> None:
+        super().__init__(VirtualClock())
+        self.is_so = False
+
+    def is_removed(self) -> bool:
+        """See `Watch`."""
+        return self.is_so
+
+
+def test_an_agent_without_a_bucket_ends_when_nothing_runs() -> None:
+    """A minute after the folder was deleted, and never before its job has ended."""
+    watch = Removed()
+    runs_s = 3 * REMOVED_S
+
+    def faults(_operation: str, _key: str) -> object:
+        return StoreError("gone") if watch.is_so else None
+
+    rig = Rig(lambda _: Script(runs_s=runs_s), faults=faults, watch=watch)
+    rig.bucket.spec(job("train"))
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    watch.is_so = True
+    rig.pass_s(runs_s - 2, step_s=0.5)
+    assert not rig.agent.is_finished
+    rig.pass_s(20, step_s=0.5)
+    assert rig.agent.is_finished
+    assert rig.said[-1].startswith("the bucket's folder was deleted")
+
+
+def test_an_agent_outlasts_a_bucket_that_comes_back() -> None:
+    """Restored within the minute, it counts from anew."""
+    watch = Removed()
+    rig = Rig(lambda _: Script(runs_s=inf), watch=watch)
+    for _ in range(2):
+        watch.is_so = True
+        rig.pass_s(REMOVED_S - 5, step_s=0.5)
+        watch.is_so = False
+        rig.pass_s(1)
+    assert not rig.agent.is_finished

@@ -125,3 +125,21 @@ def test_a_watch_is_closed(root: Path) -> None:
     watch = open_watch(root.as_uri(), layout.INBOX, SystemClock())
     watch.close()
     assert descriptors() == before
+
+
+def test_a_deleted_bucket_is_told_from_one_that_was_moved(root: Path, inbox: Watch) -> None:
+    """Only what the kernel saw deleted is gone; what stands in its place again is not."""
+    away = root.rename(root.with_name("away"))
+    assert not (inbox.has_news() and inbox.is_removed())
+    away.rename(root)
+    shutil.rmtree(root / ".tmp")
+    inbox.has_news()
+    assert not inbox.is_removed()
+    LocalStore(root, makes_root=True)
+    inbox.has_news()
+    shutil.rmtree(root)
+    inbox.has_news()
+    assert inbox.is_removed()
+    LocalStore(root, makes_root=True)
+    inbox.has_news()
+    assert not inbox.is_removed()

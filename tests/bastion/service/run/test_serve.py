@@ -14,7 +14,7 @@ from bastion.service.config.settings import CLOUD, LOCAL, pace_of
 from bastion.service.journal import Journal
 from bastion.service.run.serve import MOST_FAILURES, Service
 from bastion.store import Version
-from bastion.store.watch import Pause, Watch
+from bastion.store.watch import REMOVED_S, Pause, Watch
 
 HELD = Held(root=Root(epoch=3, seq=1, now=1.0, write_id="w"), version=Version("1"), modified_at=1.0)
 
@@ -249,3 +249,19 @@ def test_many_failed_turns_in_a_row_end_a_bastion() -> None:
     with pytest.raises(ValueError, match="odd"):
         script.service().run()
     assert script.did.count("turn") == MOST_FAILURES
+
+
+def test_a_bastion_whose_bucket_was_deleted_ends() -> None:
+    """An outage is outlasted; a folder that the kernel saw deleted for a minute is no outage."""
+
+    class Removed(Pause):
+        def is_removed(self) -> bool:
+            """See `Watch`."""
+            return script.clock.monotonic() > began + REMOVED_S
+
+    script = Script(turns=[StoreError("gone")] * 500)
+    script.stop_after = 1000
+    began = script.clock.monotonic()
+    with pytest.raises(StoreRefusedError, match="was deleted"):
+        script.service(watch=Removed(script.clock)).run()
+    assert 2 * REMOVED_S < script.clock.monotonic() - began < 3 * REMOVED_S

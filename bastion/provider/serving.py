@@ -1,0 +1,46 @@
+"""
+Which bastions of this host serve a bucket in a folder: notes beside the folders of its machines.
+
+A bucket tells who leads it. These notes still do when the bucket was deleted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from bastion.provider.machine_folder import started, words, write
+from bastion.store.keys import file_name
+
+_PREFIX = "bastion-"
+
+
+@contextmanager
+def noted(machines_dir: Path, name: str, root_url: str) -> Iterator[None]:
+    """Keep a note that this process, the bastion `name`, serves `root_url`."""
+    path = machines_dir / f"{_PREFIX}{file_name(name)}"
+    pid = os.getpid()
+    with suppress(OSError):
+        machines_dir.mkdir(parents=True, exist_ok=True)
+        write(path, f"{pid} {started(pid)} {root_url}")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if words(path)[:1] == (str(pid),):
+                path.unlink()
+
+
+def bastions_of(machines_dir: Path, root_url: str) -> tuple[int, ...]:
+    """Return the processes of the bastions that serve `root_url` and are alive."""
+    found = []
+    for path in sorted(machines_dir.glob(f"{_PREFIX}*")):
+        noted = words(path)
+        if len(noted) != 3 or noted[2] != root_url or not noted[0].isdecimal():
+            continue
+        pid = int(noted[0])
+        if started(pid) and str(started(pid)) == noted[1]:
+            found.append(pid)
+    return tuple(found)
