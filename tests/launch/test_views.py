@@ -180,3 +180,15 @@ def test_what_has_ended_already_is_offered_its_log(run: Run, bucket: Bucket) -> 
         told = run("launch", "--idempotency_key=k", "--", "true").err
     assert f"bastion logs {job}" in told
     assert "cancel" not in told
+
+
+def test_a_file_that_is_not_in_force_is_named(run: Run, bucket: Bucket) -> None:
+    """With what is in force instead: the last good one, or nothing."""
+    files = {
+        "quota": {"in_force": True, "problem": "line 13: bad"},
+        "config": {"pools": [], "problem": "line 2: worse"},
+    }
+    publish(bucket.store, "status", {"epoch": 1, **files})
+    told = run("status").err
+    assert "problem: the quota file: line 13: bad; the last good one stays in force\n" in told
+    assert "problem: config/bastion.toml: line 2: worse\n" in told

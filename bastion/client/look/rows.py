@@ -173,6 +173,8 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
             _project_of(name, row) for name, row in sorted((view.get("projects") or {}).items())
         ),
         quota_version=quota.get("version") or "",
+        has_quota=bool(quota.get("in_force")),
+        has_pools=bool(config.get("pools")),
         quota_problem=quota.get("problem") or "",
         config_problem=config.get("problem") or "",
         problems=tuple(view.get("problems") or ()),

@@ -291,6 +291,10 @@ class StatusView:
     """Jobs by state."""
     projects: tuple[ProjectView, ...] = ()
     quota_version: str = ""
+    has_quota: bool = False
+    """Whether a quota file is in force, be it the newest or the last good one."""
+    has_pools: bool = False
+    """Whether a configuration with pools is in force."""
     quota_problem: str = ""
     """Why the newest quota file is not in force, or empty."""
     config_problem: str = ""

@@ -14,6 +14,8 @@ from launch.session import Session
 if TYPE_CHECKING:
     from bastion.client import ProjectView, StatusView
 
+_CONFIG = "config/bastion.toml"
+
 
 def register(verbs: Verbs) -> None:
     """Add the verb of this file."""
@@ -38,11 +40,23 @@ def show(args: argparse.Namespace) -> int:
         out.fields(_fields(session, view))
     if view.projects:
         out.show("projects", view.projects, _projects(), name=lambda project: project.name)
-    for problem in (view.quota_problem, view.config_problem, *view.problems):
-        if problem:
-            note(f"problem: {problem}")
+    for problem in (*files_not_in_force(view), *view.problems):
+        note(f"problem: {problem}")
     session.note_absence()
     return exits.OK
+
+
+def files_not_in_force(view: StatusView) -> list[str]:
+    """What is wrong with the newest files of admins, and that older ones stay in force."""
+    found = []
+    for name, problem, in_force in (
+        ("the quota file", view.quota_problem, view.has_quota),
+        (_CONFIG, view.config_problem, view.has_pools),
+    ):
+        if problem:
+            kept = "; the last good one stays in force" if in_force else ""
+            found.append(f"{name}: {problem}{kept}")
+    return found
 
 
 def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
