@@ -59,6 +59,8 @@ class StopReason(StrEnum):
     CANCEL = "cancel"
     TIME_LIMIT = "time limit"
     SIBLING = "sibling failed"
+    RESIZE = "resize"
+    """It is to start again with another number of replicas."""
     IDLE = "idle"
     """It showed no sign of life. Only a keeper gives this reason, to a host of its own."""
     HOST_LOST = "host lost"

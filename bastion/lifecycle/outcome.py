@@ -172,6 +172,8 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
     if reason is StopReason.PREEMPT:
         text = f"preempted for {by}" if by else "preempted"
         return Outcome(kind=OutcomeKind.PREEMPTED, text=text)
+    if reason is StopReason.RESIZE:
+        return Outcome(kind=OutcomeKind.STOPPED, text=f"stopped to grow: {by} replicas")
     if reason is StopReason.SIBLING:
         return Outcome(kind=OutcomeKind.STOPPED, text=f"stopped because {by} failed")
     if reason is StopReason.NO_MACHINES:

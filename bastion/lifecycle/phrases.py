@@ -35,6 +35,7 @@ def after_phrase(state: str, text: str) -> str:
 
 _STOPS = {
     StopReason.PREEMPT: "preempted",
+    StopReason.RESIZE: "more replicas fit",
     StopReason.CANCEL: "cancelled",
     StopReason.TIME_LIMIT: "its max_runtime is over",
     StopReason.SIBLING: "another replica failed",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bastion.scheduler.explain.verdicts import explain, outline
 from bastion.scheduler.phases.borrow import borrow
+from bastion.scheduler.phases.growth import grow
 from bastion.scheduler.phases.guarantee import guarantee
 from bastion.scheduler.phases.maintenance import vacate
 from bastion.scheduler.phases.planned_starts import plan_starts, take_over_plans
@@ -89,6 +90,8 @@ PHASES = (
     plan_starts,
     # 5. Borrow: all other gangs, on what is left idle.
     borrow,
+    # Gangs that run grow where nothing waits.
+    grow,
     # What runs into maintenance is told to stop in time.
     vacate,
 )

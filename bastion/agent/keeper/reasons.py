@@ -25,6 +25,7 @@ KEEPER_STOPPED = "keeper stopped"
 
 _OUTCOMES = {
     "preempt": "preempted",
+    "resize": "preempted",
     "cancel": "cancelled",
     TIME_LIMIT: "timed_out",
     SIBLING_FAILED: "stopped",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from bastion.scheduler.phases.growth import grows_at
 from bastion.scheduler.phases.maintenance import vacates_at, window_of
 from bastion.scheduler.phases.outcome import is_told
 from bastion.scheduler.state.draft import Draft
@@ -36,6 +37,7 @@ def _times(draft: Draft) -> Iterator[float]:
             window = window_of(draft, running)
             if window is not None:
                 yield vacates_at(running, window)
+    yield from grows_at(draft)
     for name in draft.aside:  # jobs that wait for a time stand there
         yield draft.snapshot.jobs[name].not_before
     for doom in draft.doomed.values():

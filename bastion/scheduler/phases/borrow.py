@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import chain
 
+from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
@@ -72,6 +73,7 @@ def borrow(draft: Draft) -> None:
     _look_again(draft, made)
     _start_elsewhere(draft)
     plan_again(draft)
+    widen(draft)
     _discount_plans(draft)
 
 
@@ -240,7 +242,11 @@ def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
     policy = draft.parts.preemption
     if policy.follows_order:
         return True
-    return policy.outranks and draft.lowest_priority(project) > shape.priority
+    if not policy.outranks:
+        return False
+    return draft.lowest_priority(project) > shape.priority or any(
+        each.project == project and each.is_grown for each in draft.occupancy.elastic.values()
+    )
 
 
 def _promise_lower(draft: Draft, line: Line) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from bastion.job import JobClass
 from bastion.machine import Machine
 from bastion.scheduler.promise import PlannedStart, Promise
-from bastion.scheduler.reasons.reason import Rotated, Vacated
+from bastion.scheduler.reasons.reason import Resized, Rotated, Vacated
 from bastion.scheduler.state.classes import Newcomer, derive, promised_by
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
@@ -78,7 +78,7 @@ def is_told(draft: Draft, running: Running) -> bool:
     doom = draft.doomed.get(running.name)
     if doom is None or doom.stop_at > draft.now or doom.by in draft.needless:
         return False
-    if isinstance(doom.reason, Vacated):
+    if isinstance(doom.reason, Vacated | Resized):
         return True
     if isinstance(doom.reason, Rotated):
         return any(each.gang[0] == doom.by for each in draft.snapshot.planned)

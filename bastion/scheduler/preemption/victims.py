@@ -384,12 +384,12 @@ def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Runni
             yield running
 
 
-def least_lost(draft: Draft, running: Running) -> tuple[bool, float, float, str]:
-    """Who is stopped first among equals: the lowest."""
+def least_lost(draft: Draft, running: Running) -> tuple[bool, bool, float, float, str]:
+    """What is stopped first among equals: the lowest. Grown gangs come first."""
     times = [job.preempted_at for job in running.jobs if job.preempted_at is not None]
     is_recent = any(draft.now - at < RECENT_S for at in times)
     lost = draft.shares.weight(running.held) * max(0.0, draft.now - running.saved_at)
-    return is_recent, lost, -running.admitted_at, running.name
+    return not running.is_grown, is_recent, lost, -running.admitted_at, running.name
 
 
 def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:
@@ -409,13 +409,17 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     """
     Whether `running` may be preempted for `gang`, which is not within its project's share.
 
-    Inside one project, a lower priority for a higher one. Under the preemption policy `order`, a
-    gang that is later in the order: of the same project, or a borrower of another.
+    Inside one project, a lower priority for a higher one, and a grown gang for any of its priority:
+    it starts again with fewer replicas. Under the preemption policy `order`, a gang that is later
+    in the order: of the same project, or a borrower of another.
     """
     policy = draft.parts.preemption
     is_own = running.project == gang[0].project
-    if policy.outranks and is_own and running.priority > shape.priority:
-        return True
+    if policy.outranks and is_own:
+        if running.priority > shape.priority:
+            return True
+        if running.is_grown and running.priority == shape.priority:
+            return True
     if not policy.follows_order or not (is_own or running.is_borrowed):
         return False
     return draft.rank(tuple(running.jobs)) > draft.rank(gang)
@@ -432,6 +436,6 @@ def is_legal(
 
 def stop_at(draft: Draft, running: Running) -> float:
     """When a victim is stopped: at once, or when it has had its least running time."""
-    if not running.is_borrowed:
+    if not (running.is_borrowed or running.is_grown):
         return draft.now
     return max(draft.now, running.started_at + draft.options.min_runtime_s)

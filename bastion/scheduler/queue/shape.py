@@ -10,6 +10,7 @@ It must not know who asks, nor what exists.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, permutations
 
@@ -91,7 +92,10 @@ class Shape:
         """Whether any of it takes, and is charged for, whole machines."""
         self.wheres = tuple(part.where for part in self.parts)
         self.replicas = sum(part.replicas for part in self.parts)
-        """Of all its jobs together."""
+        """Of all its jobs together; of one that may grow, the fewest."""
+        self.most = max(self.replicas, requests[0].most) if len(requests) == 1 else self.replicas
+        """The most replicas that it may grow to: only a job alone in its gang may."""
+        self.may_grow = self.most > self.replicas
         self.is_single = self.replicas == 1 and not self.takes_whole
         """Whether it is one replica that shares its machine: nothing of it can be half placed."""
 
@@ -159,6 +163,11 @@ class Shapes:
             self._by_id[id(request), resumes] = found
         return found
 
+    def one_more(self, gang: Sequence[JobRecord]) -> Shape:
+        """What one replica more of `gang`, a job that may grow, asks for."""
+        request = replace(gang[0].request, replicas=1, max_replicas=0)
+        return self._of(_key(request), (request,), resumes=gang[0].resume)
+
     def _of(
         self, key: tuple[object, ...], requests: tuple[Request, ...], *, resumes: bool
     ) -> Shape:
@@ -188,6 +197,7 @@ def _key(request: Request) -> tuple[object, ...]:
     )
     return (
         request.replicas,
+        request.max_replicas,
         request.per_replica.items(),
         request.hosts,
         None if is_anywhere else where,

@@ -155,6 +155,21 @@ class Vacated:
 
 
 @value
+class Resized:
+    """Stopped to start again with more replicas: nothing waits for what is free."""
+
+    kind: Literal["Resized"] = "Resized"
+    replicas: int
+    """How many it has."""
+    fits: int
+    """How many it could have."""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        return f"stopped to grow: {self.fits} replicas fit in place of {self.replicas}"
+
+
+@value
 class Yielded:
     """Preempted: another job is ahead of it in the order in force."""
 

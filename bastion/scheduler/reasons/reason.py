@@ -50,6 +50,9 @@ from bastion.scheduler.reasons.holding import (
     Reclaimed as Reclaimed,
 )
 from bastion.scheduler.reasons.holding import (
+    Resized as Resized,
+)
+from bastion.scheduler.reasons.holding import (
     Rotated as Rotated,
 )
 from bastion.scheduler.reasons.holding import (
@@ -436,7 +439,7 @@ class OverLoad:
 
 
 HoldingReason = WithinShare | Borrowing | Ending | Doomed
-PreemptReason = Reclaimed | Outranked | Rotated | Vacated | Yielded
+PreemptReason = Reclaimed | Outranked | Resized | Rotated | Vacated | Yielded
 WaitingReason = (
     NeverFits
     | NotYetConsidered

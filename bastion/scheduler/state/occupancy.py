@@ -41,6 +41,8 @@ class Occupancy:
         """Machine -> what holds anything there, by name."""
         self.leaving: dict[str, Running] = {}
         """Those that are being stopped."""
+        self.elastic: dict[str, Running] = {}
+        """Those that may grow, and may have grown."""
         self.lowest: dict[str, int] = {}
         """Project -> the largest number among the priorities of what runs."""
         self.reclassed: dict[str, Running] = {}
@@ -138,6 +140,8 @@ class Occupancy:
             insort(self.on.setdefault(machine, []), running, key=_name)
         if running.is_leaving:
             self.leaving[running.name] = running
+        if running.shape.may_grow:
+            self.elastic[running.name] = running
         self.capacity.charge(running.charge)
 
     def _remove(self, running: Running) -> None:
@@ -148,6 +152,7 @@ class Occupancy:
         for machine in _machines_of(running):
             _take_out(self.on[machine], running)
         self.leaving.pop(running.name, None)
+        self.elastic.pop(running.name, None)
         self.reclassed.pop(running.name, None)
         self._counted.pop(running.name, None)
         self.capacity.charge(running.charge, sign=-1)

@@ -38,6 +38,7 @@ class Running:
         "jobs",
         "left",
         "name",
+        "phase",
         "places",
         "priority",
         "project",
@@ -74,6 +75,7 @@ class Running:
             recorded.add(attempt.job_class)
             for place in attempt.alive:
                 self.places.append((part, place))
+        self.phase = first.phase
         self.is_leaving = first.phase is Phase.STOPPING
         self.charge = charge_of(self.places, capacity)
         self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
@@ -113,6 +115,11 @@ class Running:
         attempts = [job.attempt for job in self.jobs if job.attempt is not None]
         saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
         return max([self.started_at, *saved])
+
+    @property
+    def is_grown(self) -> bool:
+        """Whether it has more replicas than its fewest, which it may be asked to give back."""
+        return self.shape.may_grow and len(self.places) > self.shape.replicas
 
     @property
     def borrows(self) -> bool:

@@ -8,6 +8,7 @@ from typing import assert_never
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import Admitted, Reclassed, StopWanted
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
+from bastion.scheduler.reasons.reason import Resized
 from bastion.service.decide.machine_batches import batched
 from bastion.service.draft.root_draft import Draft
 
@@ -33,8 +34,8 @@ def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
                 event = Admitted(nonce=nonce(), placement=placement, job_class=job_class)
                 draft.apply(job_id, event)
                 moved = True
-            case Preempt(by=by, deadline=deadline):
-                moved |= _preempt(draft, job, by, deadline)
+            case Preempt():
+                moved |= _preempt(draft, job, verdict)
             case Keep(job_class=job_class):
                 if job.attempt is not None and job.attempt.job_class is not job_class:
                     draft.apply(job_id, Reclassed(job_class=job_class))
@@ -45,9 +46,12 @@ def apply_plan(draft: Draft, plan: Plan, nonce: Callable[[], str]) -> bool:
     return moved
 
 
-def _preempt(draft: Draft, job: JobRecord, by: str, deadline: float) -> bool:
+def _preempt(draft: Draft, job: JobRecord, verdict: Preempt) -> bool:
     if job.phase not in (Phase.STARTING, Phase.RUNNING):
         return False
-    stop = Stop(reason=StopReason.PREEMPT, at=draft.now, deadline=deadline, by=by)
+    why, by = StopReason.PREEMPT, verdict.by
+    if isinstance(verdict.reason, Resized):
+        why, by = StopReason.RESIZE, f"{verdict.reason.fits} in place of {verdict.reason.replicas}"
+    stop = Stop(reason=why, at=draft.now, deadline=verdict.deadline, by=by)
     draft.apply(job.id, StopWanted(stop=stop))
     return True

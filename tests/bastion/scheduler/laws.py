@@ -351,7 +351,8 @@ def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
 def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """Who starts or stops does so with all its replicas and all the jobs of its gang."""
     for name, verdict in admits(plan).items():
-        assert len(verdict.placement) == snapshot.jobs[name].request.replicas
+        request = snapshot.jobs[name].request
+        assert request.replicas <= len(verdict.placement) <= request.most
         for job in gang_of(snapshot, name):
             if job.phase is Phase.QUEUED and not job.cancelled_by:
                 assert isinstance(plan.verdicts[job.id], Admit)

@@ -16,7 +16,7 @@ from bastion.job import Attempt, Dependency, JobRecord, Phase, Stop, StopReason,
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts
-from bastion.scheduler.reasons.reason import text
+from bastion.scheduler.reasons.reason import Resized, text
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.request import Request
 from bastion.spec.where import ANYWHERE, Where
@@ -133,6 +133,7 @@ class World:
         name: str = "",
         *,
         replicas: int = 1,
+        most: int = 0,
         user: str = "u",
         priority: int = 3,
         max_runtime_s: float | None = None,
@@ -162,6 +163,7 @@ class World:
             after=after,
             request=Request(
                 replicas=replicas,
+                max_replicas=most,
                 per_replica=Amounts(units),
                 hosts=hosts,
                 where=where,
@@ -241,7 +243,9 @@ class World:
                     job, attempt=replace(job.attempt, job_class=verdict.job_class)
                 )
             case Preempt() if job.attempt is not None:
-                stop = Stop(reason=StopReason.PREEMPT, at=self.now, deadline=verdict.deadline)
+                grows = isinstance(verdict.reason, Resized)
+                why = StopReason.RESIZE if grows else StopReason.PREEMPT
+                stop = Stop(reason=why, at=self.now, deadline=verdict.deadline)
                 self.preemptions.append((name, verdict.by))
                 self.jobs[name] = replace(
                     job, phase=Phase.STOPPING, attempt=replace(job.attempt, stop=stop)
@@ -281,14 +285,11 @@ class World:
     def requeue(self, name: str) -> None:
         """The job was preempted and waits again."""
         job = self.jobs[name]
-        self.jobs[name] = replace(
-            job,
-            phase=Phase.QUEUED,
-            attempt=None,
-            queued_at=self.now,
-            preempted_at=self.now,
-            preemptions=job.preemptions + 1,
-        )
+        stop = job.attempt.stop if job.attempt is not None else None
+        job = replace(job, phase=Phase.QUEUED, attempt=None, queued_at=self.now)
+        if stop is None or stop.reason is StopReason.PREEMPT:
+            job = replace(job, preempted_at=self.now, preemptions=job.preemptions + 1)
+        self.jobs[name] = job
 
     def runs(self, name: str) -> bool:
         """Whether the job holds devices and is not being stopped."""
@@ -301,7 +302,7 @@ class World:
     def units(self, project: str, resource: str = "gpu") -> int:
         """What a project holds."""
         return sum(
-            job.request.units[resource]
+            job.replicas * job.request.per_replica[resource]
             for job in self.jobs.values()
             if job.project == project and job.is_admitted
         )

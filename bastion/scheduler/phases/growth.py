@@ -1,0 +1,162 @@
+"""
+Growth: elastic gangs get what nothing else can use.
+
+Rules: an elastic gang starts with its fewest replicas, as any other gang does. Once all others have
+been looked at, those that start get more, one replica each in turn. One that runs is stopped, to
+start again with more, only where nothing waits for what it asks for, it has run for
+`min_runtime_s`, and it gains a quarter of its replicas at least. A replica above the fewest is
+placed on machines that stand, unless the gang waits for new ones anyway.
+
+It must not know how gangs give back what they hold above their fewest: see `preemption.victims`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bastion.job import Phase
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.reason import Resized
+from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.running import Running
+from quota.amounts import NOTHING, Amounts
+
+LEAST_GAIN = 0.25
+"""Of the replicas that it has: a restart costs the work since the last checkpoint."""
+WAITS_S = 300.0
+"""
+For how long after it was queued a gang that needs new machines asks for those of more replicas too.
+
+After that it has met a shortage, and is given those of its fewest.
+"""
+
+
+def widen(draft: Draft) -> None:
+    """Give gangs that start now more than their fewest replicas, as far as it fits."""
+    growing = [at for at, each in enumerate(draft.admitted) if each.shape.may_grow]
+    while growing:
+        growing = [at for at in growing if _widen(draft, at)]
+
+
+def _widen(draft: Draft, at: int) -> bool:
+    """Add one replica to a gang that starts."""
+    admitted = draft.admitted[at]
+    gang, placed = admitted.gang, admitted.placed
+    (places,) = placed.placements
+    if len(places) >= admitted.shape.most:
+        return False
+    near = _new_machines(draft, placed)
+    may_wait = bool(near) and draft.now - gang[0].queued_at < WAITS_S
+    more = _one_more(draft, gang, None if may_wait else near)
+    if more is None:
+        return False
+    within = admitted.within_share and draft.shares.is_own(gang[0].project, more.total)
+    draft.shares.add(gang[0].project, more.total)
+    charge = tuple(has + gets for has, gets in zip(placed.charge, more.charge))
+    both = Placed(placements=((*places, *more.placements[0]),), charge=charge)
+    wider = admitted._replace(placed=both, within_share=within)
+    of_project = draft.admitted_by[gang[0].project]
+    of_project[of_project.index(admitted)] = wider
+    draft.admitted[at] = wider
+    return True
+
+
+def grow(draft: Draft) -> None:
+    """Name the gangs that run, and stop to start again with more replicas."""
+    growing = [each for each in draft.occupancy.elastic.values() if _may_grow(draft, each)]
+    if not growing or draft.search.unseen:
+        return
+    wanted = _wanted(draft)
+    draft.capacity.begin()
+    for running in sorted(growing, key=lambda each: (each.priority, each.admitted_at, each.name)):
+        if running.shape.types & wanted:
+            continue
+        has, more = len(running.places), _room(draft, running)
+        if more >= LEAST_GAIN * has:
+            draft.doomed[running.name] = Doom(
+                by="",
+                stop_at=draft.now,
+                end_at=draft.now + running.grace_s,
+                reason=Resized(replicas=has, fits=has + more),
+            )
+    draft.capacity.undo()
+
+
+def grows_at(draft: Draft) -> Iterable[float]:
+    """When gangs that run may be looked at again, by time alone."""
+    for running in draft.occupancy.elastic.values():
+        if running.phase is Phase.RUNNING and len(running.places) < running.shape.most:
+            yield running.whole_since + draft.options.min_runtime_s
+
+
+def _may_grow(draft: Draft, running: Running) -> bool:
+    if running.phase is not Phase.RUNNING or running.name in draft.doomed:
+        return False
+    if len(running.places) >= running.shape.most:
+        return False
+    return draft.now >= running.whole_since + draft.options.min_runtime_s
+
+
+def _wanted(draft: Draft) -> frozenset[str]:
+    """The types that anything which waits asks for."""
+    shapes = {line.shape for line in draft.blocked if not line.is_over}
+    shapes |= {each.shape for each in (*draft.reserved.values(), *draft.plans.values())}
+    return frozenset().union(*(shape.types for shape in shapes))
+
+
+def _room(draft: Draft, running: Running) -> int:
+    """How many replicas more fit beside it; their devices stay taken, their shares do not."""
+    taken: list[Amounts] = []
+    while len(running.places) + len(taken) < running.shape.most:
+        more = _one_more(draft, tuple(running.jobs), frozenset())
+        if more is None:
+            break
+        draft.shares.add(running.project, more.total)
+        taken.append(more.total)
+    draft.shares.add(running.project, -Amounts.sum(taken))
+    return len(taken)
+
+
+def _one_more(draft: Draft, gang: Gang, new: frozenset[str] | None) -> Placed | None:
+    """Take devices for one replica more, or nothing; of machines to be made those `new`, or any."""
+    shape = draft.shapes.one_more(gang)
+    draft.capacity.begin()
+    placed = None
+    if not draft.is_too_full(shape, guaranteed=False):
+        placed = draft.try_place(shape, guaranteed=False)
+    if placed is None:
+        draft.search.too_full.add((shape.form, False))
+    elif _may_have(draft, gang, shape, placed.total) and (
+        new is None or _new_machines(draft, placed) <= new
+    ):
+        draft.capacity.agree()
+        return placed
+    draft.capacity.undo()
+    return None
+
+
+def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
+    """Whether the quota allows it: a share, what is idle and lent, the limits of its user."""
+    project, user = gang[0].project, gang[0].user
+    shares, limited = draft.shares, draft.snapshot.quota.projects.get(project)
+    if limited is None:
+        return False
+    may_start = shares.may_start(project, units, own=not shape.borrows)
+    if not (may_start or shares.lets_borrow(project, shape, units)):
+        return False
+    if not limited.has_user_limits:
+        return True
+    held = [each.held for each in draft.occupancy.by_project.get(project, ()) if each.user == user]
+    held += [e.placed.total for e in draft.admitted_by[project] if e.gang[0].user == user]
+    has = Amounts.sum(held) if held else NOTHING
+    return limited.limits_of(user).exceeded(has, units, running=0, jobs=0) is None
+
+
+def _new_machines(draft: Draft, placed: Placed) -> frozenset[str]:
+    """Those of its machines that do not stand yet."""
+    rooms = draft.capacity.by_name
+    names = {host.machine for places in placed.placements for each in places for host in each.hosts}
+    return frozenset(name for name in names if name not in rooms or rooms[name].is_being_made)

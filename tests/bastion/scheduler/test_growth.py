@@ -1,0 +1,288 @@
+"""Elastic jobs: what they start with, when they grow, and what they give back to whom."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from bastion.job import Phase
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Plan, Preempt, Verdicts
+from bastion.scheduler.reasons.reason import Resized
+from bastion.scheduler.snapshot import Snapshot
+from tests.bastion.scheduler import laws
+from tests.bastion.scheduler.world import Decide, World, machines_of, pool_of, quota_of
+
+HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+
+
+def world(machines: int = 2, pools: int = 0, options: dict[str, str] | None = None) -> World:
+    """Two projects with half of 16 devices each; borrowers run ten minutes at least."""
+    quota = quota_of(
+        {"gpu": 16}, HALVES, options=options, min_runtime_s=600, grace_s=30, max_grace_s=30
+    )
+    return World(quota, machines_of(machines, gpu=8), {"p": pool_of(pools, gpu=8)})
+
+
+def count(w: World, name: str) -> int:
+    """How many replicas a job has."""
+    job = w.jobs[name]
+    return job.replicas if job.phase is Phase.RUNNING else 0
+
+
+def test_it_starts_with_as_many_as_fit_up_to_its_most() -> None:
+    """Nothing else waits, so it gets all that it may have, within the share or not."""
+    w = world()
+    w.ask("A", "e", replicas=2, most=12, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 12
+
+
+def test_others_come_before_what_is_above_the_fewest() -> None:
+    """Jobs that are later in the order start first; what they leave is for growth."""
+    w = world()
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    for n in range(5):
+        w.ask("B", f"b{n}", gpu=2)
+    w.cycle()
+    assert all(w.runs(f"b{n}") for n in range(5))
+    assert count(w, "e") == 6
+
+
+def test_elastic_jobs_grow_by_turns() -> None:
+    """Two that could take everything share it."""
+    w = world()
+    for name in ("e", "f"):
+        w.ask("A", name, replicas=1, most=16, gpu=1)
+    w.cycle()
+    assert (count(w, "e"), count(w, "f")) == (8, 8)
+
+
+def test_without_room_for_its_fewest_it_waits() -> None:
+    """It never starts with fewer."""
+    w = world(machines=1)
+    w.ask("A", "a", gpu=7)
+    w.cycle()
+    w.ask("A", "e", replicas=2, most=8, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 0
+
+
+def test_it_grows_once_room_stays_and_it_has_run_for_a_while() -> None:
+    """It is told what fits, stops, and starts again with that many; it is no preemption."""
+    w = world()
+    w.ask("B", "b", gpu=8, runs_s=100)
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 8
+    w.pass_time(599)
+    w.cycle()
+    assert count(w, "e") == 8
+    assert w.plan.wake_at == w.now + 1
+    w.pass_time(1)
+    w.cycle()
+    verdict = w.verdict("e")
+    assert isinstance(verdict, Preempt)
+    assert verdict.reason == Resized(replicas=8, fits=16)
+    assert w.why("e") == "stopped to grow: 16 replicas fit in place of 8"
+    w.pass_time(30)
+    w.cycle()
+    assert count(w, "e") == 16
+    assert w.jobs["e"].preemptions == 0
+    w.run(3_600, step_s=600)
+    assert len(w.preemptions) == 1
+
+
+def test_it_does_not_grow_for_little() -> None:
+    """A restart costs more than one replica beside eight is worth."""
+    w = world()
+    w.ask("B", "b", gpu=7)
+    w.ask("B", "c", gpu=1, runs_s=100)
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 8
+    w.run(2_000, step_s=100)
+    assert not w.preemptions
+
+
+def test_it_does_not_grow_while_anything_waits_for_what_it_would_take() -> None:
+    """A gang that is too large for what is free still has the first claim on what comes free."""
+    w = world()
+    w.ask("B", "b", gpu=5, runs_s=300)
+    w.ask("B", "c", gpu=3)
+    w.ask("A", "e", replicas=2, most=8, gpu=1)
+    w.cycle()
+    w.ask("B", "large", gpu=6)
+    w.run(2_000, step_s=100)
+    assert not w.runs("large")
+    assert count(w, "e") == 8
+    assert not w.preemptions
+
+
+def test_what_is_above_the_share_goes_back_to_its_owner() -> None:
+    """It is preempted as a whole, and starts again with what is left."""
+    w = world()
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    w.pass_time(600)
+    w.ask("B", "b", gpu=8)
+    w.cycle()
+    assert w.preemptions == [("e", "b")]
+    w.pass_time(30)
+    w.cycle()
+    assert w.runs("b")
+    assert count(w, "e") == 8
+    w.run(3_600, step_s=100)
+    assert len(w.preemptions) == 1
+
+
+def test_grown_gangs_are_preempted_before_others_of_their_project() -> None:
+    """The oldest has lost most; it goes first because it can give back without ending."""
+    w = world()
+    w.quota = quota_of({"gpu": 16}, {"B": {"gpu": 0.5}, "G": {}}, min_runtime_s=600, grace_s=30)
+    w.ask("G", "e", replicas=2, most=8, gpu=1)
+    w.cycle()
+    w.pass_time(100)
+    w.ask("G", "a", gpu=8)
+    w.cycle()
+    assert (count(w, "e"), w.runs("a")) == (8, True)
+    w.pass_time(700)
+    w.ask("B", "b", gpu=4)
+    w.cycle()
+    assert [victim for victim, _ in w.preemptions] == ["e"]
+
+
+def test_jobs_of_its_own_project_get_back_what_is_above_the_fewest() -> None:
+    """After its least running time; of the same priority, not of a lower one."""
+    w = world(machines=1)
+    w.ask("A", "e", replicas=2, most=8, gpu=1)
+    w.cycle()
+    w.ask("A", "low", gpu=2, priority=4)
+    w.run(1_000, step_s=50)
+    assert not w.preemptions
+    w.ask("A", "a", gpu=2)
+    w.run(100, step_s=10)
+    assert w.runs("a")
+    assert 2 <= count(w, "e") <= 6
+    assert w.preemptions == [("e", "a")]
+
+
+def test_a_gang_at_its_fewest_gives_nothing_to_its_equals() -> None:
+    """What it asked for at least is its own, as for any other gang."""
+    w = world(machines=1)
+    w.ask("A", "a", gpu=6, runs_s=10_000)
+    w.ask("A", "e", replicas=2, most=8, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 2
+    w.ask("A", "b", gpu=1)
+    w.run(2_000, step_s=100)
+    assert not w.preemptions
+
+
+def test_it_grows_within_the_share_alone_where_it_may_not_borrow() -> None:
+    """`borrow = false` of its project holds for every replica."""
+    w = world(options={"A": "borrow = false"})
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 8
+
+
+def test_a_limit_of_its_user_holds_for_every_replica() -> None:
+    """What others of the user hold counts."""
+    w = world(options={"A": "max_units_per_user = { gpu = 6 }"})
+    w.ask("A", "a", gpu=1)
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 5
+
+
+def test_it_has_more_machines_made_only_as_it_needs_new_ones_anyway() -> None:
+    """Where its fewest stand already, it does not wait for a machine to boot."""
+    w = world(machines=1, pools=1)
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 8
+    w = world(machines=0, pools=2)
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 16
+
+
+def test_a_pool_that_is_short_gives_it_the_fewest() -> None:
+    """What has waited for long asks for no more machines than it needs."""
+    w = world(machines=0, pools=2)
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.now += 301
+    w.cycle()
+    assert count(w, "e") == 8
+
+
+LAWS = (
+    laws.everyone_has_a_verdict,
+    laws.no_device_is_shared,
+    laws.no_machine_holds_too_much,
+    laws.within_capacity,
+    laws.gangs_are_whole,
+    laws.no_guaranteed_victim,
+    laws.what_is_promised_is_closed,
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_elastic_worlds_keep_the_laws(seed: int) -> None:
+    """Whatever comes and ends: no device twice, no total exceeded, and never fewer than asked."""
+    grown, _ = _live(seed, decide)
+    assert grown
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", range(6, 300))
+def test_many_random_elastic_worlds_keep_the_laws(seed: int) -> None:
+    """The same at length."""
+    _live(seed, decide)
+
+
+def test_a_replica_on_devices_of_another_is_noticed() -> None:
+    """A scheduler that gives one device twice breaks a law."""
+
+    def careless(snapshot: Snapshot, now: float) -> Plan:
+        plan = decide(snapshot, now)
+        decided = dict(plan.verdicts.items())
+        for name, verdict in decided.items():
+            if isinstance(verdict, Admit) and len(verdict.placement) > 1:
+                twice = (*verdict.placement[:-1], verdict.placement[0])
+                decided[name] = replace(verdict, placement=twice)
+        return replace(plan, verdicts=Verdicts(decided))
+
+    with pytest.raises(AssertionError):
+        _live(0, careless)
+
+
+def _live(seed: int, decide_: Decide) -> tuple[int, World]:
+    """How often a gang had more replicas than its fewest, in a life of 40 steps."""
+    random = Random(seed)
+    w = world(machines=3)
+    w._decide = decide_
+    grown = 0
+    for n in range(40):
+        for _ in range(random.randrange(3)):
+            least = random.randint(1, 3)
+            w.ask(
+                random.choice("AB"),
+                f"j{n}-{len(w.jobs)}",
+                replicas=least,
+                most=least + random.randint(0, 8),
+                gpu=random.choice((1, 1, 2, 4)),
+                priority=random.choice((3, 3, 3, 2, 4)),
+                runs_s=random.choice((60.0, 400.0, 3_000.0)),
+            )
+        for _ in range(4):
+            snapshot = replace(w.snapshot(), jobs=dict(w.jobs), machines=dict(w.machines))
+            plan = w.turn()
+            for law in LAWS:
+                law(snapshot, w.now, plan)
+        grown += sum(job.replicas > job.request.replicas for job in w.jobs.values())
+        w.pass_time(random.choice((5.0, 30.0, 300.0, 700.0)))
+    return grown, w
