@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from bastion.job import End, JobRecord, OutcomeKind, StopReason
+from bastion.job import End, JobRecord, OutcomeKind, Phase, StopReason
 from bastion.lifecycle import events as ev
 from bastion.lifecycle import step
 from bastion.lifecycle.outcome import exit_text, failed_first
-from tests.rigs.job_records import ended, exited, running, stopping
+from tests.rigs.job_records import T0, drained, ended, exited, running, stop, stopping
 
 LOST = End(kind="lost", detail="machine m0-0 is gone")
 REVOKED = End(kind="revoked")
@@ -46,6 +48,18 @@ def test_after_a_preemption_notice(code: int) -> None:
         OutcomeKind.PREEMPTED,
         "preempted for owner",
     )
+
+
+def test_after_a_notice_to_grow() -> None:
+    """It is requeued, whatever its code; the text says how many replicas fit."""
+    wanted = replace(stop(StopReason.RESIZE), by="8 in place of 4")
+    job = step(running(), ev.StopWanted(stop=wanted), T0)
+    assert outcome(job, exited(143, notice="resize")) == (
+        OutcomeKind.STOPPED,
+        "stopped to grow: 8 in place of 4 replicas",
+    )
+    requeued = drained(ended(job, exited(143, notice="resize")))
+    assert (requeued.phase, requeued.preemptions, requeued.failures) == (Phase.QUEUED, 0, 0)
 
 
 def test_finished_after_a_preemption_notice() -> None:

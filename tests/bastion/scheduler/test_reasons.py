@@ -227,6 +227,10 @@ EXAMPLES: list[tuple[Reason, str]] = [
     (reasons.Held(by="u"), "held by u; it joins the queue when released"),
     (reasons.Cancelled(by="u"), "cancelled by u"),
     (
+        reasons.Resized(replicas=2, fits=5),
+        "stopped to grow: 5 replicas fit in place of 2",
+    ),
+    (
         reasons.Vacated(window="p from x to y: new drivers", at=130),
         "preempted: maintenance begins in 30s: p from x to y: new drivers",
     ),
