@@ -8,6 +8,7 @@ from dataclasses import replace
 from bastion.scheduler.state.policy_choice import Parts
 from bastion.simulator.engine.speed import Speeds
 from bastion.simulator.policies.effective import JobOf, effective_max_min, effective_optimus
+from bastion.simulator.policies.own import order_of
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import Workload
 
@@ -20,7 +21,7 @@ def with_speeds(parts: Parts, order: str, setup: Setup, speeds: Speeds, job_of: 
         SpecError: An order needs scipy, which is not installed.
     """
     if setup.policy and not setup.is_synthesis:
-        return parts
+        return replace(parts, order=order_of(setup.policy, lambda name: job_of(name).name))
     if order == "max-min" and not speeds.are_even:
         return replace(parts, order=effective_max_min(speeds, job_of))
     if order == "optimus" and setup.throughputs is not None:

@@ -11,7 +11,6 @@ from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.state.policy_choice import Parts, chosen
-from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.engine.driver import Carrying
 from bastion.simulator.engine.engine import Engine, Watch
 from bastion.simulator.engine.outside import Outside
@@ -19,6 +18,7 @@ from bastion.simulator.engine.result import Result
 from bastion.simulator.engine.speed import Speeds
 from bastion.simulator.engine.state import State
 from bastion.simulator.expectations import Expectations, Limits
+from bastion.simulator.fitting import fitted
 from bastion.simulator.parts import job_by_id, with_speeds
 from bastion.simulator.policies.effective import JobOf
 from bastion.simulator.policies.synthesis import candidates_of
@@ -28,8 +28,7 @@ from bastion.simulator.rounds.rounds import RoundEngine, RoundPlanner, WholeRoun
 from bastion.simulator.rounds.strict_walk import StrictWalk
 from bastion.simulator.setup import Setup, parts_of, quota_of, with_projects
 from bastion.simulator.synthesizer import Synthesizer
-from bastion.simulator.workload.job import TraceJob, Workload
-from bastion.simulator.workload.trace import bad_rows
+from bastion.simulator.workload.job import Workload
 from quota import Quota
 from quota.options import Order
 
@@ -40,29 +39,6 @@ _STEPS = 200
 """Moments between two calls of a progress."""
 _YOUNG = 200_000
 """Objects between two searches for garbage: nearly all live until the end."""
-
-
-def fitted(workload: Workload, cluster: Cluster, *, skip_bad: bool = False) -> Workload:
-    """
-    Return `workload` with types and replicas as they are on `cluster`.
-
-    Raises:
-        SpecError: Some jobs can never run there; every one, with its line.
-    """
-    jobs: list[TraceJob] = []
-    problems: list[str] = []
-    for job in workload.jobs:
-        found = cluster.fitted(job)
-        if isinstance(found, str):
-            place = f"line {job.line}: " if job.line else ""
-            problems.append(f"{place}{job.name} {found}")
-        else:
-            jobs.append(found)
-    if problems and not skip_bad:
-        raise bad_rows(workload.source or "workload", problems)
-    if not jobs:
-        raise SpecError(f"{workload.source}: no job of it fits the cluster")
-    return replace(workload, jobs=jobs, skipped=(*workload.skipped, *problems))
 
 
 def simulated(
@@ -92,7 +68,8 @@ def simulated(
     """
     clock = clock or SystemClock()
     began = clock.monotonic()
-    workload = with_projects(setup, fitted(workload, setup.cluster))
+    anywhere = setup.strict_walk
+    workload = with_projects(setup, fitted(workload, setup.cluster, anywhere=anywhere))
     expectations = Expectations(setup.limits or Limits(), lambda: engine.driver)
     checks = (expectations,) if setup.limits is not None else ()
     engine, synthesizer = made(setup, workload, watches=(*watches, *checks), names=names)

@@ -14,7 +14,7 @@ from bastion.scheduler.state.policy_choice import Parts, chosen
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.expectations import Limits
-from bastion.simulator.policies.own import order_of, own_policy
+from bastion.simulator.policies.own import order_of
 from bastion.simulator.policies.synthesis import SYNTHESIZE, Synthesis, candidates_of
 from bastion.simulator.workload.job import Workload
 from bastion.simulator.workload.throughput import Throughputs
@@ -37,6 +37,8 @@ Shares = Literal["demand", "equal", "one"]
 SHARES: tuple[Shares, ...] = get_args(Shares)
 BY_SERVICE = ("srtf", "las", "tiresias", "max-min", "optimus")
 """Orders that mean little unless running jobs yield to those before them."""
+IN_ROUNDS = ("fifo", "priority")
+"""Orders that are named for rounds to yield in them too, as in the rounds of published studies."""
 
 
 @value
@@ -113,7 +115,7 @@ def parts_of(setup: Setup, quota: Quota) -> Parts:
     if setup.is_synthesis:
         candidates_of(setup.policy)
     elif setup.policy:
-        return replace(parts, order=order_of(own_policy(setup.policy)))
+        return replace(parts, order=order_of(setup.policy))
     return parts
 
 
@@ -129,7 +131,8 @@ def _options(setup: Setup, options: SchedulerOptions) -> SchedulerOptions:
     word, _, limit = setup.admission.partition(":")
     admission = picked("admission", word, ADMISSIONS, options.admission)
     placement = picked("placement", setup.placement, PLACEMENTS, options.placement)
-    yields = setup.policy or setup.strict_walk or order in BY_SERVICE
+    is_round = setup.round_s > 0 and setup.order in IN_ROUNDS
+    yields = setup.policy or setup.strict_walk or is_round or order in BY_SERVICE
     default = "order" if yields and (setup.quota is None or setup.order) else options.preemption
     preemption = picked("preemption", setup.preemption, PREEMPTIONS, default)
     load_limit = options.load_limit

@@ -62,7 +62,8 @@ def test_a_sweep_on_a_pool_gives_what_it_gives_here(programs: Programs) -> None:
     for load in (20, 30):
         told = f"Wrong at {load}/h is not in the numbers: simulate-"
         (line,) = (line for line in ran.stderr.splitlines() if line.startswith(told))
-        assert line.endswith("exited with code 1: ValueError: no rank")
+        assert "exited with code 1: error: policy: " in line
+        assert "mine.py:10: ValueError: no rank (job job-" in line
 
 
 def test_an_interrupt_cancels_the_array_and_keeps_what_has_ended(programs: Programs) -> None:

@@ -99,11 +99,12 @@ class Cluster:
         """The most devices of a type that one machine has."""
         return max((shape.devices for shape in self.shapes if shape.type == kind), default=0)
 
-    def fitted(self, job: TraceJob) -> TraceJob | str:
+    def fitted(self, job: TraceJob, *, anywhere: bool = False) -> TraceJob | str:
         """
         Return `job` with its type and its number of replicas, or why it can never run.
 
-        Without a number of replicas, as few as fit on machines, all equal.
+        Without a number of replicas, as few as fit on machines, all equal; where devices count
+        `anywhere`, one for each device if it does not fit otherwise.
         """
         kind = job.type or self.types[0]
         largest = self.largest(kind)
@@ -112,7 +113,15 @@ class Cluster:
         if job.devices > self.totals[kind]:
             return f"asks for {job.devices} {kind}; the cluster has {self.totals[kind]}"
         replicas = job.replicas or _fewest(job.devices, largest)
-        each = job.devices // replicas
+        problem = self._problem(job.devices, replicas, kind)
+        if problem and not anywhere:
+            return problem
+        return job._replace(type=kind, replicas=job.devices if problem else replicas)
+
+    def _problem(self, devices: int, replicas: int, kind: str) -> str:
+        """Why so many equal replicas do not fit at once; empty if they do."""
+        largest = self.largest(kind)
+        each = devices // replicas
         if each > largest:
             return f"asks for {each} {kind} a replica; the largest machine has {largest}"
         places = sum(
@@ -122,7 +131,7 @@ class Cluster:
         )
         if places < replicas:
             return f"asks for {replicas} x {each} {kind}; {places} such replicas fit at once"
-        return job._replace(type=kind, replicas=replicas)
+        return ""
 
     def machines(self) -> dict[str, Machine]:
         """The machines that stand when it begins, by name."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from bastion.simulator.engine.result import JobResult, Result, Series
-from bastion.simulator.metrics.distribution import jain, spread_of
+from bastion.simulator.metrics.distribution import jain, quantile, spread_of
 from bastion.value import value
 
 SIZES = ((1, "1"), (4, "2-4"), (8, "5-8"), (32, "9-32"), (10**9, "33 and more"))
@@ -117,6 +117,26 @@ def response_of(each: JobResult) -> float:
 def slowdown_of(each: JobResult) -> float:
     """Completion time over length; below 1 only on machines that are faster than speed 1."""
     return jct_of(each) / each.job.duration_s
+
+
+CDFS: Mapping[str, Callable[[JobResult], float]] = {
+    "completion": jct_of,
+    "waiting": wait_of,
+    "responsiveness": response_of,
+    "slowdown": slowdown_of,
+}
+"""What has a distribution, and how it is of one job."""
+
+
+def cdfs_of(result: Result, steps: int = 100) -> dict[str, list[list[float]]]:
+    """Return, of everything in `CDFS`, pairs (value, part of the jobs that have no more)."""
+    done = [each for each in result.jobs if each.is_tracked and each.outcome == "succeeded"]
+    found = {}
+    for name, of in CDFS.items():
+        ordered = sorted(map(of, done))
+        parts = [step / steps for step in range(steps + 1)] if ordered else []
+        found[name] = [[quantile(ordered, part), part] for part in parts]
+    return found
 
 
 def size_of(devices: int) -> str:

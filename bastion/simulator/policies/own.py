@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-from collections.abc import Sequence
+import math
+import traceback
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -104,11 +106,40 @@ class OwnPolicy(Protocol):
         ...
 
 
-def order_of(policy: OwnPolicy) -> OrderPolicy:
-    """`policy` as an order of the scheduler."""
+def order_of(written: str, name_of: Callable[[str], str] = str) -> OrderPolicy:
+    """
+    The policy that `FILE.py:CLASS` names, as an order of the scheduler.
+
+    It raises SpecError where its `rank` raises anything, or gives no number.
+
+    Args:
+        written: The file and the class.
+        name_of: The name of a job in its workload, by id.
+
+    Raises:
+        SpecError: It cannot be loaded.
+    """
+    policy = own_policy(written)
+    path = Path(written.rpartition(":")[0])
 
     def rank_of(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float:
-        return sum(float(policy.rank(PolicyJob(job, snapshot, now), now)) for job in gang)
+        return sum(_rank(policy, PolicyJob(job, snapshot, now), now) for job in gang)
+
+    def _rank(policy: OwnPolicy, job: PolicyJob, now: float) -> float:
+        rank: Any = None
+        try:
+            rank = policy.rank(job, now)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error} (job {name_of(job.name)})"
+            raise SpecError(f"policy: {_place(path, error)}: {told}") from error
+        try:
+            number = float(rank)
+        except (TypeError, ValueError):
+            number = math.nan
+        if math.isnan(number):
+            told = f"rank gave {rank!r} for job {name_of(job.name)}; allowed: a number"
+            raise SpecError(f"policy: {path}: {told}")
+        return number
 
     return OrderPolicy(rank_of=rank_of)
 
@@ -134,11 +165,25 @@ def own_policy(written: str) -> OwnPolicy:
     classes = {n: v for n, v in vars(module).items() if inspect.isclass(v)}
     if name not in classes:
         raise SpecError(f"policy: {file} has no class {name}, {choose(name, list(classes))}")
-    made: Any = classes[name]()
+    try:
+        made: Any = classes[name]()
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise SpecError(f"policy: {_place(path, error)}: {name}() raised {told}") from error
     if not callable(getattr(made, "rank", None)):
         raise SpecError(f"policy: {name} has no rank(job, now)", hint="bastion help write-a-policy")
     found: OwnPolicy = made
     return found
+
+
+def _place(path: Path, error: BaseException) -> str:
+    """The file, and its line that was at fault, as far as it is one of the file."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_same(f.filename, path)]
+    return f"{path}:{frames[-1].lineno}" if frames else str(path)
+
+
+def _is_same(name: str, path: Path) -> bool:
+    return Path(name).resolve() == path.resolve()
 
 
 def _module(path: Path) -> object:
@@ -148,5 +193,7 @@ def _module(path: Path) -> object:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise SpecError(f"policy: {path}: {type(error).__name__}: {error}") from error
+        raise SpecError(
+            f"policy: {_place(path, error)}: {type(error).__name__}: {error}"
+        ) from error
     return module

@@ -9,6 +9,7 @@ from bastion.errors import SpecError
 from bastion.simulator.engine.result import Result
 from bastion.simulator.metrics.measures import SIZES, Measures
 from bastion.simulator.report import tables
+from bastion.simulator.workload.load import Load
 
 PALETTE = ("#2f6fde", "#e8743b", "#19a979", "#945ecf", "#d3a518", "#13a4b4", "#d04a6b", "#6c8893")
 _WIDE, _HALF = 930, 400
@@ -43,7 +44,7 @@ def altair() -> Any:
 def charts_of(
     results: Sequence[Result],
     measures: Sequence[Measures],
-    loads: Sequence[float | None],
+    loads: Sequence[Load | None],
     names: Sequence[str],
 ) -> Mapping[str, Chart]:
     """
@@ -73,7 +74,7 @@ def charts_of(
     return found
 
 
-def _heaviest(loads: Sequence[float | None]) -> list[int]:
+def _heaviest(loads: Sequence[Load | None]) -> list[int]:
     """The places of a sweep's points of the largest load: the other charts show these."""
     most = max(load for load in loads if load is not None)
     return [at for at, load in enumerate(loads) if load == most]

@@ -15,6 +15,7 @@ from bastion.simulator.metrics.measures import (
     slowdown_of,
     wait_of,
 )
+from bastion.simulator.workload.load import Load
 
 Row = dict[str, Any]
 
@@ -169,13 +170,13 @@ def group_rows(measures: Sequence[Measures], kind: str, most: int = 12) -> list[
 
 
 def sweep_rows(
-    loads: Sequence[float | None], names: Sequence[str], measures: Sequence[Measures]
+    loads: Sequence[Load | None], names: Sequence[str], measures: Sequence[Measures]
 ) -> list[Row]:
     """The mean completion time against load."""
     return [
         {
             "policy": name,
-            "load": load,
+            "load": load.number,
             "mean": each.jct_s["mean"] / 3600,
             "p90": each.jct_s["p90"] / 3600,
             "utilisation": each.utilisation,

@@ -10,6 +10,7 @@ from bastion.errors import BastionError
 from bastion.simulator.engine.result import Result
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import Workload
+from bastion.simulator.workload.load import Load
 from bastion.value import value
 
 Told = Callable[[Sequence[float]], None]
@@ -22,8 +23,8 @@ class Point:
 
     setup: Setup
     workload: Workload
-    load: float | None = None
-    """Jobs an hour, in a sweep of loads."""
+    load: Load | None = None
+    """In a sweep of loads."""
     names: tuple[str, ...] = ()
     """Ids of the jobs by index, where ties must go by them; numbers by default."""
 
@@ -50,7 +51,7 @@ def labelled(points: Sequence[Point]) -> list[Point]:
     for point in points:
         label = point.setup.name
         if point.load is not None and has_loads:
-            label = f"{label} at {point.load:g}/h"
+            label = f"{label} at {point.load}"
         seen[label] += 1
         if seen[label] > 1:
             label = f"{label} ({seen[label]})"

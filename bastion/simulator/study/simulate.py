@@ -10,6 +10,7 @@ from bastion.errors import SpecError
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.cluster.words import cluster_of
 from bastion.simulator.engine.costs import IDEAL, Costs
+from bastion.simulator.fitting import fitted, fitting
 from bastion.simulator.policies.synthesis import HOURLY, Synthesis
 from bastion.simulator.setup import SHARES, Setup
 from bastion.simulator.study.compare import run_points
@@ -29,8 +30,8 @@ def simulate(
     quota: Quota | str | Path | None = None,
     order: str | Sequence[str] = "",
     admission: str | Sequence[str] = "",
-    placement: str = "",
-    preemption: str = "",
+    placement: str | Sequence[str] = "",
+    preemption: str | Sequence[str] = "",
     policy: str | Sequence[str] = (),
     synthesis: Synthesis = HOURLY,
     throughput: str | Path | None = None,
@@ -54,8 +55,8 @@ def simulate(
         quota: A quota file, its path or a quota; by default a share is made for each project.
         order: Orders of the scheduler to compare.
         admission: Admissions to compare, such as `all` and `load-limit:1.2`.
-        placement: Where jobs are placed.
-        preemption: Which jobs may preempt which.
+        placement: Where jobs are placed; several to compare.
+        preemption: Which jobs may preempt which; several to compare.
         policy: Orders of one's own to compare, `FILE.py:CLASS` or `synthesize:fifo,las`.
         synthesis: How `synthesize:` chooses.
         throughput: A file of throughputs by kind of job.
@@ -74,14 +75,16 @@ def simulate(
     """
     if shares not in SHARES:
         raise SpecError(f"shares: {shares!r} is unknown, allowed are {', '.join(SHARES)}")
-    if not isinstance(workload, Workload):
-        workload = read_trace(workload)
+    cluster = cluster_of(machines) if isinstance(machines, str) else machines
+    file = _quota(quota)
+    if isinstance(workload, Workload):
+        workload = fitted(workload, cluster, quota=file, anywhere=strict_walk)
+    else:
+        workload = read_trace(workload, fits=fitting(cluster, quota=file, anywhere=strict_walk))
     setup = Setup(
-        cluster=cluster_of(machines) if isinstance(machines, str) else machines,
-        quota=_quota(quota),
+        cluster=cluster,
+        quota=file,
         shares=shares,
-        placement=placement,
-        preemption=preemption,
         synthesis=synthesis,
         throughputs=read_throughputs(throughput) if throughput is not None else None,
         round_s=round_s,
@@ -89,7 +92,14 @@ def simulate(
         costs=costs,
         seed=seed,
     )
-    setups = combined(setup, *map(_several, (order, admission, policy)))
+    setups = combined(
+        setup,
+        orders=_several(order),
+        policies=_several(policy),
+        admissions=_several(admission),
+        placements=_several(placement),
+        preemptions=_several(preemption),
+    )
     points = labelled([Point(setup=each, workload=workload) for each in setups])
     return _whole(_on_pool(points, on, told) if on else run_points(points, cores=cores, told=told))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError
-from bastion.simulator.metrics.measures import Measures, measured
+from bastion.simulator.metrics.measures import Measures, cdfs_of, measured
 from bastion.simulator.study.point import Runs
 
 if TYPE_CHECKING:
@@ -57,6 +57,29 @@ class Study:
             "left_out": self.left_out,
             "simulations": [each.as_json() for each in self.measures],
         }
+
+    def jobs_json(self) -> dict[str, Any]:
+        """Of every simulation a row for each job, and the CDFs of what is measured, for JSON."""
+        found = []
+        for result in self.results:
+            rows = []
+            for each in result.jobs:
+                job = each.job._asdict()
+                del job["stops"]
+                rows.append(
+                    job
+                    | {
+                        "first_start_s": each.first_start,
+                        "end_s": each.ended_at,
+                        "outcome": each.outcome,
+                        "preemptions": each.preemptions,
+                        "lost_s": each.lost_s,
+                        "is_tracked": each.is_tracked,
+                        "reason": each.reason,
+                    }
+                )
+            found.append({"label": result.label, "cdf": cdfs_of(result), "jobs": rows})
+        return {"is_partial": self.is_partial, "simulations": found}
 
     @cached_property
     def charts(self) -> Mapping[str, Any]:

@@ -59,6 +59,8 @@ class Recipe:
             problems.append(f"load: {self.per_hour or self.load}; allowed: above zero")
         if not 1 <= self.projects <= 1000 or not 1 <= self.users <= 1000:
             problems.append("projects, users: allowed: 1 to 1000")
+        if not 0 <= self.skew <= 10:
+            problems.append(f"skew: {self.skew}; allowed: 0 to 10")
         if problems:
             raise SpecError(*problems)
 
@@ -90,7 +92,9 @@ def generated(recipe: Recipe, devices: int) -> Workload:
             zip(times, lengths, sizes, owners)
         )
     ]
-    source = f"synthetic, {recipe.arrivals}, {per_hour:.3g} jobs an hour, seed {recipe.seed}"
+    rate = f"{per_hour:.3g}"
+    noun = "job" if rate == "1" else "jobs"
+    source = f"synthetic, {recipe.arrivals}, {rate} {noun} an hour, seed {recipe.seed}"
     return Workload(jobs=jobs, source=source, tracked=recipe.tracked)
 
 

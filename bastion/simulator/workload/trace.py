@@ -9,29 +9,49 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bastion.errors import SpecError
 from bastion.simulator.workload.columns import COLUMNS, REQUIRED, column_of, job_of
 from bastion.simulator.workload.job import TraceJob, Workload
-from quota.choice import choose
 
 MAX_SHOWN = 20
 """Problems that are told; more are counted."""
 
 Row = tuple[int, Mapping[str, Any]]
-"""(line, cells by column)"""
+"""(line, or place in an array; cells by column)"""
+Fits = Callable[[TraceJob], TraceJob | str]
+"""Gives a job as it will run, or why it never can."""
+_SAME = 3
+"""Rows with the same problem that are told one by one; more are told together."""
 
 
-def read_trace(path: str | Path, *, skip_bad: bool = False) -> Workload:
+class BadRow(NamedTuple):
+    """What is wrong with one row."""
+
+    place: int
+    """Its line, or its place in an array; 0 if it comes from no file."""
+    problem: str
+    name: str = ""
+    """Of its job, where the row says one."""
+
+    def text(self, word: str) -> str:
+        """In words; `word` is what a place is, such as `line`."""
+        place = f"{word} {self.place}: " if self.place else ""
+        return f"{place}{self.name} {self.problem}" if self.name else f"{place}{self.problem}"
+
+
+def read_trace(path: str | Path, *, skip_bad: bool = False, fits: Fits | None = None) -> Workload:
     """
     Return the workload of a trace file.
 
     Args:
         path: A file that ends with `.csv`, `.json` or `.jsonl`.
         skip_bad: Leave out rows with problems; they are in `skipped` of the workload.
+        fits: What is said of a job that can never run is a problem of its row.
 
     Raises:
         SpecError: The file cannot be read, a column is missing or unknown, or rows are bad: every
@@ -45,10 +65,18 @@ def read_trace(path: str | Path, *, skip_bad: bool = False) -> Workload:
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: is not text: byte {error.start} is no UTF-8") from None
     rows = _json_rows(path, text) if path.suffix in (".json", ".jsonl") else _csv_rows(path, text)
-    return checked(rows, source=path.name, skip_bad=skip_bad)
+    word = "item" if path.suffix == ".json" else "line"
+    return checked(rows, source=path.name, skip_bad=skip_bad, fits=fits, word=word)
 
 
-def checked(rows: Iterable[Row], *, source: str, skip_bad: bool = False) -> Workload:
+def checked(
+    rows: Iterable[Row],
+    *,
+    source: str,
+    skip_bad: bool = False,
+    fits: Fits | None = None,
+    word: str = "line",
+) -> Workload:
     """
     Return the workload of `rows`, sorted by submission.
 
@@ -56,48 +84,66 @@ def checked(rows: Iterable[Row], *, source: str, skip_bad: bool = False) -> Work
         SpecError: Rows are bad, or there is none that is not.
     """
     jobs: list[TraceJob] = []
-    problems: list[str] = []
+    bad: list[BadRow] = []
     names: dict[str, int] = {}
     last = -1.0
     unsorted: list[int] = []
     for line, row in rows:
-        found = job_of(row, len(jobs) + len(problems), line)
+        found = job_of(row, len(jobs) + len(bad), line)
         if isinstance(found, list):
-            problems.append(f"line {line}: {'; '.join(found)}")
+            bad.append(BadRow(line, "; ".join(found)))
             continue
-        if found.name in names:
-            problems.append(f"line {line}: name {found.name!r} is that of line {names[found.name]}")
+        name, known = found.name, names.setdefault(found.name, line)
+        if known != line:
+            bad.append(BadRow(line, f"name {name!r} is that of {word} {known}"))
             continue
-        names[found.name] = line
+        ready = found if fits is None else fits(found)
+        if isinstance(ready, str):
+            bad.append(BadRow(line, ready, name))
+            continue
+        found = ready
         if found.submit_s < last:
             unsorted.append(line)
         last = max(last, found.submit_s)
         jobs.append(found)
     if unsorted:
         jobs.sort(key=lambda job: job.submit_s)
-    if problems and not skip_bad:
-        raise bad_rows(source, problems)
+    if bad and not skip_bad:
+        raise bad_rows(source, bad, word=word)
     if not jobs:
-        raise SpecError(f"{source}: no job in it")
+        raise SpecError(f"{source}: no job in it" + (" that can run" if bad else ""))
     return Workload(
-        jobs=jobs, source=source, skipped=tuple(problems), notes=_unsorted_note(unsorted)
+        jobs=jobs,
+        source=source,
+        skipped=tuple(each.text(word) for each in bad),
+        notes=_unsorted_note(unsorted, word),
     )
 
 
-def bad_rows(source: str, problems: list[str]) -> SpecError:
-    """The error for the problems of some rows."""
-    shown = [f"{source}: {each}" for each in problems[:MAX_SHOWN]]
-    if len(problems) > MAX_SHOWN:
-        shown.append(f"{source}: and {len(problems) - MAX_SHOWN:,} more bad rows")
+def bad_rows(source: str, bad: Sequence[BadRow], *, word: str = "line") -> SpecError:
+    """The error for the problems of some rows; rows with the same problem are told together."""
+    alike: dict[str, list[BadRow]] = {}
+    for row in bad:
+        alike.setdefault(row.problem, []).append(row)
+    told: list[tuple[str, int]] = []
+    for problem, rows in alike.items():
+        if len(rows) <= _SAME:
+            told += [(row.text(word), 1) for row in rows]
+        else:
+            places = ", ".join(f"{row.place:,}" for row in rows[:_SAME])
+            told.append((f"{word}s {places} and {len(rows) - _SAME:,} more: {problem}", len(rows)))
+    shown = [f"{source}: {text}" for text, _ in told[:MAX_SHOWN]]
+    more = sum(count for _, count in told[MAX_SHOWN:])
+    if more:
+        shown.append(f"{source}: and {more:,} more bad row{'s' if more > 1 else ''}")
     return SpecError(*shown, hint="mend the rows, or leave them out with --skip_bad")
 
 
-def _unsorted_note(lines: list[int]) -> tuple[str, ...]:
-    if not lines:
+def _unsorted_note(places: list[int], word: str) -> tuple[str, ...]:
+    if not places:
         return ()
-    return (
-        f"{len(lines):,} rows are not in the order of submission, first line {lines[0]}: sorted",
-    )
+    rows = "1 row is" if len(places) == 1 else f"{len(places):,} rows are"
+    return (f"{rows} not in the order of submission, first {word} {places[0]}: sorted",)
 
 
 def write_trace(workload: Workload, path: str | Path) -> None:
@@ -150,7 +196,8 @@ def _json_rows(path: Path, text: str) -> Iterator[Row]:
         raise SpecError(f"{path.name}: is no JSON: {error}") from None
     for line, row in found:
         if not isinstance(row, dict):
-            raise SpecError(f"{path.name}: line {line}: {row!r} is no object")
+            word = "line" if path.suffix == ".jsonl" else "item"
+            raise SpecError(f"{path.name}: {word} {line}: {row!r} is no object")
     _columns(path, [key for _, row in found[:1] for key in row])
     for line, row in found:
         yield line, {column_of(key): cell for key, cell in row.items()}
@@ -163,8 +210,10 @@ def _columns(path: Path, header: list[str]) -> list[str]:
     if missing:
         problems = []
         for name in missing:
-            near = choose(name, [each for each in columns if each])
-            problems.append(f"{path.name}: line 1: no column {name}; it has: {near}")
+            near = get_close_matches(name, columns, n=1)
+            nearest = f"; nearest is {near[0]}" if near else ""
+            has = ", ".join(each for each in columns if each) or "none"
+            problems.append(f"{path.name}: no column {name}; columns there: {has}{nearest}")
         raise SpecError(*problems, hint="columns: " + ", ".join(COLUMNS))
     twice = sorted({name for name in columns if columns.count(name) > 1 and name in COLUMNS})
     if twice:

@@ -35,10 +35,10 @@ def replayed(
     from bastion.admin import Admin
     from bastion.clock import SystemClock
     from bastion.errors import BastionError
+    from bastion.simulator.fitting import fitted
     from bastion.simulator.replay.bucket import cluster_in, recorded_in
     from bastion.simulator.replay.difference import difference
     from bastion.simulator.replay.record import same_starts
-    from bastion.simulator.run import fitted
     from bastion.simulator.setup import Setup
     from bastion.simulator.study.compare import run_points
     from bastion.simulator.study.point import Point
@@ -67,7 +67,7 @@ def replayed(
         setups.append(replace(kept, quota=way.quota or quota, keeps_quota=way.quota is not None))
     names = tuple(job.name for job in workload.jobs)
     points = [Point(setup=setup, workload=workload, names=names) for setup in setups]
-    with StudyProgress(quiet=session.is_quiet) as progress:
+    with StudyProgress(quiet=session.out.format == "name") as progress:
         runs = run_points(points, told=progress.tell)
     study = Study(runs)
     by_label = {result.label: result for result in runs.results}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launch import exits
+from launch.commands.admin.study_input import COSTS, check_places, points_of, setup_of, ways_of
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, choice, many, number, switch, text
 from launch.screen.notes import note
@@ -16,18 +17,14 @@ from launch.session import Session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bastion.simulator.cluster.cluster import Cluster
-    from bastion.simulator.engine.costs import Costs
-    from bastion.simulator.expectations import Broken, Limits
+    from bastion.simulator.expectations import Broken
     from bastion.simulator.metrics.measures import Measures
-    from bastion.simulator.setup import Setup
     from bastion.simulator.study.on_pool.run import Pool
     from bastion.simulator.study.point import Point, Runs
     from bastion.simulator.study.study import Study
     from bastion.simulator.workload.job import Workload
 
 BY = ("mean_jct", "p90_jct", "p99_jct", "mean_slowdown", "makespan")
-COSTS = ("start", "restart", "leave", "checkpoint", "mtbf", "repair", "stockout", "stockout_s")
 
 
 def register(verbs: Verbs) -> None:
@@ -51,18 +48,29 @@ def register(verbs: Verbs) -> None:
     switch(group, "--skip_bad", "leave out rows with problems, and count them")
     text(group, "--replay", "the record of your bucket of the last 30d, 12h, ...", metavar="TIME")
     group = parser.add_argument_group("jobs that are drawn")
-    text(group, "--load", "jobs an hour: 4, 1,2,8 or 1..9; or a part: 70%%", metavar="LOAD")
+    text(
+        group,
+        "--load",
+        "jobs an hour: 4, 1,2,8 or 1..9; or parts: 70%%, 50..90%%:10",
+        metavar="LOAD",
+    )
     number(group, "--jobs", "how many", default=1000)
     choice(group, "--arrivals", ("poisson", "bursty", "diurnal"), "how they come")
     choice(group, "--sizes", ("one", "philly"), "devices of a job: one, or as in the Philly trace")
     number(group, "--projects", "of how many projects", default=1)
     number(group, "--users", "of how many users in each", default=1)
+    text(
+        group,
+        "--skew",
+        "the n-th project and user ask for 1 / n^SKEW (1); 0: alike",
+        metavar="SKEW",
+    )
     text(group, "--track", "only jobs A to B are measured", metavar="A..B")
     group = parser.add_argument_group("policies, each a list with commas to compare")
     text(group, "--order", "fair, fifo, srtf, las, tiresias, max-min, ...", metavar="ORDERS")
     text(group, "--admission", "all, load-limit:1.2", metavar="ADMISSIONS")
-    text(group, "--placement", "best-fit, spread, first-fit, consolidated", metavar="PLACEMENT")
-    text(group, "--preemption", "reclaim, order, none", metavar="PREEMPTION")
+    text(group, "--placement", "best-fit, spread, first-fit, consolidated", metavar="PLACEMENTS")
+    text(group, "--preemption", "reclaim, order, none", metavar="PREEMPTIONS")
     many(group, "--policy", "FILE.py:CLASS of your own, or synthesize:fifo,las", metavar="POLICY")
     number(group, "--every", "synthesize: seconds from one choice to the next", default=3600)
     number(group, "--ahead", "synthesize: seconds that are simulated for it", default=86400)
@@ -82,6 +90,7 @@ def register(verbs: Verbs) -> None:
     text(group, "--pool", "in which pool", metavar="POOL")
     group = parser.add_argument_group("results")
     text(group, "--report", "write one HTML page with charts", metavar="FILE")
+    text(group, "--jobs_json", "write a row for each job, and the CDFs, as JSON", metavar="FILE")
     switch(group, "--check", "tell every broken expectation: a share, idle devices, a long wait")
     text(group, "--max_wait", "with --check: the longest wait, such as 24h", metavar="TIME")
     text(group, "--export", "write the charts into a folder", metavar="FOLDER")
@@ -93,16 +102,13 @@ def simulate(args: argparse.Namespace) -> int:
     from bastion.simulator.study.study import Study
 
     session = Session(args)
+    check_places(args)
     if args.replay:
         if args.on:
             raise UsageError("--on: a replay runs on this machine", hint="leave one out")
         return _replay(session)
-    points = _points(args)
+    points = points_of(args)
     _tell_workload(points[0].workload, quiet=session.is_quiet)
-    if args.report or args.export:
-        from bastion.simulator.report.charts import altair
-
-        altair()  # what is missing is said before hours of work, not after
     runs = _run(session, points)
     if not runs.results:
         note("interrupted before any simulation had a result")
@@ -124,7 +130,7 @@ def _run(session: Session, points: Sequence[Point]) -> Runs:
 
     args = session.args
     pool = _pool(args)
-    with StudyProgress(quiet=session.is_quiet) as progress:
+    with StudyProgress(quiet=session.out.format == "name") as progress:
         if pool is None:
             return run_points(points, cores=args.cores or 0, told=progress.tell)
         from bastion.simulator.study.on_pool.run import run_on_pool
@@ -196,7 +202,6 @@ def _show_broken(session: Session, study: Study) -> int:
 def _replay(session: Session) -> int:
     """The record of the bucket, under the file in force and whatever is given beside it."""
     from bastion.simulator.cluster.cluster import Cluster
-    from bastion.simulator.study.points import combined
     from launch.commands.admin.replay import replayed, show_difference
 
     args = session.args
@@ -204,8 +209,8 @@ def _replay(session: Session) -> int:
         if getattr(args, name):
             raise UsageError(f"--replay has its own jobs and machines; leave {name} out")
     args.ideal = True  # starts and stops are in the recorded lengths
-    base = _setup(args, Cluster(shapes=()))
-    setups = combined(base, _words(args.order), _words(args.admission), args.policy)
+    base = setup_of(args, Cluster(shapes=()))
+    setups = ways_of(args, base)
     ways = {each.name: each for each in setups if each != base or args.quota}
     if args.quota and base in setups:
         ways = {args.quota: base}
@@ -218,149 +223,10 @@ def _replay(session: Session) -> int:
     return _tell_missing(study)
 
 
-def _points(args: argparse.Namespace) -> list[Point]:
-    """Every simulation that is asked for, with all problems of its input found first."""
-    from bastion.simulator.cluster.words import cluster_of
-    from bastion.simulator.run import fitted
-    from bastion.simulator.setup import parts_of, quota_of
-    from bastion.simulator.study.point import Point, labelled
-    from bastion.simulator.study.points import combined
-
-    if not args.machines:
-        raise UsageError("simulate: on which machines?", hint="--machines=64x8")
-    cluster = cluster_of(args.machines)
-    setups = combined(
-        _setup(args, cluster), _words(args.order), _words(args.admission), args.policy
-    )
-    found = []
-    for load, workload in _workloads(args, cluster):
-        ready = fitted(workload, cluster, skip_bad=args.skip_bad)
-        found += [Point(setup=setup, workload=ready, load=load) for setup in setups]
-    for setup in setups:
-        parts_of(setup, quota_of(setup, found[0].workload))
-    return labelled(found)
-
-
-def _setup(args: argparse.Namespace, cluster: Cluster) -> Setup:
-    from bastion.simulator.policies.synthesis import Synthesis
-    from bastion.simulator.setup import Setup
-    from bastion.simulator.workload.throughput import read_throughputs
-
-    quota = None
-    if args.quota:
-        from bastion.client.look.quota_file import parsed_quota
-        from launch.commands.admin.quota import read_quota_file
-
-        quota = parsed_quota(read_quota_file(args.quota), source=args.quota)
-    return Setup(
-        cluster=cluster,
-        quota=quota,
-        shares=args.shares,
-        placement=args.placement,
-        preemption=args.preemption,
-        synthesis=Synthesis(
-            every_s=float(args.every),
-            ahead_s=float(args.ahead),
-            by=args.by,
-            knows_lengths=args.knows_lengths,
-        ),
-        throughputs=read_throughputs(args.throughput) if args.throughput else None,
-        round_s=float(args.round or 0),
-        strict_walk=args.strict_walk,
-        costs=_costs(args),
-        seed=args.seed,
-        limits=_limits(args),
-    )
-
-
-def _limits(args: argparse.Namespace) -> Limits | None:
-    from bastion.simulator.expectations import Limits
-    from bastion.spec.quantity import seconds_of
-
-    if args.max_wait and not args.check:
-        raise UsageError("--max_wait is of --check", hint="give --check as well")
-    if not args.check:
-        return None
-    return Limits(max_wait_s=seconds_of("--max_wait", args.max_wait)) if args.max_wait else Limits()
-
-
-def _costs(args: argparse.Namespace) -> Costs:
-    from dataclasses import replace
-
-    from bastion.simulator.engine.costs import IDEAL, Costs
-
-    costs = IDEAL if args.ideal else Costs()
-    given: dict[str, float] = {}
-    for word in _words(args.cost):
-        name, _, written = word.partition("=")
-        if name not in COSTS:
-            from quota.choice import choose
-
-            raise UsageError(f"--cost: {name!r} is unknown, {choose(name, COSTS)}")
-        try:
-            seconds = float(written)
-        except ValueError:
-            raise UsageError(f"--cost: {name}={written!r} is no number of seconds") from None
-        if seconds < 0:
-            raise UsageError(f"--cost: {name}={written} is below zero")
-        given[name if name.startswith("stockout") else f"{name}_s"] = seconds
-    return replace(costs, **given)
-
-
-def _workloads(
-    args: argparse.Namespace, cluster: Cluster
-) -> Sequence[tuple[float | None, Workload]]:
-    """What is run: a trace, or one synthetic workload for each load."""
-    from dataclasses import replace
-
-    from bastion.simulator.study.points import loads_of
-    from bastion.simulator.workload.generate import Recipe, generated
-    from bastion.simulator.workload.trace import read_trace
-
-    if args.trace:
-        if args.load:
-            raise UsageError("--load draws jobs, and a trace has its own", hint="leave one out")
-        workload = read_trace(args.trace, skip_bad=args.skip_bad)
-        if args.first:
-            workload = replace(workload, jobs=list(workload.jobs[: args.first]))
-        return [(None, replace(workload, tracked=_track(args.track)))]
-    recipe = Recipe(
-        jobs=args.jobs,
-        arrivals=args.arrivals,
-        sizes=args.sizes,
-        projects=args.projects,
-        users=args.users,
-        seed=args.seed,
-        tracked=_track(args.track),
-    )
-    if args.load.endswith("%"):
-        part = loads_of(args.load[:-1])[0] / 100
-        return [(None, generated(replace(recipe, load=part), cluster.device_count))]
-    if not args.load:
-        return [(None, generated(recipe, cluster.device_count))]
-    return [
-        (load, generated(replace(recipe, per_hour=load), cluster.device_count))
-        for load in loads_of(args.load)
-    ]
-
-
-def _track(written: str) -> tuple[int, int] | None:
-    if not written:
-        return None
-    low, _, high = written.partition("..")
-    if not (low.isdigit() and high.isdigit() and int(low) <= int(high)):
-        raise UsageError(f"--track: {written!r} is no range", hint="--track=3000..4000")
-    return int(low), int(high)
-
-
-def _words(written: str) -> list[str]:
-    return [word.strip() for word in written.split(",") if word.strip()]
-
-
 def _tell_workload(workload: Workload, *, quiet: bool) -> None:
     if quiet:
         return
-    note(f"{len(workload.jobs):,} jobs: {workload.source}")
+    note(f"{counted(len(workload.jobs), 'job')}: {workload.source}")
     for line in workload.notes:
         note(line)
     if workload.skipped:
@@ -397,6 +263,11 @@ def _write(args: argparse.Namespace, study: Study, *, quiet: bool) -> None:
     if args.report:
         study.report(args.report)
         told.append(f"the report is in {args.report}")
+    if args.jobs_json:
+        import json
+
+        Path(args.jobs_json).write_text(json.dumps(study.jobs_json()), encoding="utf-8")
+        told.append(f"the jobs are in {args.jobs_json}")
     if args.export:
         files = study.export(args.export, args.format)
         told.append(f"{counted(len(files), 'chart')} in {Path(args.export)}")

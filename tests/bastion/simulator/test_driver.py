@@ -10,7 +10,8 @@ from bastion.simulator.cluster.cluster import Change, Cluster, Shape
 from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.engine.driver import Naive
 from bastion.simulator.engine.result import JobResult
-from bastion.simulator.run import engine_of, fitted
+from bastion.simulator.fitting import fitted
+from bastion.simulator.run import engine_of
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import TraceJob, Workload
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
+from bastion.errors import SpecError
 from bastion.simulator.cluster.cluster import Cluster, Shape
 from bastion.simulator.engine.result import Result
-from bastion.simulator.run import Setup, simulated
+from bastion.simulator.run import simulated
+from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import TraceJob, Workload
 from tests.bastion.simulator.round_loop import KEYS, completions
 
@@ -43,9 +46,7 @@ def test_jobs_of_one_device_end_as_in_a_plain_round_loop(seed: int, order: str) 
     machines, devices = random.choice(((1, 4), (2, 2), (2, 4)))
     workload = workload_of(random, gangs=False, priorities=order == "fifo")
     cluster = Cluster(shapes=(Shape(count=machines, devices=devices),))
-    found = simulated(
-        Setup(cluster=cluster, order=order, preemption="order", round_s=ROUND_S), workload
-    )
+    found = simulated(Setup(cluster=cluster, order=order, round_s=ROUND_S), workload)
     ends, preemptions = completions(workload.jobs, machines * devices, ROUND_S, KEYS[order])
     assert ends_of(found) == ends
     assert sum(each.preemptions for each in found.jobs) == preemptions
@@ -65,3 +66,20 @@ def test_gangs_end_as_in_a_plain_round_loop_that_stops_at_what_does_not_fit(
     ends, preemptions = completions(workload.jobs, 8, ROUND_S, KEYS[order])
     assert ends_of(found) == ends
     assert sum(each.preemptions for each in found.jobs) == preemptions
+
+
+def test_a_strict_walk_counts_devices_wherever_they_are() -> None:
+    """A job of eight devices runs on three machines of three, as the loop has it; nine at most."""
+    cluster = Cluster(shapes=(Shape(count=3, devices=3),))
+    jobs = [
+        TraceJob(name="wide", submit_s=0, duration_s=900, devices=8),
+        TraceJob(name="one", submit_s=0, duration_s=900),
+        TraceJob(name="next", submit_s=10, duration_s=300, devices=5, replicas=1),
+    ]
+    setup = Setup(cluster=cluster, order="fifo", round_s=ROUND_S, strict_walk=True)
+    found = simulated(setup, Workload(jobs=jobs))
+    assert ends_of(found) == completions(jobs, 9, ROUND_S, KEYS["fifo"])[0]
+    with pytest.raises(SpecError, match="asks for 10 gpu; the cluster has 9"):
+        simulated(setup, Workload(jobs=[jobs[0]._replace(devices=10)]))
+    with pytest.raises(SpecError, match="such replicas fit at once"):
+        simulated(replace(setup, strict_walk=False), Workload(jobs=jobs))

@@ -11,9 +11,10 @@ from bastion.simulator.cluster.cluster import Change, Cluster, Shape
 from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.engine.driver import Carrying
 from bastion.simulator.engine.result import Result
+from bastion.simulator.fitting import fitted
 from bastion.simulator.rounds.one_device import OneDeviceRound
 from bastion.simulator.rounds.rounds import RoundEngine, WholeRound
-from bastion.simulator.run import engine_of, fitted
+from bastion.simulator.run import engine_of
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import Happening, TraceJob, Workload
 

@@ -18,10 +18,11 @@ from bastion.job import JobRecord, Phase
 from bastion.records import layout
 from bastion.records.request import MachinesRequest
 from bastion.simulator.engine.result import Result
+from bastion.simulator.fitting import fitted
 from bastion.simulator.replay.bucket import cluster_in, recorded_in
 from bastion.simulator.replay.difference import difference
 from bastion.simulator.replay.record import Recorded, decisions_of, same_starts
-from bastion.simulator.run import fitted, simulated
+from bastion.simulator.run import simulated
 from bastion.simulator.setup import Setup
 from quota import parse
 from tests.rigs.leader import QUOTA, Rig

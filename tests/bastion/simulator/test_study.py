@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bastion.errors import SpecError
 from bastion.simulator import (
     Change,
     Cluster,
@@ -21,7 +23,7 @@ from bastion.simulator import (
     generated,
     simulate,
 )
-from bastion.simulator.study.points import loads_of
+from bastion.simulator.workload.load import Load, loads_of
 
 
 def jobs(*rows: tuple[float, float, int]) -> Workload:
@@ -127,9 +129,41 @@ def test_equal_seeds_draw_equal_jobs() -> None:
 
 
 def test_loads_are_lists_and_ranges() -> None:
-    """`1..3` has whole steps, `1..2:0.5` its own."""
-    assert loads_of("1..3") == [1, 2, 3]
-    assert loads_of("1..2:0.5,8") == [1, 1.5, 2, 8]
+    """`1..3` has whole steps, `1..2:0.5` its own; parts of the cluster are lists too."""
+    assert [load.number for load in loads_of("1..3")] == [1, 2, 3]
+    assert [load.number for load in loads_of("1..2:0.5,8")] == [1, 1.5, 2, 8]
+    assert loads_of("50%,70%") == [Load(0.5, True), Load(0.7, True)]
+    assert [str(load) for load in loads_of("50..70%")] == ["50 %", "60 %", "70 %"]
+    with pytest.raises(SpecError, match="jobs an hour and parts"):
+        loads_of("4,70%")
+
+
+def test_every_policy_that_is_a_list_is_compared() -> None:
+    """Orders, placements and preemptions combine, each with each."""
+    study = simulate(
+        jobs((0, 100, 4), (50, 100, 4)),
+        machines="1x4",
+        order=["fifo", "srtf"],
+        placement=["best-fit", "spread"],
+        preemption=["none", "order"],
+        cores=1,
+    )
+    assert [result.label for result in study.results] == [
+        f"{order} {placement} {preemption}"
+        for order in ("fifo", "srtf")
+        for placement in ("best-fit", "spread")
+        for preemption in ("none", "order")
+    ]
+
+
+def test_demand_is_as_uneven_as_the_skew_says() -> None:
+    """With 0 all projects ask for about the same, with 2 the first for most."""
+    counts = {}
+    for skew in (0.0, 2.0):
+        work = generated(Recipe(jobs=900, projects=3, skew=skew, seed=1), 8)
+        counts[skew] = Counter(job.project for job in work.jobs)
+    assert min(counts[0.0].values()) > 250
+    assert counts[2.0]["project-1"] > 600
 
 
 @pytest.mark.prove
@@ -188,7 +222,7 @@ def test_a_pool_of_a_sweep_is_named_by_its_own_point() -> None:
         Point(
             setup=Setup(cluster=cluster, order="fifo"),
             workload=generated(Recipe(jobs=10, per_hour=load), 8),
-            load=load,
+            load=Load(load),
         )
         for load in (1.0, 2.0)
     ]

@@ -7,8 +7,9 @@ import pytest
 from bastion.errors import SpecError
 from bastion.simulator import TraceJob, Workload, simulate
 from bastion.simulator.cluster.words import cluster_of
+from bastion.simulator.fitting import fitted
 from bastion.simulator.policies.synthesis import Synthesis
-from bastion.simulator.run import fitted, made
+from bastion.simulator.run import made
 from bastion.simulator.setup import Setup
 from bastion.simulator.synthesizer import metric
 

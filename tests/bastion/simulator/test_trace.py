@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 
 from bastion.errors import SpecError
-from bastion.simulator import TraceJob, read_trace, simulate, write_trace
+from bastion.simulator import (
+    Recipe,
+    TraceJob,
+    Workload,
+    generated,
+    read_trace,
+    simulate,
+    write_trace,
+)
 from bastion.simulator.cluster.words import cluster_of
-from bastion.simulator.run import fitted
+from bastion.simulator.fitting import fitted, fitting
+from quota import parse
 
 
 def trace(folder: Path, text: str, name: str = "t.csv") -> Path:
@@ -62,7 +71,9 @@ def test_every_bad_row_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
     """Nothing is read from a file without a needed column."""
-    with pytest.raises(SpecError, match=r"no column duration.*nearest is duratoin"):
+    with pytest.raises(
+        SpecError, match=r"no column duration; columns there: submit, duratoin; nearest is duratoin"
+    ):
         read_trace(trace(tmp_path, "submit,duratoin\n1,2\n"))
 
 
@@ -70,7 +81,9 @@ def test_an_unsorted_trace_is_sorted_and_said_so(tmp_path: Path) -> None:
     """The first row out of order is named."""
     found = read_trace(trace(tmp_path, "submit,duration\n5,1\n3,1\n4,1\n"))
     assert [job.submit_s for job in found.jobs] == [3, 4, 5]
-    assert "first line 3" in found.notes[0]
+    assert found.notes == ("2 rows are not in the order of submission, first line 3: sorted",)
+    found = read_trace(trace(tmp_path, "submit,duration\n5,1\n3,1\n"))
+    assert found.notes[0].startswith("1 row is not")
 
 
 def test_jobs_that_fit_no_machines_are_named(tmp_path: Path) -> None:
@@ -86,6 +99,71 @@ def test_jobs_that_fit_no_machines_are_named(tmp_path: Path) -> None:
     assert "line 3: job-1 asks for 8 gpu a replica; the largest machine has 4" in told
     assert "line 4: job-2 type tpu is not in the cluster; allowed: gpu" in told
     assert len(fitted(read_trace(path), cluster_of("4x4"), skip_bad=True).jobs) == 1
+
+
+def test_rows_cells_machines_and_projects_are_judged_in_one_pass(tmp_path: Path) -> None:
+    """A bad cell, an oversized job and an unknown type are told together, in the order of lines."""
+    path = trace(tmp_path, "submit,duration,devices,type\n-1,5,1,\n1,1,99,\n1,1,1,tpu\n2,1,1,\n")
+    fits = fitting(cluster_of("4x4"))
+    with pytest.raises(SpecError) as caught:
+        read_trace(path, fits=fits)
+    assert [problem.split(":")[1].strip() for problem in caught.value.problems] == [
+        "line 2",
+        "line 3",
+        "line 4",
+    ]
+    found = read_trace(path, fits=fits, skip_bad=True)
+    assert (len(found.jobs), len(found.skipped)) == (1, 3)
+
+
+def test_a_project_that_the_quota_file_lacks_is_named_up_front(tmp_path: Path) -> None:
+    """Its rows are told together, with the first lines and the projects that there are."""
+    rows = "".join(f"{at},1,{'x' if at % 2 else 'vision'}\n" for at in range(12))
+    path = trace(tmp_path, "submit,duration,project\n" + rows)
+    quota = parse(
+        '[toml-schema]\nversion = "1"\n[total_resources]\ngpu = 16\n'
+        '[project_membership]\nvision = [".*"]\n[project_resources.vision]\ngpu = 1.0\n'
+    )
+    told = "t.csv: lines 3, 5, 7 and 3 more: project x is not in the quota file, allowed is vision"
+    with pytest.raises(SpecError) as caught:
+        simulate(path, machines="4x4", quota=quota)
+    assert str(caught.value) == told
+    with pytest.raises(SpecError, match="project all is not in the quota file"):
+        simulate(Workload(jobs=[TraceJob("j", 0, 1)]), machines="4x4", quota=quota)
+
+
+def test_an_item_of_an_array_is_no_line(tmp_path: Path) -> None:
+    """JSON arrays are told by item; JSON lines by line."""
+    rows = ('{"submit": 1, "duration": 2}', '{"submit": 1, "duration": -2}')
+    with pytest.raises(SpecError, match="item 2: duration: -2 is not above zero"):
+        read_trace(trace(tmp_path, f"[{rows[0]}, {rows[1]}]", "t.json"))
+    with pytest.raises(SpecError, match="line 2: duration: -2 is not above zero"):
+        read_trace(trace(tmp_path, "\n".join(rows), "t.jsonl"))
+
+
+def test_one_is_one() -> None:
+    """One row, one job an hour."""
+    assert "poisson, 1 job an hour" in generated(Recipe(jobs=2, per_hour=1.0), 8).source
+    assert "poisson, 2 jobs an hour" in generated(Recipe(jobs=2, per_hour=2.0), 8).source
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return job.no_such_thing", ":3: AttributeError: 'PolicyJob' object has no attribute"),
+        ("return None", ": rank gave None for job first; allowed: a number"),
+        ("return float('nan')", ": rank gave nan for job first; allowed: a number"),
+    ],
+)
+def test_a_mistake_in_a_policy_is_told_as_one(tmp_path: Path, body: str, told: str) -> None:
+    """Its file, the line and the job are named; it is no mistake of Bastion."""
+    policy = tmp_path / "mine.py"
+    policy.write_text(f"class Mine:\n    def rank(self, job, now):\n        {body}\n")
+    work = Workload(jobs=[TraceJob("first", 0, 1)])
+    with pytest.raises(SpecError) as caught:
+        simulate(work, machines="1x1", policy=f"{policy}:Mine")
+    assert f"policy: {policy}{told}" in str(caught.value)
+    assert "job first" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,170 @@
+"""`bastion simulate` and `quota diff --replay`: what they print, refuse and say meanwhile."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bastion.clock import VirtualClock
+from bastion.job import Phase
+from bastion.store.local import LocalStore
+from launch.screen.study_progress import StudyProgress
+from tests.launch.command_line import Run
+from tests.rigs.leader import QUOTA, Rig
+
+SMALL = ("simulate", "--machines=2x4", "--seed=3")
+HALF = """
+[toml-schema]
+version = "1"
+[total_resources]
+gpu = 8
+[project_membership]
+all = [".*"]
+other = [".*"]
+[project_resources.all]
+gpu = 0.5
+[project_options.all]
+ceiling = { gpu = 0.5 }
+[project_resources.other]
+gpu = 0.5
+"""
+
+
+def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: Path) -> None:
+    """`--check` names the job, what was expected, for how long not, and the scheduler's reason."""
+    trace = tmp_path / "t.csv"
+    trace.write_text(
+        "submit,duration,devices,project\n0,5000,4,all\n10,100,4,all\n3000,10,1,other\n"
+    )
+    quota = tmp_path / "quota.toml"
+    quota.write_text(HALF)
+    ran = run("simulate", str(trace), "--machines=2x4", f"--quota={quota}", "--check")
+    assert ran.code == 1
+    assert "1 expectation not met" in ran.err
+    (line,) = ran.out.splitlines()[1:]
+    assert "job-1" in line and "free devices would hold it" in line
+    assert "ceiling" in line
+    ran = run("simulate", str(trace), "--machines=2x4", "--check")
+    assert (ran.code, ran.err.splitlines()[-1]) == (0, "every expectation is met")
+
+
+def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
+    """With `--skip_bad` the rest runs; without it nothing does, and every row is named."""
+    trace = tmp_path / "t.csv"
+    trace.write_text("submit,duration,devices,type\n-1,1,1,\n0,1,1,\n1,1,99,\n2,1,1,tpu\n")
+    ran = run("simulate", str(trace), "--machines=2x4", "--skip_bad", "--json")
+    assert json.loads(ran.out)["simulations"][0]["ended"] == 1
+    ran = run("simulate", str(trace), "--machines=2x4", "--skip_bad")
+    assert "1 job: t.csv" in ran.err
+    assert "left out: 3 rows; the first: line 2: submit: '-1' is negative" in ran.err
+    ran = run("simulate", str(trace), "--machines=2x4")
+    assert (ran.code, ran.out) == (2, "")
+    assert all(f"t.csv: line {line}: " in ran.err for line in (2, 4, 5))
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--report=missing/x.html", "--report: missing: no such folder"),
+        ("--report=.", "--report: . is a folder"),
+        ("--jobs_json=missing/x.json", "--jobs_json: missing: no such folder"),
+        ("--skew=much", "--skew: 'much' is no number"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_anything_runs(
+    run: Run, flag: str, told: str
+) -> None:
+    """Not after hours of work."""
+    ran = run(*SMALL, "--jobs=1000000", flag)
+    assert ran.code == 2
+    assert told in ran.err
+    assert "jobs:" not in ran.err
+
+
+def test_a_mistake_in_a_policy_is_a_users_error(run: Run, tmp_path: Path) -> None:
+    """File, line and job, and no word of a mistake in Bastion."""
+    policy = tmp_path / "mine.py"
+    policy.write_text("class Mine:\n    def rank(self, job, now):\n        return job.foo\n")
+    ran = run(*SMALL, "--jobs=12", f"--policy={policy}:Mine")
+    assert ran.code == 2
+    assert f"{policy}:3: AttributeError" in ran.err and "(job job-0)" in ran.err
+    assert "mistake in bastion" not in ran.err
+
+
+def test_jobs_and_distributions_are_written_as_json(run: Run, tmp_path: Path) -> None:
+    """A row for each job, and of each measure pairs up to the largest value."""
+    file = tmp_path / "jobs.json"
+    ran = run(*SMALL, "--jobs=12", "--order=fifo", f"--jobs_json={file}", "--json")
+    (found,) = json.loads(file.read_text())["simulations"]
+    (numbers,) = json.loads(ran.out)["simulations"]
+    assert [row["name"] for row in found["jobs"]] == [f"job-{at}" for at in range(12)]
+    assert found["jobs"][0]["end_s"] > found["jobs"][0]["first_start_s"]
+    assert set(found["cdf"]) == {"completion", "waiting", "responsiveness", "slowdown"}
+    assert found["cdf"]["completion"][-1] == [numbers["jct_s"]["max"], 1.0]
+
+
+def test_progress_is_told_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where stderr is no terminal: a line after five seconds, then every fifteen."""
+    clock = VirtualClock()
+    with StudyProgress(quiet=False, clock=clock) as progress:
+        for part in (0.0, 0.25, 0.5, 0.75):
+            progress.tell([part, part])
+            clock.advance(6.0)
+    assert capsys.readouterr().err.splitlines() == [
+        "25 % of the jobs have ended; about 18 s left",
+    ]
+    with StudyProgress(quiet=True, clock=clock) as progress:
+        clock.advance(60.0)
+        progress.tell([0.5])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in which a real leader ran three jobs of eight devices on its machines."""
+    rig = Rig()
+    for at, (user, project) in enumerate((("ann", "blue"), ("ann", "blue"), ("cat", "red"))):
+        rig.launch(f"job-{at}", user=user, project=project, h100=8)
+    for _ in range(60):
+        rig.turn()
+        for job in list(rig.root.jobs.values()):
+            began = job.attempt.started_at if job.attempt is not None else None
+            if job.phase is Phase.RUNNING and rig.clock.wall() - (began or 0.0) > 5.0:
+                rig.agent_of(job.id).end(job.id)
+    assert not rig.root.jobs
+    store = LocalStore(tmp_path / "lived", makes_root=True)
+    keys = rig.keys()
+    for key in keys:
+        found = rig.bucket.read(key)
+        assert found is not None
+        store.create(key, found.data)
+    monkeypatch.setenv("BASTION_ROOT", (tmp_path / "lived").as_uri())
+
+
+@pytest.mark.prove
+def test_the_record_is_played_under_another_file(
+    run: Run, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """`quota diff --replay` and `simulate --replay` tell jobs, projects and what comes again."""
+    request.getfixturevalue("record")
+    quota = tmp_path / "new.toml"
+    quota.write_text(QUOTA)
+    ran = run("quota", "diff", str(quota), "--replay=5000d")
+    assert ran.code == 0, ran.err
+    assert "3 recorded jobs; 0 left out" in ran.err
+    assert "under the file in force 100 % of the recorded starts come again" in ran.err
+    assert ran.out.splitlines()[0].split() == [
+        *("PROJECT", "JOBS", "SOONER", "LATER", "WAITING", "PREEMPTED"),
+    ]
+    assert [line.split()[:4] for line in ran.out.splitlines()[1:]] == [
+        ["blue", "2", "0", "0"],
+        ["red", "1", "0", "0"],
+    ]
+    assert "nothing would have changed" in ran.err
+    ran = run("simulate", "--replay=5000d", "--order=fifo,srtf", "--json")
+    labels = [each["label"] for each in json.loads(ran.out)["simulations"]]
+    assert labels == ["in force", "fifo", "srtf"]
+    ran = run("simulate", "--replay=5000d", "--machines=2x4")
+    assert (ran.code, "leave machines out" in ran.err) == (2, True)
