@@ -9,6 +9,7 @@ bounded, and other work waits. A simulation uses `InlineLane`, which does the wo
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
@@ -28,8 +29,12 @@ class Done:
 class Lane(Protocol):
     """Where outside calls are made."""
 
-    def submit(self, key: str, work: Callable[[], object]) -> None:
-        """Do `work` soon, unless work of the same key is in flight."""
+    def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
+        """
+        Do `work` soon, unless work of the same key is in flight.
+
+        Urgent work is begun before all that waits and is not urgent.
+        """
         ...
 
     def collect(self) -> tuple[Done, ...]:
@@ -55,8 +60,9 @@ class InlineLane:
     def __init__(self) -> None:
         self._done: list[Done] = []
 
-    def submit(self, key: str, work: Callable[[], object]) -> None:
-        """Do `work` now."""
+    def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
+        """Do `work` now, urgent or not."""
+        del is_urgent
         try:
             self._done.append(Done(key=key, result=work()))
         except Exception as error:  # noqa: BLE001 - the submitter decides what an error means
@@ -91,12 +97,15 @@ class ThreadLane:
         self._workers = workers
         self._started = 0
         self._changed = threading.Condition()
-        self._queue: SimpleQueue[tuple[str, Callable[[], object]] | None] = SimpleQueue()
+        self._queue: SimpleQueue[bool] = SimpleQueue()
+        """One True for each work that waits; False ends a thread."""
+        self._urgent: deque[tuple[str, Callable[[], object]]] = deque()
+        self._other: deque[tuple[str, Callable[[], object]]] = deque()
         self._in_flight: set[str] = set()
         self._done: list[Done] = []
         self._is_closed = False
 
-    def submit(self, key: str, work: Callable[[], object]) -> None:
+    def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
         """Hand `work` to a thread."""
         with self._changed:
             if key in self._in_flight or self._is_closed:
@@ -104,7 +113,8 @@ class ThreadLane:
             self._in_flight.add(key)
             needs_thread = self._started < min(self._workers, len(self._in_flight))
             self._started += needs_thread
-        self._queue.put((key, work))
+            (self._urgent if is_urgent else self._other).append((key, work))
+        self._queue.put(True)
         if needs_thread:
             threading.Thread(target=self._serve, name=self._name, daemon=True).start()
 
@@ -127,11 +137,12 @@ class ThreadLane:
     def close(self) -> None:
         """Start no more work; a call in flight runs until its own deadline."""
         self._is_closed = True
-        self._queue.put(None)
+        self._queue.put(False)
 
     def _serve(self) -> None:
-        while (item := self._queue.get()) is not None:
-            key, work = item
+        while self._queue.get():
+            with self._changed:
+                key, work = (self._urgent or self._other).popleft()
             if self._is_closed:
                 continue
             try:
@@ -142,4 +153,4 @@ class ThreadLane:
                 self._in_flight.discard(key)
                 self._done.append(done)
                 self._changed.notify_all()
-        self._queue.put(None)
+        self._queue.put(False)

@@ -115,3 +115,25 @@ def test_closing_drops_work_that_has_not_begun() -> None:
     gate.set()
     lane.wait(0.2)
     assert not runs
+
+
+def test_urgent_work_is_begun_before_all_that_waits() -> None:
+    """What is urgent passes what was submitted before it, in its own order."""
+    lane = ThreadLane("test", workers=1)
+    goes_on, began = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def first() -> None:
+        began.set()
+        assert goes_on.wait(10.0)
+
+    lane.submit("first", first)
+    assert began.wait(10.0)
+    for key in ("a", "b"):
+        lane.submit(key, lambda key=key: order.append(key))
+    for key in ("view", "answer"):
+        lane.submit(key, lambda key=key: order.append(key), is_urgent=True)
+    goes_on.set()
+    assert not [each.error for each in collected(lane, 5) if each.error is not None]
+    lane.close()
+    assert order == ["view", "answer", "a", "b"]

@@ -57,7 +57,7 @@ class HeldLane(InlineLane):
         super().__init__()
         self._held: list[tuple[str, Callable[[], object]]] = []
 
-    def submit(self, key: str, work: Callable[[], object]) -> None:
+    def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
         """See `Lane`."""
         self._held.append((key, work))
 
