@@ -37,7 +37,11 @@ from quota.ledger import borrowed, lent
 
 _PHASE_ORDER = {"stopping": 0, "running": 1, "starting": 2, "draining": 3, "queued": 4, "done": 5}
 COST_SHARE = 10.0
-"""A view that took t seconds to publish is published again after this many times t."""
+"""A view that took t seconds to make is made again after this many times t."""
+LONGEST_S = 10.0
+"""But after at most so long, or twice t: on a busy machine t is mostly waiting."""
+STATUS_LONGEST_S = 2.0
+"""The same of the status, by whose age readers tell whether a bastion lives."""
 
 
 class Publisher:
@@ -50,7 +54,8 @@ class Publisher:
         self._clock = clock
         self._every_s = every_s
         self._meter = meter
-        self._next_at = 0.0
+        self._rows_at = 0.0
+        self._status_at = 0.0
         self._published = -1
         self._shown: tuple[object, ...] = ()
         self._shown_seq = -1
@@ -77,26 +82,43 @@ class Publisher:
         shown = (root.jobs, root.arrays, root.machines, root.warm, plan)
         is_same = len(self._shown) == len(shown) and all(a is b for a, b in zip(shown, self._shown))
         is_same = is_same and shortages == self._shortages
-        if self._is_writing or now < self._next_at or (root.seq == self._published and is_same):
+        has_news = root.seq != self._published or not is_same
+        if self._is_writing or now < self._status_at or not has_news:
+            return None
+        data: dict[str, bytes] = {}
+        if not is_same and now >= self._rows_at:
+            self._shown, self._shown_seq, self._shortages = shown, root.seq, shortages
+            is_same = True
+            data = self._rows(root, plan, files, shortages)
+            self._rows_at = self._after(now, longest_s=LONGEST_S)
+        elif root.seq == self._published:
             return None
         self._published = root.seq
-        bodies: dict[str, dict[str, Any]] = {}
-        if not is_same:
-            self._shown, self._shown_seq, self._shortages = shown, root.seq, shortages
-            bodies["queue"] = queue_view(root, plan, shortages)
-            bodies["pool"] = pool_view(root, files.config.pools, shortages)
-        bodies["status"] = status_view(
-            root, files, problems, totals=self._totals_of(root, files.quota)
-        ) | {"views_seq": self._shown_seq}
-        self._meter.published(bodies)
-        data = {
-            name: (queue_bytes if name == "queue" else view_bytes)(body)
-            for name, body in bodies.items()
-        }
-        cost_s = self._clock.monotonic() - now
-        self._next_at = now + max(self._every_s, COST_SHARE * cost_s)
+        began = self._clock.monotonic()
+        totals_ = self._totals_of(root, files.quota)
+        status = status_view(root, files, problems, totals=totals_)
+        # Rows that are not published yet are those of this commit, which no view has.
+        status |= {"views_seq": self._shown_seq if is_same else root.seq}
+        self._meter.published({"status": status})
+        data["status"] = view_bytes(status)
+        self._status_at = self._after(began, longest_s=STATUS_LONGEST_S)
         self._is_writing = True
         return lambda: self._write(data, root.seq)
+
+    def _rows(
+        self, root: Root, plan: Plan | None, files: AdminFiles, shortages: tuple[Shortage, ...]
+    ) -> dict[str, bytes]:
+        """Return the views that have rows, by name."""
+        queue = queue_view(root, plan, shortages)
+        pool = pool_view(root, files.config.pools, shortages)
+        self._meter.published({"queue": queue, "pool": pool})
+        return {"queue": queue_bytes(queue), "pool": view_bytes(pool)}
+
+    def _after(self, began: float, *, longest_s: float) -> float:
+        """Return when a view is due again that was begun at `began` and is made now."""
+        now = self._clock.monotonic()
+        cost_s = now - began
+        return now + max(self._every_s, min(COST_SHARE * cost_s, max(longest_s, 2 * cost_s)))
 
     def publish_last(
         self, root: Root, plan: Plan | None, files: AdminFiles, problems: tuple[str, ...]
@@ -107,7 +129,8 @@ class Publisher:
         Raises:
             StoreError: Out of reach.
         """
-        self._published, self._next_at, self._is_writing = -1, 0.0, False
+        self._published, self._shown, self._is_writing = -1, (), False
+        self._rows_at = self._status_at = 0.0
         if (work := self.works(root, plan, files, problems)) is not None:
             work()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,12 +15,14 @@ from bastion.client.look.array_views import array_of_row
 from bastion.client.look.rows import job_of_result, job_of_row
 from bastion.clock import VirtualClock
 from bastion.lifecycle import HostReported, step
+from bastion.metrics.meter import NoMeter
+from bastion.records import layout
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Planned, Promised, WaitingForCapacity
 from bastion.service.act.final_record import result_of
 from bastion.service.config.admin_files import AdminFiles
-from bastion.service.publish.views import queue_view, status_view, totals, view_bytes
+from bastion.service.publish.views import Publisher, queue_view, status_view, totals, view_bytes
 from bastion.spec import task_id
 from bastion.spec.indices import Indices
 from bastion.store.memory import MemoryStore
@@ -112,3 +116,43 @@ def test_the_problems_of_a_status_are_bounded() -> None:
     )
     assert len(view_bytes(view)) < 20_000
     assert view["problems"][-1] == "and 950 more"
+
+
+class SlowRows(NoMeter):
+    """Takes three seconds when rows are made, as a machine with no time left does."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock = clock
+
+    def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
+        """See `Meter`."""
+        self._clock.advance(3.0 if "queue" in views else 0.0)
+
+
+def test_a_slow_list_of_jobs_delays_no_sign_of_life() -> None:
+    """Where the rows take seconds, the status of each commit still comes, and denies old rows."""
+    clock = VirtualClock(wall=T0)
+    store = MemoryStore(clock.wall)
+    publisher = Publisher(store, clock, every_s=0.1, meter=SlowRows(clock))
+    files = AdminFiles(store, store, clock, every_s=0.1)
+
+    def published(seq: int) -> tuple[int, int, int]:
+        clock.advance(1.0)
+        job = queued()
+        root = Root(epoch=1, seq=seq, now=T0 + seq, write_id="w", jobs={job.id: job})
+        work = publisher.works(root, None, files, ())
+        assert work is not None
+        work()
+        status, queue = (_view(store, name) for name in ("status", "queue"))
+        return status["seq"], status["views_seq"], queue["seq"]
+
+    seen = [published(seq) for seq in range(1, 25)]
+    assert [status for status, *_ in seen] == list(range(1, 25))
+    assert [views for _, views, _ in seen] == list(range(1, 25)), "old rows are not vouched for"
+    assert {rows for *_, rows in seen} == {1, 11, 21}
+
+
+def _view(store: MemoryStore, name: str) -> Any:
+    found = store.read(layout.view(name))
+    assert found is not None
+    return json.loads(found.data)
