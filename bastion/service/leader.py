@@ -17,6 +17,7 @@ What each step calls lies in a folder of its own:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, LeaseError, StoreError
@@ -55,6 +56,7 @@ from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.bells import record_alive
 from bastion.service.intake.inbox import InboxBatch, InboxReader, ReadRequest
+from bastion.service.intake.portion import apply_portion
 from bastion.service.intake.proofs import Proofs
 from bastion.service.intake.requests import general_problems
 from bastion.service.journal import Journal
@@ -281,9 +283,10 @@ class Leader:
             self._intake.apply_bell(draft, read_bell, self._files.config.pools)
 
     def _apply_requests(self, draft: Draft, inbox: InboxBatch) -> list[ReadRequest]:
-        """Apply the requests, and return those that need not wait."""
+        """Apply a portion of the requests, and return those that need not wait."""
         rules = self._files.rules
-        return [each for each in inbox.requests if self._intake.apply_request(draft, each, rules)]
+        apply = partial(self._intake.apply_request, draft, rules=rules)
+        return apply_portion(inbox.requests, apply, most_jobs=self._pace.turn_jobs)
 
     def _settle_dependencies(self, draft: Draft) -> None:
         """Tell the jobs that wait for others what has become of these."""
@@ -414,13 +417,15 @@ class Leader:
         for machine in root.machines.values():
             for batch in machine.outgoing:
                 key = f"batch {machine.name}/{batch.life}/{batch.number}"
-                self._lane.submit(key, act.batch_work(self._store, machine, batch))
+                work = act.batch_work(self._store, machine, batch)
+                self._lane.submit(key, work, is_urgent=True)
         self._machines.act(root, self.now)
         self._meter.strangers(self._machines.strangers)
         rules = self._files.config.notifications
         self._guarded("notifications", self._notifier.act, root, rules)
         for key, answer in root.answers.items():
-            self._lane.submit(f"answer {key}", act.answer_work(self._store, key, answer))
+            work = act.answer_work(self._store, key, answer)
+            self._lane.submit(f"answer {key}", work, is_urgent=True)
         for segment in root.sealed:
             self._lane.submit(f"events {segment.first}", act.segment_work(self._store, segment))
         if self._compaction is not None:
@@ -452,7 +457,7 @@ class Leader:
     def _submit(self, key: str, make: Callable[[], Callable[[], object] | None]) -> None:
         work = make()
         if work is not None:
-            self._lane.submit(key, work)
+            self._lane.submit(key, work, is_urgent=key == "views")
 
     def _clear(self, inbox: InboxBatch, absorbed: list[ReadRequest]) -> None:
         """Delete from the inbox what committed state has absorbed, once its answer is written."""

@@ -36,6 +36,8 @@ class Pace:
     """Between looks at the registers that were unread the longest."""
     view_s: float
     """Least time between two publications of a view."""
+    turn_jobs: int = 1_000
+    """Jobs that the requests of one turn may name: about half a second of processor time."""
 
 
 LOCAL = Pace(
@@ -59,6 +61,7 @@ CLOUD = Pace(
     listing_s=30.0,
     sweep_s=10.0,
     view_s=5.0,
+    turn_jobs=5_000,
 )
 
 

@@ -99,6 +99,8 @@ class _Reading:
 
     arrived: ReadRequest
     left: tuple[str, ...] = ()
+    looked: frozenset[str] = frozenset()
+    """Those that were looked up."""
     looks: int = 0
     """How many lookups were made, beyond those that were counted in advance."""
 
@@ -196,7 +198,9 @@ class InboxReader:
             reads, size = _READS_OF_A_BODY, entry.size
             problem = waiting.problem or refusal(waiting)
             if reading is not None and not reading.left:
-                continue
+                reading = _again(reading, is_active)
+                if not reading.left:
+                    continue
             if reading is not None:
                 works[entry.key] = partial(self._look_on, reading)
                 reads, size = min(len(reading.left), _looks(reading)), 0
@@ -328,7 +332,8 @@ class InboxReader:
             elif self._records.has_ended(name.project, target):
                 ended.add(target)
         made = replace(arrived, ended=frozenset(ended), taken=frozenset(taken))
-        return _Reading(arrived=made, left=reading.left[looks:])
+        looked = reading.looked.union(reading.left[:looks])
+        return _Reading(arrived=made, left=reading.left[looks:], looked=looked)
 
     def _bell(
         self, ringing: Ringing, prove: Callable[[Ringing, Bell], Proof]
@@ -387,6 +392,15 @@ def _sought(arrived: ReadRequest, is_active: Callable[[str], bool]) -> tuple[str
             return job_ids(launch, arrived.waiting.name.ulid)
         case _:
             return ()
+
+
+def _again(reading: _Reading, is_active: Callable[[str], bool]) -> _Reading:
+    """Return `reading` with the targets of its verb to look up that have ended since it waits."""
+    if isinstance(reading.arrived.body, LaunchRequest):
+        return reading
+    sought = _sought(reading.arrived, is_active)
+    left = tuple(each for each in sought if each not in reading.looked)
+    return replace(reading, left=left)
 
 
 def _may_wait(body: Body | None) -> bool:
