@@ -68,6 +68,8 @@ scontrol() {
 """
 _BASH_CHILDREN = "export -f srun scontrol\n"
 _BEGIN = 'if [ -n "$SLURM_CHDIR" ]; then cd -- "$SLURM_CHDIR" || exit; fi\n'
+_RUN = '_begin=$1 _script=$2; shift 2; eval "$_begin"; eval "$_script"'
+"""On its first line, so the shell counts the lines of the script from 1, as its author does."""
 _SHELLS = {"bash", "sh", "dash", "ksh", "zsh"}
 
 
@@ -86,8 +88,8 @@ def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str,
     program = re.sub(r"[\d.]+$", "", PurePath(called).name)
     if program in _SHELLS:
         children = _BASH_CHILDREN if program == "bash" else ""
-        begin = f'{_VARIABLES}{_STEPS}{children}{_BEGIN}_script=$1; shift; eval "$_script"'
-        return (*words, "-c", begin, name, script, *arguments)
+        begin = f"{_VARIABLES}{_STEPS}{children}{_BEGIN}"
+        return (*words, "-c", _RUN, name, begin, script, *arguments)
     if program == "python":
         begin = f'{_VARIABLES}{_BEGIN}exec "$@"'
         return ("/bin/sh", "-c", begin, name, *words, "-c", script, *arguments)

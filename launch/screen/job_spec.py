@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any
 from launch.screen.render import amounts
 
 if TYPE_CHECKING:
-    from bastion.spec import Job, Process
+    from bastion.spec import Code, CodeRef, Job, Process
 
 
 MOST_LINES = 8
 """Of one word of a command; what is longer hides all other fields."""
 
 
-def spec_fields(job: Job) -> Iterator[tuple[str, str]]:
+def spec_fields(job: Job, code: CodeRef | Code | None) -> Iterator[tuple[str, str]]:
     """Yield name and text of each field; the text is empty if the field is not set."""
     for process in job.processes:
         yield "command", _command(process)
+    yield "code", code_text(code)
     yield "each asks", amounts(job.per_replica) if job.range.most > 1 else ""
     yield "instance type", job.instance_type
     yield "environment", " ".join(f"{name}={shlex.quote(text)}" for name, text in job.env.items())
@@ -29,11 +30,26 @@ def spec_fields(job: Job) -> Iterator[tuple[str, str]]:
     yield "grace", _span(job.grace_s)
 
 
-def stored(job: Job) -> Any:
-    """Return `job` as JSON values, as in its launch."""
+def stored(job: Job, code: CodeRef | Code | None) -> Any:
+    """Return `job` and the code of its launch as JSON values."""
     from bastion.records.codec import plain
 
-    return plain(job)
+    return {**plain(job), "code": plain(code)}
+
+
+def code_text(code: CodeRef | Code | None) -> str:
+    """Return what names `code` in every bucket: a digest, a commit, or an image."""
+    from bastion.spec import BundleRef, GitRef, ImageRef
+
+    match code:
+        case BundleRef(digest=digest):
+            return f"bundle {digest}"
+        case GitRef(url=url, commit=commit, branch=branch):
+            return f"commit {commit} of {url}{f', branch {branch}' if branch else ''}"
+        case ImageRef(ref=image):
+            return f"image {image}"
+        case _:
+            return "none was sent"
 
 
 def _command(process: Process) -> str:

@@ -102,7 +102,7 @@ def test_why_says_how_sure_an_estimated_start_is(run: Run, bucket: Bucket) -> No
     (shown,) = json.loads(run("show", "train", "--json").out)["jobs"]
     for each in (why, shown):
         assert each["estimated_at"] == "2023-11-14T22:14:20.000Z"
-        assert [each[f] for f in ("sure", "rests_on", "off_by_s", "sure_text")] == [
+        assert [each[f] for f in ("confidence", "samples", "margin_s", "confidence_text")] == [
             "history",
             12,
             70,
@@ -429,7 +429,7 @@ def test_status_says_who_leads_and_what_is_wrong(run: Run, bucket: Bucket) -> No
     assert "main on vm" in ran.out
     assert "512 v4" in ran.out
     told = ran.err.splitlines()
-    assert told[:2] == ["problem: line 3: bad", "problem: own: no machines"]
+    assert told[:2] == ["problem: the quota file: line 3: bad", "problem: own: no machines"]
     assert told[2].startswith("no bastion answers: main on vm published nothing for ")
     assert json.loads(run("status", "--json").out)["status"]["epoch"] == 3
 
@@ -619,6 +619,8 @@ def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> N
     with bucket.bastion():
         job = run("launch", f"--code={tree}", "-q", "--", "python3", "train.py").out.strip()
     end(bucket.store, job)
+    spec = json.loads(run("show", job, "--json").out)["spec"]
+    assert f"bundle {spec['code']['digest']}" in run("show", job).out
     out = run("show", job, "--code").out
     assert f"submitted by  bastion launch --code={tree} -q -- python3 train.py\n" in out
     assert "on branch main" in out

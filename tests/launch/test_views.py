@@ -72,6 +72,7 @@ def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:
     assert (told["max runtime"].strip(), told["retries"].strip()) == ("8h", "3")
     spec = json.loads(run("show", job, "--json").out)["spec"]
     assert spec["processes"][0]["command"] == ["train", "--x=a b"]
+    assert (spec["code"], told["code"].strip()) == (None, "none was sent")
 
 
 def test_list_has_a_window_of_time(run: Run, bucket: Bucket) -> None:
@@ -166,10 +167,11 @@ def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> Non
 
 
 def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) -> None:
-    """An estimate that lies before the newest word of the bastion says so."""
+    """An estimate that lies before the newest word of the bastion is not shown."""
     estimate = {"estimated_at": NOW - 20, "sure": "history", "sure_text": "so"}
     publish(bucket.store, "queue", {"jobs": [row(JOB, **estimate)]})
-    assert "starts about now; it was expected 30s ago" in run("why", JOB).out
+    assert "starts about" not in run("why", JOB).out
+    assert "starts about" not in run("show", JOB).out
 
 
 def test_what_has_ended_already_is_offered_its_log(run: Run, bucket: Bucket) -> None:
@@ -192,3 +194,9 @@ def test_a_file_that_is_not_in_force_is_named(run: Run, bucket: Bucket) -> None:
     told = run("status").err
     assert "problem: the quota file: line 13: bad; the last good one stays in force\n" in told
     assert "problem: config/bastion.toml: line 2: worse\n" in told
+
+
+def test_run_shows_its_launch_without_submitting_it(run: Run) -> None:
+    """As launch does; nothing is asked of the bastion."""
+    told = run("run", "--dry_run", "--gpus=1", "--name=train", "--", "true")
+    assert (told.code, 'name = "train"' in told.out) == (0, True), told.err

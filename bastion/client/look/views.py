@@ -80,16 +80,16 @@ class JobView:
     """The same as numbers and names; `kind` says which."""
     estimated_at: float | None = None
     """When it will probably start."""
-    sure: str = ""
-    """How sure that is: `promised` at the latest, `planned` unless one within its share comes
+    confidence: str = ""
+    """What that rests on: `promised` at the latest, `planned` unless one within its share comes
     first. `limits` if running jobs use all of their `max_runtime`, `history` if they take as long
     as earlier runs; both if no job is queued ahead of it."""
-    rests_on: int = 0
+    samples: int = 0
     """How many earlier runs `history` is."""
-    off_by_s: float = 0.0
+    margin_s: float = 0.0
     """How far off the start may be, by those."""
-    sure_text: str = ""
-    """How sure the start is, in words."""
+    confidence_text: str = ""
+    """The three above, in words."""
     outcome: str = ""
     """How it ended; known already while it is held because it failed for good."""
     report: Mapping[str, float] = field(default_factory=dict)
@@ -373,11 +373,11 @@ class Why:
     reason: Mapping[str, object]
     estimated_at: float | None
     as_of: float
-    sure: str = ""
-    """How sure the estimate is, as in `JobView`; so are the next three."""
-    rests_on: int = 0
-    off_by_s: float = 0.0
-    sure_text: str = ""
+    confidence: str = ""
+    """What the estimate rests on, as in `JobView`; so are the next three."""
+    samples: int = 0
+    margin_s: float = 0.0
+    confidence_text: str = ""
     quota_problem: str = ""
     """Why the newest quota file is not in force; empty too once the job has ended."""
 

@@ -11,7 +11,8 @@ from bastion.value import value
 _WORDS = {
     "promised": "promised, at the latest then",
     "planned": "planned, unless a job within its share needs the devices first",
-    "limits": "if running jobs use all of their max_runtime and no job is queued ahead of it",
+    "limits": "if running jobs use all of their time limits and grace periods, and no job is queued"
+    " ahead of it",
 }
 
 

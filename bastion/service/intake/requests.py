@@ -53,6 +53,7 @@ from bastion.service.intake.ended_jobs import is_same_request
 from bastion.service.intake.machine_requests import change_machines, place_problem
 from bastion.service.intake.permissions import membership_problem, ownership_problem
 from bastion.spec import CodeRef, Launch, job_id, python_problems
+from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 from quota import Quota
 
@@ -305,6 +306,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     problems = rules.notifications.problems_of(launch.tells)
     problems += python_problems(launch.python, launch.code)
     problems += unknown_names(launch.where, rules.pools, draft.machines.values())
+    problems += _too_patient(launch, rules.options.max_grace_s)
     if problems:
         return problems
     active = len(draft.jobs) + len(draft.arrays)
@@ -322,6 +324,17 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
             f" more than the {limit} that max_queued_per_user allows"
         ]
     return []
+
+
+def _too_patient(launch: Launch, max_grace_s: float) -> list[str]:
+    """Return the grace periods that the quota file does not allow: none is cut in silence."""
+    asked = dict.fromkeys(job.grace_s for job in launch.jobs if job.grace_s is not None)
+    return [
+        f"grace: {text_of_seconds(grace_s)} is longer than the {text_of_seconds(max_grace_s)} that"
+        " max_grace_s allows"
+        for grace_s in asked
+        if grace_s > max_grace_s
+    ]
 
 
 def _known_types(draft: Draft, rules: Rules) -> set[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launch import exits
+from launch.screen.job_spec import code_text
 from launch.screen.notes import note
 from launch.screen.render import counted, plain, write_lines
 from launch.session import Session
@@ -36,27 +37,13 @@ def _fields(view: CodeView) -> Iterator[tuple[str, str]]:
     yield "launch", view.launch
     yield "again of", view.again_of
     yield "user", view.user
-    yield "code", _reference(view)
+    yield "code", code_text(view.code)
     if view.origin is None:
         yield "origin", "not stored, or deleted"
         return
     yield "submitted by", shlex.join(view.origin.argv)
     if view.origin.tree is not None:
         yield from _tree(view.origin.tree)
-
-
-def _reference(view: CodeView) -> str:
-    from bastion.spec import BundleRef, GitRef, ImageRef
-
-    match view.code:
-        case BundleRef(digest=digest):
-            return f"bundle {digest}"
-        case GitRef(url=url, commit=commit, branch=branch):
-            return f"commit {commit} of {url}{f', branch {branch}' if branch else ''}"
-        case ImageRef(ref=image):
-            return f"image {image}"
-        case _:
-            return "none was sent"
 
 
 def _tree(tree: WorkingTree) -> Iterator[tuple[str, str]]:

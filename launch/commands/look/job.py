@@ -24,7 +24,7 @@ from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import EventView, JobView, Why
-    from bastion.spec import Job
+    from bastion.spec import Code, CodeRef, Job
 
 
 def register(verbs: Verbs) -> None:
@@ -49,7 +49,7 @@ def show_one(args: argparse.Namespace) -> int:
     job = session.client.job(args.job, project=args.project_id)
     spec = _spec_of(session, job)
     if session.out.format in ("json", "name"):
-        more = {} if spec is None else {"spec": stored(spec)}
+        more = {} if spec is None else {"spec": stored(*spec)}
         session.out.show("jobs", [job], [], name=id_of, more=more)
         return exits.OK
     out = session.out
@@ -62,7 +62,7 @@ def show_one(args: argparse.Namespace) -> int:
             ("user", job.user),
             ("launch", job.launch),
             ("asks", asks_of(job)),
-            *(() if spec is None else spec_fields(spec)),
+            *(() if spec is None else spec_fields(*spec)),
             *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
             ("at once", str(job.at_once or "")),
             ("parameters", parameters_of(job)),
@@ -102,15 +102,17 @@ def _use_now(job: JobView, session: Session) -> str:
     return f"{'; '.join(parts)}; as of {session.out.time(use.at)}"
 
 
-def _spec_of(session: Session, job: JobView) -> Job | None:
-    """What was asked for it, as it is stored; None where that was deleted or cannot be read."""
+def _spec_of(session: Session, job: JobView) -> tuple[Job, CodeRef | Code | None] | None:
+    """What was asked for it, and its code; None where that was deleted or cannot be read."""
     from bastion.errors import BastionError
 
     try:
-        jobs = session.client.spec(job.id, project=job.project).launch.jobs
+        launch = session.client.spec(job.id, project=job.project).launch
     except BastionError:
         return None
-    return next((each for each in jobs if len(jobs) == 1 or each.name == job.name), None)
+    is_alone = len(launch.jobs) == 1
+    named = (each for each in launch.jobs if is_alone or each.name == job.name)
+    return next(((each, launch.code) for each in named), None)
 
 
 def show_tasks(session: Session) -> int:
@@ -134,13 +136,11 @@ def show_tasks(session: Session) -> int:
 
 
 def _start(of: JobView | Why, session: Session) -> str:
-    """When it will probably start, and how sure that is; empty if it is not known."""
-    if not of.estimated_at:
-        return ""
+    """When it will probably start, and what that rests on; empty if it is unknown or has passed."""
     out, known_at = session.out, session.client.queue_as_of()
-    if of.estimated_at <= known_at:
-        return f"now; it was expected {span(known_at - of.estimated_at)} ago"
-    told = f" ({of.sure_text})" if of.sure_text else ""
+    if not of.estimated_at or of.estimated_at <= known_at:
+        return ""
+    told = f" ({of.confidence_text})" if of.confidence_text else ""
     if out.terminal:
         return f"{local(of.estimated_at)}, in {span(of.estimated_at - known_at)}{told}"
     return iso(of.estimated_at) + told
@@ -167,8 +167,8 @@ def show_why(args: argparse.Namespace) -> int:
         lines.append(
             f"the newest quota file is not in force, the last valid one is: {why.quota_problem}"
         )
-    if why.estimated_at:
-        lines.append(f"starts about {_start(why, session)}")
+    if start := _start(why, session):
+        lines.append(f"starts about {start}")
     write_lines(lines)
     if why.state in ENDED:
         note(f"it ended {out.time(why.as_of)}")

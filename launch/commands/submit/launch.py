@@ -69,6 +69,7 @@ bastion launch job.sbatch -- arguments of the script""",
         example="bastion run --resources=h100=1 -- python3 train.py",
     )
     add_launch_flags(run)
+    switch(run, "--dry_run", "print the launch as a file that launch takes, submit nothing")
     switch(run, "--stdin", "send what is piped in, text of at most 64 KiB, as its input")
 
 
@@ -214,6 +215,8 @@ def submit_and_follow(args: argparse.Namespace) -> int:
     session = Session(args)
     if _is_script(args):
         raise UsageError("run: a script submits for itself", hint="bastion launch SCRIPT")
+    if args.dry_run:
+        return _foresee(session)
     handle = submitted(session)
     tell_submitted(session, handle, following=True)
     return follow(session, handle)

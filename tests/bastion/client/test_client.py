@@ -355,7 +355,7 @@ def test_why_is_the_reason_with_its_numbers() -> None:
     )
     why = client.why("train")
     assert (why.text, why.reason) == ("behind two jobs", {"kind": "behind"})
-    assert (why.estimated_at, why.sure) == (NOW + 99, "limits")
+    assert (why.estimated_at, why.confidence) == (NOW + 99, "limits")
     assert client.why("new-012").text == "queued; the next cycle of the scheduler will say more"
     assert client.why("train").quota_problem == ""
     publish(store, "status", {"leader": "b", "quota": {"problem": "line 3: bad"}})

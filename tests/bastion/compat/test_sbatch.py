@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -300,6 +301,13 @@ def test_the_script_runs_as_it_is(shebang: str, tmp_path: Path) -> None:
     ran = run(script_of(body, shebang=shebang), tmp_path)
     assert ran.stdout == "a b.sbatch|x y|z|2 $1 job-0123456789 1\n"
     assert ran.returncode == 3
+
+
+@pytest.mark.parametrize("shebang", ["#!/bin/bash", "#!/bin/sh"])
+def test_the_shell_counts_the_lines_of_the_script(shebang: str, tmp_path: Path) -> None:
+    """What it complains about is where its author looks for it."""
+    ran = run(script_of("\nnocommand\n", shebang=shebang), tmp_path)
+    assert re.search(r"(: line|:) 3: (eval: )?nocommand", ran.stderr), ran.stderr
 
 
 @pytest.mark.parametrize("shebang", ["#!/bin/bash", "#!/bin/sh"])

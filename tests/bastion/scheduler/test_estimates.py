@@ -126,7 +126,8 @@ def test_a_limit_that_comes_before_counts() -> None:
     assert (found.estimated_at, found.sure, found.off_by_s) == (w.now + 630, "limits", 0)
     assert (
         found.sure_text
-        == "if running jobs use all of their max_runtime and no job is queued ahead of it"
+        == "if running jobs use all of their time limits and grace periods, and no job is queued"
+        " ahead of it"
     )
 
 

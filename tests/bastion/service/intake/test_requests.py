@@ -128,6 +128,14 @@ def test_what_can_never_run_is_refused_at_once() -> None:
     assert not rig.root.jobs
 
 
+def test_a_grace_period_is_never_cut_in_silence() -> None:
+    """One that is longer than the quota file allows is refused, with both numbers."""
+    rig = Rig()
+    job = Job(name="a", processes=(Process(["true"]),), grace="1d")
+    asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
+    assert refused(rig, asked) == "grace: 1d is longer than the 1m that max_grace_s allows"
+
+
 def test_a_user_may_have_so_many_waiting() -> None:
     """More waiting jobs than `max_queued_per_user` are refused, with the numbers."""
     rig = Rig(quota=f"{QUOTA}max_queued_per_user = 3\n")

@@ -60,7 +60,7 @@ AT = T0 + 60
         (
             Wait(reason=WAITS, estimated_at=AT),
             "limits",
-            "if running jobs use all of their max_runtime",
+            "if running jobs use all of their time limits",
         ),
         (
             Wait(reason=WAITS, estimated_at=AT, rests_on=12, off_by_s=1230.0),
@@ -88,10 +88,10 @@ def test_an_estimated_start_is_published_with_its_confidence(
     view = queue_view(root, plan)
     (alone,), (together,) = view["jobs"], view["arrays"]
     for told in (job_of_row(alone, as_of=T0), array_of_row(together, as_of=T0)):
-        assert (told.estimated_at, told.sure) == (wait.estimated_at, sure)
-        assert (told.rests_on, told.off_by_s) == (wait.rests_on, wait.off_by_s)
-        assert told.sure_text.startswith(text)
-        assert bool(told.sure_text) is bool(sure)
+        assert (told.estimated_at, told.confidence) == (wait.estimated_at, sure)
+        assert (told.samples, told.margin_s) == (wait.rests_on, wait.off_by_s)
+        assert told.confidence_text.startswith(text)
+        assert bool(told.confidence_text) is bool(sure)
 
 
 def test_a_view_is_json_whatever_it_holds() -> None:
