@@ -137,7 +137,7 @@ class Admin:
         }
         root = self._root()
         odd = [
-            odd_machines(pools[name], listed, root.machines, seq=root.seq)
+            odd_machines(pools[name], listed, root.machines, seq=root.seq, now=root.now)
             for name, listed in seen.items()
         ]
         unlisted = tuple(sorted(pools.keys() - seen.keys()))

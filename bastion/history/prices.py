@@ -65,6 +65,19 @@ def list_price(instance_type: str, terms: str, at: float) -> float | None:
     return None if price is None else price * found.chips / found.hosts
 
 
+def price_in_force(own: float, instance_type: str, terms: str, at: float) -> float:
+    """
+    Return what one machine costs an hour, 0 where that is not known.
+
+    Args:
+        own: What `config/bastion.toml` says; 0: nothing, and the list price counts.
+        instance_type: See `list_price`.
+        terms: See `list_price`.
+        at: Seconds since 1970.
+    """
+    return own or (list_price(instance_type, terms, at) or 0.0)
+
+
 def _in_force(prices: tuple[tuple[str, float], ...], day: str) -> float | None:
     return next((price for since, price in reversed(prices) if since <= day), None)
 

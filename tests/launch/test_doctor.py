@@ -14,8 +14,8 @@ from bastion.clock import SystemClock
 from bastion.machine import Machine, MachinePhase
 from bastion.records import layout
 from bastion.records.root import Root, RootWriter
-from bastion.service.repair.inventory import Odd
-from launch.commands.admin.doctor import agrees
+from bastion.service.repair.inventory import Inspection, Odd
+from launch.commands.admin.doctor import _tell, agrees
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 
@@ -100,3 +100,25 @@ def test_it_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch, typed: bytes, ag
 def test_it_does_not_ask_where_nobody_can_answer() -> None:
     """In a script nothing is deleted without --yes."""
     assert agrees([ORPHAN]) is False
+
+
+@pytest.mark.parametrize(
+    ("own", "listed", "told"),
+    [
+        (1, 0, "costs 10.00 an hour, by the prices in config/bastion.toml"),
+        (0, 1, "costs 10.00 an hour, by list prices (dollars, on demand), since config/bastion"),
+        (1, 1, "costs 20.00 an hour, by the prices in config/bastion.toml and list prices"),
+    ],
+)
+def test_the_cost_of_orphans_says_whose_prices_these_are(
+    own: int, listed: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Prices of the admin and those of a price list are never taken for each other."""
+    odd = [
+        Odd(
+            pool="gpu", machine="gpu-1-0", kind="orphan", price_per_hour=10.0, is_list_price=is_list
+        )
+        for is_list in (False,) * own + (True,) * listed
+    ]
+    _tell(Inspection(bucket="b", listed={}, unlisted=(), unchecked={}, odd=tuple(odd)))
+    assert told in capsys.readouterr().err

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from bastion.errors import ProviderError
+from bastion.history.prices import price_in_force
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
 from bastion.provider.port import Listed, Provider, TellsRights
@@ -42,7 +43,8 @@ class Odd:
     text: str = ""
     zone: str = ""
     price_per_hour: float = 0.0
-    """As its pool says; 0 where that is not known."""
+    """As `config/bastion.toml` says, else the list price; 0 where neither is known."""
+    is_list_price: bool = False
 
 
 @value
@@ -86,9 +88,18 @@ def silent_machines(pool: Pool, machines: Mapping[str, Machine], now: float) -> 
 
 
 def odd_machines(
-    pool: Pool, listed: tuple[Listed, ...] | str, machines: Mapping[str, Machine], *, seq: int
+    pool: Pool,
+    listed: tuple[Listed, ...] | str,
+    machines: Mapping[str, Machine],
+    *,
+    seq: int,
+    now: float,
 ) -> Iterator[Odd]:
-    """What is odd about one pool, given what its provider said before root was read."""
+    """
+    What is odd about one pool, given what its provider said before root was read.
+
+    The list prices are those of `now`, in seconds since 1970.
+    """
     if isinstance(listed, str):
         yield Odd(pool=pool.name, kind="unreachable", text=listed)
         return
@@ -105,7 +116,8 @@ def odd_machines(
             kind="orphan" if is_orphan else "stranger",
             text=f"is {each.state}{since}",
             zone=each.zone,
-            price_per_hour=pool.price_per_hour,
+            price_per_hour=price_in_force(pool.price_per_hour, pool.instance_type, pool.terms, now),
+            is_list_price=not pool.price_per_hour,
         )
     for machine in machines.values():
         if machine.pool == pool.name and machine.made_at and machine.name not in standing:

@@ -8,6 +8,7 @@ from bastion.value import value
 from bastion.web.pages.occupancy import MachineMap, machine_map, trouble_of
 from bastion.web.pages.paging import Part, page_number, part_of
 from bastion.web.pages.palette import Palette
+from bastion.web.pages.spent import price_of
 from bastion.web.reading.board import Board, Row
 from bastion.web.reading.live_use import Uses
 from quota.amounts import Amounts
@@ -30,7 +31,8 @@ class MachineRow:
     heard_at: float
     idle_since: float | None
     price_per_hour: float
-    """In the admin's own currency; 0 where it is not known."""
+    """In the admin's own currency, or dollars of a price list; 0 where it is not known."""
+    is_list_price: bool
     map: MachineMap
     cores: float | None
     """In use on the whole machine; None: it has told nothing lately."""
@@ -100,7 +102,8 @@ def _row(board: Board, row: Row, palette: Palette, uses: Uses) -> MachineRow:
         jobs=tuple((board.by_id.get(job, {}).get("project", ""), job) for job in jobs),
         heard_at=row.get("heard_at") or 0.0,
         idle_since=None if jobs else row.get("idle_since"),
-        price_per_hour=float(pool.get("price_per_hour") or 0.0),
+        price_per_hour=price_of(pool, board.as_of),
+        is_list_price=not pool.get("price_per_hour"),
         map=machine_map(board, row, palette, uses),
         cores=use.cores if use is not None else None,
         memory_bytes=use.memory_bytes if use is not None else 0,

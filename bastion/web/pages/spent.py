@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from bastion.client.look.views import JobView
 from bastion.history.attempt_row import AttemptRow
+from bastion.history.prices import price_in_force
 from bastion.value import value
-from bastion.web.reading.board import COUNTED, Board
+from bastion.web.reading.board import COUNTED, Board, Row
 from bastion.web.reading.trail import Happened
 
 _HOUR_S = 3600.0
@@ -75,18 +76,25 @@ def together(parts: Sequence[Spent]) -> Spent:
     )
 
 
+def price_of(pool: Row, at: float) -> float:
+    """What a machine of a published pool costs an hour at that time; 0 where it is not known."""
+    own = float(pool.get("price_per_hour") or 0.0)
+    kind, terms = str(pool.get("instance_type") or ""), str(pool.get("terms") or "on_demand")
+    return price_in_force(own, kind, terms, at)
+
+
 def _price_per_hour(job: JobView, board: Board) -> float | None:
     """What its devices cost an hour: of each machine the part that it holds."""
     total = 0.0
     for row in board.machines:
         if row["name"] not in job.machines:
             continue
-        price = board.pools.get(row.get("pool", ""), {}).get("price_per_hour")
+        price = price_of(board.pools.get(row.get("pool", ""), {}), board.as_of)
         has = {kind: n for kind, n in (row.get("resources") or {}).items() if kind not in COUNTED}
         held = (row.get("held") or {}).get(job.id) or {}
         if not price or not held or not has:
             return None
-        total += float(price) * max(len(held.get(kind, ())) / n for kind, n in has.items())
+        total += price * max(len(held.get(kind, ())) / n for kind, n in has.items())
     return total or None
 
 

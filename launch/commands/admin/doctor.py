@@ -62,6 +62,10 @@ def doctor(args: argparse.Namespace) -> int:
     return exits.FAILED if found.odd or failed else exits.OK
 
 
+_OWN_PRICES = "the prices in config/bastion.toml"
+_LIST_PRICES = "list prices (dollars, on demand), since config/bastion.toml has none"
+
+
 def agrees(orphans: list[Odd]) -> bool:
     """Whether the user says, on a terminal, that the orphans are to be deleted."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -84,9 +88,12 @@ def _tell(found: Inspection) -> None:
         note(f"pool {pool}: is not listed; its machines are the bastion's own host")
     for pool, why in found.unchecked.items():
         note(f"pool {pool}: whether you may make and delete machines is not known: {why}")
-    cost = sum(odd.price_per_hour for odd in found.odd if odd.kind != "absent")
-    if cost:
-        note(f"what nothing needs costs {cost:,.2f} an hour, by the prices in config/bastion.toml")
+    priced = [odd for odd in found.odd if odd.kind != "absent" and odd.price_per_hour]
+    if priced:
+        cost = sum(odd.price_per_hour for odd in priced)
+        kinds = {odd.is_list_price for odd in priced}
+        sources = (_OWN_PRICES,) * (False in kinds) + (_LIST_PRICES,) * (True in kinds)
+        note(f"what nothing needs costs {cost:,.2f} an hour, by {' and '.join(sources)}")
 
 
 def _cost(odd: Odd) -> str:

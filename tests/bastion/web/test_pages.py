@@ -16,6 +16,7 @@ from bastion.records.codec import encode
 from bastion.records.request import SpecRecord
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import MemoryStore
+from bastion.web.pages.spent import price_of
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, quota_text, write_bucket
 
@@ -212,6 +213,15 @@ def test_machines_are_listed_with_their_health_and_idle_time() -> None:
     assert "11m 40s" in text
     assert "31.50 an hour" in text
     assert "no machine" in none
+
+
+def test_a_pool_without_a_price_is_shown_with_its_list_price() -> None:
+    """A published pool that names no price costs what the price list of that day says."""
+    in_2026 = 1_780_000_000.0
+    assert price_of({"instance_type": "p5.48xlarge"}, in_2026) == 55.04
+    assert price_of({"instance_type": "p5.48xlarge", "price_per_hour": 40.0}, in_2026) == 40.0
+    assert price_of({"instance_type": "p5.48xlarge", "terms": "spot"}, in_2026) == 0.0
+    assert price_of({}, in_2026) == 0.0
 
 
 def test_a_pasted_quota_file_is_compared_and_never_written() -> None:

@@ -31,7 +31,7 @@ def provider(*names: str) -> FakeProvider:
 def kinds(fake: FakeProvider, *machines: Machine, seq: int = 5) -> dict[str, str]:
     """Machine -> what is odd about it."""
     known = {machine.name: machine for machine in machines}
-    odd = odd_machines(POOL, listed_or_why(fake), known, seq=seq)
+    odd = odd_machines(POOL, listed_or_why(fake), known, seq=seq, now=0.0)
     return {each.machine: each.kind for each in odd}
 
 
@@ -51,7 +51,7 @@ def test_a_pool_that_cannot_be_listed_says_why() -> None:
     """Nothing is concluded about its machines."""
     fake = provider("gpu-3-0")
     fake.is_reachable = False
-    (odd,) = odd_machines(POOL, listed_or_why(fake), {KNOWN.name: KNOWN}, seq=5)
+    (odd,) = odd_machines(POOL, listed_or_why(fake), {KNOWN.name: KNOWN}, seq=5, now=0.0)
     assert (odd.kind, odd.machine) == ("unreachable", "")
     assert "cannot be reached" in odd.text
 
@@ -59,7 +59,7 @@ def test_a_pool_that_cannot_be_listed_says_why() -> None:
 def test_a_fix_deletes_orphans_alone() -> None:
     """Each with what became of it, and what it cost an hour before."""
     fake = provider("gpu-2-0", "gpu-3-0", "gpu-9-0")
-    odd = tuple(odd_machines(POOL, listed_or_why(fake), {KNOWN.name: KNOWN}, seq=5))
+    odd = tuple(odd_machines(POOL, listed_or_why(fake), {KNOWN.name: KNOWN}, seq=5, now=0.0))
     assert {each.price_per_hour for each in odd} == {98.5}
     assert [(each.machine, why) for each, why in delete_orphans(odd, lambda _: fake)] == [
         ("gpu-3-0", "")
@@ -70,3 +70,17 @@ def test_a_fix_deletes_orphans_alone() -> None:
         "gpu-9-0": "running",
     }
     assert kinds(fake, KNOWN) == {"gpu-9-0": "stranger"}
+
+
+def test_a_machine_without_a_price_of_ours_has_its_list_price() -> None:
+    """The price list of that day is told, and that it is one; a spot machine has none."""
+    fake = provider("gpu-3-0")
+    pool = replace(POOL, price_per_hour=0.0, instance_type="p5.48xlarge")
+    listed, in_2026 = listed_or_why(fake), 1_780_000_000.0
+    (odd,) = odd_machines(pool, listed, {}, seq=5, now=in_2026)
+    assert (odd.price_per_hour, odd.is_list_price) == (55.04, True)
+    (early,) = odd_machines(pool, listed, {}, seq=5, now=0.0)
+    (spot,) = odd_machines(replace(pool, terms="spot"), listed, {}, seq=5, now=in_2026)
+    assert early.price_per_hour == spot.price_per_hour == 0.0
+    (own,) = odd_machines(replace(pool, price_per_hour=40.0), listed, {}, seq=5, now=in_2026)
+    assert (own.price_per_hour, own.is_list_price) == (40.0, False)
