@@ -89,6 +89,8 @@ class Pool:
     """Whether its machines compare their accelerators with `resources`, and watch their health."""
     burn: str = ""
     """A command that puts load on a new machine's devices, and fails where one does not bear it."""
+    respects_foreign: bool = False
+    """Whether devices that processes of others hold get no job."""
     orphan_timeout_s: float = 3600.0
     """How long a machine of a cloud lives without instructions and without its bucket."""
     idle_warning_s: float = 0.0
@@ -161,6 +163,8 @@ class Machine:
     drained_at: float | None = None
     """When nothing ran here any more, of a machine that is drained."""
     bad_devices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    bad_text: str = ""
+    """Why those must not be used."""
     unwell: str = ""
     """What is wrong with the whole machine, so that no job starts here; empty if nothing is."""
     unwell_until: float | None = None

@@ -149,7 +149,15 @@ class Agent:
             store, self._errands, home, machine=machine, life=life, say=say
         )
         self._usage = UsageWatch(
-            store, self._errands, keeper, settings, clock, say, home.cache.parent, sampler=sampler
+            store,
+            self._errands,
+            keeper,
+            settings,
+            clock,
+            say,
+            home.cache.parent,
+            sampler=sampler,
+            tell_foreign=lambda foreign: self._health.see_foreign(foreign),
         )
         self._around = Surroundings(
             store=store,
@@ -175,7 +183,7 @@ class Agent:
         self._cleaning = Cleaning(self._around, clock)
         self._steps = begun.steps
         self._greet_at = self._greet(self._began_at)
-        self._health = HealthWatch(self._around, clock, now=self._began_at, report=begun.report)
+        self._health = HealthWatch(self._around, clock, now=self._began_at, begun=begun)
         self._cloud = CloudWatch(metadata, self._around, clock) if metadata is not None else None
         self._checks, self._upgrades = Checks(self._around, clock), Upgrades(self._around)
         self._long_commands = LongCommands(self._around, self._execute)

@@ -23,6 +23,7 @@ from typing import IO, get_args
 from bastion.agent.agent import Agent
 from bastion.agent.agent_log import say
 from bastion.agent.begin.begin import LEFT, NOTHING_BEGUN, Begun, begin, begin_settings
+from bastion.agent.begin.foreign import held_devices
 from bastion.agent.cloud.metadata import Metadata, MetadataError, metadata_of
 from bastion.agent.cloud.orphan import AGAIN_S, end_orphan, is_orphan
 from bastion.agent.cloud.tpu import tpu_env, tpu_variables
@@ -35,7 +36,8 @@ from bastion.agent.keeper_life import begin_life
 from bastion.agent.machine.stray_processes import MARK, kill_all, look
 from bastion.agent.settings import FOLDER, AgentSettings, Cloud, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
-from bastion.agent.usage.devices import DeviceProbe, device_file
+from bastion.agent.usage.devices import DeviceProbe, device_file, look_once
+from bastion.agent.usage.foreign import foreign_processes
 from bastion.agent.usage.sampler import MachineSampler
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
@@ -110,6 +112,7 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         version=_version(),
         build=said.build,
         boot=said.boot,
+        begin=said.begin,
         cloud=said.cloud,
         orphan_timeout_s=said.orphan_timeout_s,
         boot_id=_BOOT_ID.read_text().strip(),
@@ -183,13 +186,18 @@ def _begin(store: ObjectStore, settings: AgentSettings, home: Path, folder: Fold
     if metadata is not None and settings.cloud == "gce":
         with suppress(MetadataError):
             settings = replace(settings, tpu=tpu_variables(tpu_env(metadata)))
-    if not settings.boot:
+    if not (settings.boot or settings.begin):
         return _serve(store, settings, home, folder, metadata, NOTHING_BEGUN)
-    said = begin_settings(Path(settings.boot), dict(settings.resources.items()))
-    settings = replace(settings, devices=said.devices)
+    declared = dict(settings.resources.items())
+    said = begin_settings(Path(settings.boot or settings.begin), declared)
+    settings = replace(settings, devices=said.devices, respects_foreign=said.respects_foreign)
     begun = begin(said, settings.machine, store, clock, say)
+    if said.respects_foreign:
+        devices = look_once(device_file(settings.environ, settings.machine))
+        foreign = foreign_processes(devices, f"{settings.home}:")
+        begun = replace(begun, foreign=held_devices(foreign, declared))
     code = _serve(store, settings, home, folder, metadata, begun)
-    if code != UPGRADED:
+    if settings.boot and code != UPGRADED:
         (said.folder / LEFT).touch()
     return code
 
@@ -357,6 +365,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--heartbeat_s", type=float, default=0.0, help="0: none")
     parser.add_argument("--build", default="", help="digest of the wheel of this program")
+    parser.add_argument("--begin", default="", help="folder of what is done before the greeting")
     parser.add_argument("--boot", default="", help="folder of the start-up script, if one ran")
     parser.add_argument(
         "--cloud", default="", choices=get_args(Cloud), help="kind of its metadata server"

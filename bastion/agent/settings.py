@@ -111,9 +111,13 @@ class AgentSettings:
     """
     boot: str = ""
     """The folder of the start-up script that started this agent; empty: another program did."""
+    begin: str = ""
+    """The folder of what is done and looked at before the greeting, where no script ran."""
     cloud: Cloud = ""
     devices: Mapping[str, int] = field(default_factory=dict)
     """The accelerators whose health is watched, by type; empty: none is."""
+    respects_foreign: bool = False
+    """Whether devices that processes of others hold get no job."""
     tpu: Mapping[str, str] = field(default_factory=dict)
     """Variables that tell libtpu of the TPUs of this machine."""
     orphan_timeout_s: float = 0.0

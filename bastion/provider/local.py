@@ -6,6 +6,7 @@ Machines on this very machine: each is a folder with an agent of its own.
     <directory>/<name>/agent        "<pid> <start>" of the agent that was started last
     <directory>/<name>/build        the agent's build of Bastion, and how long it keeps work
     <directory>/<name>/home/        the agent's home
+    <directory>/<name>/begin/       what the agent does before its greeting, and whether it failed
     <directory>/<name>/deleting     it is being deleted, which is irreversible
     <directory>/<name>/gone         nothing of it runs; the folder stays, so the name is used up
     <directory>/<name>/ballast      1 MiB that is deleted when the disk is full
@@ -22,6 +23,7 @@ The folder of a machine that is gone keeps the files of its jobs for as long as 
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -51,6 +53,7 @@ COMMAND = (sys.executable, "-m", "bastion", "agent")
 """Command that starts an agent; the arguments are those of `bastion.agent.main`."""
 
 _HEARTBEAT_S = 30
+_BEGIN = "begin"
 
 _DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
 """The shell ends at once, so the program is re-parented and this process need not reap it."""
@@ -69,6 +72,7 @@ class LocalProvider:
         keep_work_s: How long files of jobs are kept, also of a machine that is gone.
         run_as: The user that jobs run as; empty: the one that agents run as.
         permit_s: How long jobs run on while their agent reaches no store; 0: for ever.
+        begin: What an agent does and looks at before its greeting, as `begin_of` says it.
     """
 
     def __init__(
@@ -82,13 +86,16 @@ class LocalProvider:
         keep_work_s: float = 7 * 86400.0,
         run_as: str = "",
         permit_s: float = 0.0,
+        begin: str = "",
     ) -> None:
         self._root_url = root_url
         self._directory = directory
         self._clock = clock
         self._command = tuple(command)
         permit = f"permit={permit_s}" if permit_s else ""
-        self._build = " ".join(filter(None, (build, str(keep_work_s), run_as, permit)))
+        begins = f"begin={hashlib.sha256(begin.encode()).hexdigest()[:16]}" if begin else ""
+        self._build = " ".join(filter(None, (build, str(keep_work_s), run_as, permit, begins)))
+        self._begin = begin
         self._keep_work_s = keep_work_s
         self._run_as = run_as
         self._permit_s = permit_s
@@ -117,11 +124,27 @@ class LocalProvider:
             make_room(folder)
             write(folder / "root", self._root_url)
             write(folder / "machine", f"{machine.pool} {machine.zone}")
-            if not agent_lives(folder):
+            if not agent_lives(folder) and not self._has_failed(folder):
                 arguments = self._arguments(machine, pool, folder)
                 write(folder / "build", self._build)
                 write(folder / "agent", self._run(folder, arguments))
             keep_ballast(folder)
+
+    def _has_failed(self, folder: Path) -> bool:
+        """
+        Whether the machine could not be begun, which it told; other settings are another try.
+
+        What an agent does before its greeting is written down for it too.
+        """
+        place = folder / _BEGIN
+        is_same = " ".join(words(folder / "build")) == self._build
+        if is_same and (place / "failed").exists():
+            return True
+        if self._begin:
+            place.mkdir(mode=0o700, exist_ok=True)
+            (place / "failed").unlink(missing_ok=True)
+            write(place / "boot.json", self._begin)
+        return False
 
     def delete(self, name: str) -> None:
         """See the port."""
@@ -186,6 +209,7 @@ class LocalProvider:
             f"--keep_work_s={self._keep_work_s}",
             *([f"--run_as={self._run_as}"] if self._run_as else []),
             *([f"--permit_s={self._permit_s}"] if self._permit_s else []),
+            *([f"--begin={folder / _BEGIN}"] if self._begin else []),
             *labels,
         )
 

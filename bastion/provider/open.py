@@ -25,6 +25,8 @@ OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
 """What `options` of a pool may hold, by provider; those of clouds stand beside their adapters."""
 
 
+_BEGUN = ("ssh",)
+"""Providers that make no machine, and whose agents begin one all the same."""
 _OF_CLOUDS = ("reservation", "image", "disk_gib", "network", "tags", "identity", "setup")
 """Fields of a pool that say how a new machine is made."""
 
@@ -65,9 +67,11 @@ def _problems_of_given(pool: Pool) -> tuple[str, ...]:
         f"{field.removesuffix('_gib')}: a {pool.provider} pool does not make its machines;"
         " leave it out"
         for field in (*_OF_CLOUDS, "terms")
-        if getattr(pool, field) != getattr(made, field)
+        if not (field == "setup" and pool.provider in _BEGUN)
+        and getattr(pool, field) != getattr(made, field)
     ]
-    if pool.watches_devices or pool.burn:
+    is_looked_at = pool.watches_devices or pool.burn or pool.respects_foreign
+    if is_looked_at and pool.provider not in _BEGUN:
         wrong.append(f"health: a {pool.provider} pool does not check its machines; leave it out")
     known = OPTIONS.get(pool.provider, ())
     wrong += [

@@ -8,6 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from bastion.agent.begin.clock_check import look_at_clock
 from bastion.agent.begin.devices import DeviceReport, look_at_devices
 from bastion.agent.begin.setup_commands import failure_of, last_words, run_setup
 from bastion.agent.machine.health import disk_trouble
@@ -36,10 +37,14 @@ class Begun:
 
     steps: tuple[BootStep, ...] = ()
     report: DeviceReport = DeviceReport()
+    foreign: DeviceReport = DeviceReport()
+    """The devices that processes of others hold."""
+    clock: str = ""
+    """What is wrong with its clock; empty if nothing is known to be."""
 
 
 NOTHING_BEGUN = Begun()
-"""Of a machine that no start-up script made."""
+"""Of a machine that has nothing to do or to look at before its greeting."""
 
 
 @value
@@ -52,6 +57,8 @@ class BeginSettings:
     """The accelerators that are looked at, by type; empty: none are."""
     burn: str = ""
     """A command that puts load on the devices and fails where one does not bear it."""
+    respects_foreign: bool = False
+    """Whether devices that processes of others hold get no job."""
 
 
 class BeginError(BastionError):
@@ -59,7 +66,7 @@ class BeginError(BastionError):
 
 
 def begin_settings(folder: Path, resources: Mapping[str, int]) -> BeginSettings:
-    """Return what the folder of a start-up script says; `resources` are declared."""
+    """Return what `boot.json` in `folder` says; `resources` are declared."""
     said: dict[str, Any] = json.loads((folder / "boot.json").read_text())
     health = said.get("health", {})
     return BeginSettings(
@@ -67,6 +74,7 @@ def begin_settings(folder: Path, resources: Mapping[str, int]) -> BeginSettings:
         setup=tuple(said.get("setup", ())),
         devices=dict(resources) if health.get("devices") else {},
         burn=health.get("burn", ""),
+        respects_foreign=bool(health.get("foreign")),
     )
 
 
@@ -95,7 +103,8 @@ def begin(
     at = clock.monotonic()
     report = _report(settings)
     steps.append(BootStep(name="checked", seconds=clock.monotonic() - at))
-    return Begun(steps=tuple(steps), report=report)
+    trouble = look_at_clock(store, machine, _NO_LIFE, clock)
+    return Begun(steps=tuple(steps), report=report, clock=trouble)
 
 
 def _report(settings: BeginSettings) -> DeviceReport:

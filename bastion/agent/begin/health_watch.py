@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
+from bastion.agent.begin.begin import Begun
+from bastion.agent.begin.clock_check import clock_trouble
 from bastion.agent.begin.devices import DeviceReport, look_at_devices
+from bastion.agent.begin.foreign import both, held_devices
 from bastion.agent.host.context import Surroundings
 from bastion.clock import Clock
 from bastion.records.facts import Health
+from bastion.records.usage import ForeignProcess
 
 _LOOK_S = 10.0
 """Between two looks at disk, descriptors and memory: some microseconds each."""
 _DEVICES_S = 60.0
 """Between two looks at devices: nvidia-smi takes up to seconds, beside the agent's own thread."""
-
-
-MAX_CLOCK_OFF_S = 60.0
-"""
-The bastion trusts no machine's clock, but jobs do: certificates, signed requests (S3 refuses those
-that are 15 minutes off) and files of several hosts.
-"""
 
 
 class HealthWatch:
@@ -30,27 +28,36 @@ class HealthWatch:
         around: The agent's parts; its settings name the devices that are looked at.
         clock: Time on this machine.
         now: The agent's clock.
-        report: What the check before the greeting found.
+        begun: What the check before the greeting found.
     """
 
-    def __init__(
-        self, around: Surroundings, clock: Clock, *, now: float, report: DeviceReport
-    ) -> None:
+    def __init__(self, around: Surroundings, clock: Clock, *, now: float, begun: Begun) -> None:
         self._home = around.home
         self._errands = around.errands
         self._bells = around.bells
         self._say = around.say
         self._devices = around.settings.devices
-        self._is_checked = bool(around.settings.boot)
-        self._report = report
+        self._is_checked = bool(around.settings.boot or around.settings.begin)
+        self._declared = around.settings.resources
+        self._respects_foreign = around.settings.respects_foreign
+        self._report = begun.report
+        self._foreign = begun.foreign
+        self._first_clock = begun.clock
         self._look_at = now
         self._clock = clock
         self._has_clock = False
         self._devices_at = now + _DEVICES_S
-        self._told = DeviceReport()
+        self._told = self._told_foreign = DeviceReport()
         self.unwell = ""
         """Why nothing can be started here; empty where it can."""
-        self._tell(report.unwell)
+        self._tell(begun.report.unwell or begun.clock)
+
+    def see_foreign(self, foreign: Sequence[ForeignProcess]) -> None:
+        """Keep jobs from the devices that processes of others hold, where the pool asks for it."""
+        if self._respects_foreign:
+            self._foreign = held_devices(foreign, dict(self._declared.items()))
+            if self._foreign != self._told_foreign:
+                self._look_at = 0.0
 
     def turn(self, now: float) -> bool:
         """Look when it is time, and tell what changed; whether the machine became unwell."""
@@ -68,15 +75,13 @@ class HealthWatch:
         return bool(self.unwell) and not before
 
     def _clock_trouble(self, now: float) -> str:
-        """What is wrong with the clock, on a machine that a start-up script began."""
-        if self._bells.store_time is None or not self._is_checked:
+        """What is wrong with the clock, on a machine that is checked."""
+        if not self._is_checked:
             return ""
+        if self._bells.store_time is None:
+            return self._first_clock
         store_time, at = self._bells.store_time
-        off_s = self._clock.wall() - (store_time + now - at)
-        if abs(off_s) <= MAX_CLOCK_OFF_S:
-            return ""
-        where = "ahead of" if off_s > 0 else "behind"
-        return f"its clock is {abs(off_s):.0f} s {where} the bucket's"
+        return clock_trouble(self._clock.wall() - (store_time + now - at))
 
     def _looked(self, report: DeviceReport) -> None:
         self._report = report
@@ -86,8 +91,13 @@ class HealthWatch:
         is_other = bool(unwell) != bool(self.unwell)
         if is_other:
             self._say(f"this machine is unwell: {unwell}" if unwell else "this machine is well")
+        holders = self._foreign.text
+        if holders != self._told_foreign.text:
+            is_other = True
+            self._say(holders or "no process of others holds a device any more")
         if is_other or self._report.bad != self._told.bad:
-            text = self._report.text or unwell
-            self._bells.ring(Health(bad_devices=self._report.bad, text=text, unwell=unwell))
-            self._told = self._report
+            found = both(self._report, self._foreign)
+            text = found.text or unwell
+            self._bells.ring(Health(bad_devices=found.bad, text=text, unwell=unwell))
+            self._told, self._told_foreign = self._report, self._foreign
         self.unwell = unwell

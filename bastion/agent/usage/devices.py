@@ -121,6 +121,19 @@ class DeviceProbe:
             self._last = devices_of(lines[-1])
 
 
+def look_once(file: str = "") -> Devices:
+    """Return the devices after one look, which may take as long as their driver takes to start."""
+    if not file and not may_have_devices():
+        return Devices()
+    command = [sys.executable, "-m", "bastion.agent.usage.probe", "1", *([file] if file else [])]
+    try:
+        done = subprocess.run(command, input=b"", capture_output=True, timeout=_SILENT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return Devices()
+    lines = done.stdout.splitlines()
+    return devices_of(lines[0]) if lines else Devices()
+
+
 def devices_of(line: bytes) -> Devices:
     """Return the devices in a line of the probe; those that are malformed are left out."""
     each: list[DeviceUse] = []

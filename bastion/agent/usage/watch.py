@@ -8,7 +8,7 @@ sampler that fails, hangs or says nonsense costs nothing but its samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -18,10 +18,11 @@ from bastion.agent.errands import Errands
 from bastion.agent.keeper.port import Keeper, Running
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.settings import AgentSettings
+from bastion.agent.usage.foreign import foreign_processes
 from bastion.agent.usage.port import Group, Sample, Sampler
 from bastion.agent.usage.series import Holding, HostSeries
 from bastion.clock import Clock
-from bastion.errors import BastionError, ConflictError, NotFoundError, SpecError
+from bastion.errors import ConflictError, NotFoundError, SpecError
 from bastion.job import StopReason
 from bastion.records import layout
 from bastion.records.codec import encode
@@ -79,6 +80,7 @@ class UsageWatch:
         say: Writes one line to the agent's log.
         folder: The home, below which summaries are kept while hosts run.
         sampler: Looks at the machine; None: nothing is sampled.
+        tell_foreign: Takes the processes of others on its devices, after each look.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class UsageWatch:
         folder: Path,
         *,
         sampler: Sampler | None,
+        tell_foreign: Callable[[Sequence[ForeignProcess]], None],
     ) -> None:
         self._store = store
         self._errands = errands
@@ -100,6 +103,7 @@ class UsageWatch:
         self._clock = clock
         self._say = say
         self._sampler = sampler
+        self._tell_foreign = tell_foreign
         self._folder = folder / "usage"
         self._look_at = 0.0
         self._told: set[str] = set()
@@ -174,6 +178,9 @@ class UsageWatch:
             if host.series is not None and key in sample.groups:
                 host.series.add(devices, sample.groups[key], at=at, now=now)
                 self._judge(key, host, host.series, now)
+        if sample.devices.each:  # without any, their driver has not answered: nothing is known
+            prefix = f"{self._settings.home}:"
+            self._tell_foreign(foreign_processes(sample.devices, prefix, _boxed(hosts)))
         self._publish(hosts, sample, devices, now)
 
     def _judge(self, key: str, host: Sampled, series: HostSeries, now: float) -> None:
@@ -252,16 +259,21 @@ def _replace(store: ObjectStore, key: str, data: bytes, version: Version | None)
     return None
 
 
+def _boxed(hosts: Mapping[str, Sampled]) -> set[int]:
+    """The devices of hosts in containers."""
+    held = (each.series.holding for each in hosts.values() if each.series is not None)
+    return {device for each in held if each.in_containers for device in each.devices}
+
+
 def _machine_use(
     machine: str, mark_prefix: str, hosts: Mapping[str, Sampled], sample: Sample
 ) -> MachineUse:
     used = []
-    boxed: set[int] = set()
+    boxed = _boxed(hosts)
     for key, host in hosts.items():
         if host.series is None or key not in sample.groups:
             continue
         holding = host.series.holding
-        boxed.update(holding.devices if holding.in_containers else ())
         of = host.of
         used.append(
             HostUse(
@@ -278,31 +290,9 @@ def _machine_use(
         machine=machine,
         devices=sample.devices.each,
         hosts=tuple(used[:MAX_HOSTS]),
-        foreign=_foreign(sample, mark_prefix, boxed)[:MAX_FOREIGN],
+        foreign=foreign_processes(sample.devices, mark_prefix, boxed)[:MAX_FOREIGN],
         cores=sample.cores,
         memory_bytes=sample.memory_bytes,
         received_bytes_s=sample.received_bytes_s,
         sent_bytes_s=sample.sent_bytes_s,
     )
-
-
-def _foreign(sample: Sample, mark_prefix: str, boxed: set[int]) -> tuple[ForeignProcess, ...]:
-    """
-    The processes on devices that no keeper of this home started.
-
-    Processes in containers carry no mark, so those on the devices of such a host pass for its own.
-    """
-    found: dict[int, ForeignProcess] = {}
-    for each in sample.devices.processes:
-        if each.mark.startswith(mark_prefix) or each.device in boxed:
-            continue
-        with suppress(BastionError):
-            before = found.get(each.pid)
-            found[each.pid] = ForeignProcess(
-                pid=each.pid,
-                name=each.name,
-                user=each.user,
-                devices=(*(before.devices if before else ()), each.device),
-                memory_bytes=each.memory_bytes + (before.memory_bytes if before else 0),
-            )
-    return tuple(found[pid] for pid in sorted(found))

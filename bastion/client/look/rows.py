@@ -129,6 +129,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         drain_by=row.get("drain_by"),
         drained_at=row.get("drained_at"),
         unwell=row.get("unwell") or "",
+        bad=row.get("bad_text") or "",
         waits=row.get("waits") or "",
         tier=row.get("tier", 0),
         hostname=row.get("hostname", ""),

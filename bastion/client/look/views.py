@@ -181,6 +181,8 @@ class MachineView:
     """When nothing ran there any more, of a machine that is drained."""
     unwell: str = ""
     """Why it starts nothing now, or empty."""
+    bad: str = ""
+    """Which of its devices get no job, and why, or empty."""
     waits: str = ""
     """Why its provider keeps the request for it, in the provider's words; else empty."""
     tier: int = 0

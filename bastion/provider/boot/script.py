@@ -76,7 +76,11 @@ def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
         "bells": f"{layout.BELLS}{pool.name}/",
         **{name: pool.options.get(name, "") for name in ("python", "index_url", "wheelhouse")},
         "setup": list(pool.setup),
-        "health": {"devices": pool.watches_devices, "burn": pool.burn},
+        "health": {
+            "devices": pool.watches_devices,
+            "burn": pool.burn,
+            "foreign": pool.respects_foreign,
+        },
         "agent": _arguments(pool, boot),
     }
     folder = pool.options.get("folder", FOLDER)

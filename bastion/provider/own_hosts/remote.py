@@ -76,6 +76,7 @@ def _provider(said: dict[str, Any], directory: Path) -> LocalProvider:
         keep_work_s=said["keep_work_s"],
         run_as=said["run_as"],
         permit_s=said["permit_s"],
+        begin=said["begin"],
     )
 
 

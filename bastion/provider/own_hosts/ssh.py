@@ -17,6 +17,7 @@ host whose key is not known is refused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import get_args
 
@@ -61,6 +62,7 @@ class SshProvider:
             "keep_work_s": pool.keep_work_s,
             "run_as": pool.run_as,
             "permit_s": pool.permit_s,
+            "begin": _begin(pool),
         }
         config = pool.options.get("ssh_config", "")
         python = pool.options.get("python", "")
@@ -122,3 +124,13 @@ class SshProvider:
         if state is None or parse_machine(name, self._pool.name) is None:
             return None
         return Listed(name=name, pool=self._pool.name, state=state, zone=host)
+
+
+def _begin(pool: Pool) -> str:
+    """What agents do and look at before their greeting, as `bastion.agent.begin` reads it."""
+    health = {
+        "devices": pool.watches_devices,
+        "burn": pool.burn,
+        "foreign": pool.respects_foreign,
+    }
+    return json.dumps({"setup": list(pool.setup), "health": health})

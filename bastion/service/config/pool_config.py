@@ -56,6 +56,7 @@ class _HealthTable(BaseModel):
 
     devices: bool | None = None
     burn: str = ""
+    foreign: bool | None = None
 
 
 class _PoolTable(BaseModel):
@@ -256,6 +257,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         setup=tuple(table.setup),
         watches_devices=_watches_devices(table),
         burn=table.health.burn,
+        respects_foreign=_respects_foreign(table),
         orphan_timeout_s=float(table.orphan_timeout),
         **_idle_rule(table),
         options=table.options,
@@ -287,6 +289,12 @@ def _watches_devices(table: _PoolTable) -> bool:
     """Machines of clouds are what their provider says; other pools may declare what they like."""
     asked = table.health.devices
     return table.provider in ("gce", "gcp_tpu", "ec2") if asked is None else asked
+
+
+def _respects_foreign(table: _PoolTable) -> bool:
+    """Hosts of one's own have users of their own; elsewhere a machine is the bastion's alone."""
+    asked = table.health.foreign
+    return table.provider == "ssh" if asked is None else asked
 
 
 class _IdleRule(TypedDict):

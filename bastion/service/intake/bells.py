@@ -145,8 +145,9 @@ def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
         for kind, indices in health.bad_devices.items()
     }
     bad = {kind: indices for kind, indices in has.items() if indices}
-    if bad != machine.bad_devices:
-        draft.put_machine(replace(machine, bad_devices=bad))
+    why = health.text if bad else ""
+    if (bad, why) != (machine.bad_devices, machine.bad_text):
+        draft.put_machine(replace(machine, bad_devices=bad, bad_text=why))
         text = f"{machine.name}: {health.text or 'all devices are well'}"
         draft.tell(what="machine health", text=text)
 

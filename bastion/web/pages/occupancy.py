@@ -128,12 +128,14 @@ def machine_map(board: Board, row: Row, palette: Palette, uses: Uses) -> Machine
 
 
 def trouble_of(row: Row) -> str:
-    """Why the machine in `row` takes no new job, or empty."""
+    """Why the machine in `row`, or a device of it, takes no new job; or empty."""
     for name, told in (("cordoned", "cordoned"), ("unwell", "unwell"), ("waits", "waits")):
         if row.get(name):
             return f"{told}: {row[name]}"
     if row.get("draining"):
         return "draining"
+    if row.get("phase") == "ready" and row.get("bad_text"):
+        return f"devices left alone: {row['bad_text']}"
     return "" if row.get("phase") in ("ready", None) else str(row.get("phase"))
 
 

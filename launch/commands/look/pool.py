@@ -195,4 +195,6 @@ def _phase(machine: MachineView) -> str:
         return f"{machine.phase}, cordoned: {machine.cordoned}"
     if machine.waits:
         return f"{machine.phase}, waits at its provider: {machine.waits}"
-    return f"{machine.phase}, unwell: {machine.unwell}" if machine.unwell else machine.phase
+    if machine.unwell:
+        return f"{machine.phase}, unwell: {machine.unwell}"
+    return f"{machine.phase}, left alone: {machine.bad}" if machine.bad else machine.phase

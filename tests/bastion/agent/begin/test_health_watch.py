@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from bastion.agent.begin.begin import BeginSettings, Begun, begin
+from bastion.agent.begin.clock_check import look_at_clock
 from bastion.agent.settings import AgentSettings
 from bastion.clock import VirtualClock
+from bastion.errors import StoreError
+from bastion.records import layout
 from bastion.records.facts import Health
+from bastion.store.memory import FaultyStore, MemoryStore
 from tests.rigs.agent import MACHINE, Rig
+
+OFF = "its clock is 95 s ahead of the bucket's"
 
 
 class Ahead:
@@ -23,6 +32,49 @@ class Ahead:
     def wall(self) -> float:
         """Its wall clock."""
         return self._clock.wall() + self.ahead_s
+
+
+def test_a_bad_clock_is_told_with_the_greeting() -> None:
+    """The first bell of a machine that was found to be off says so: it is never ready before."""
+    settings = AgentSettings(machine=MACHINE, boot="/var/lib/bastion")
+    rig = Rig(settings=settings, begun=Begun(clock="its clock is 95 s ahead of the bucket's"))
+    clock = Ahead(rig.clock, 95.0)
+    rig.clock = clock  # type: ignore[assignment]
+    rig.restart()
+    rig.agent.turn()
+    assert len(rig.memory.list(layout.BELLS)) == 1
+    hello, health, *_ = rig.bucket.facts()
+    assert (hello.kind, health) == ("hello", Health(text=OFF, unwell=OFF))
+    rig.pass_s(5.0)
+    assert [fact for fact in rig.bucket.facts() if isinstance(fact, Health)] == [health]
+    clock.ahead_s = 0.0
+    rig.pass_s(20.0)
+    *_, last = (fact for fact in rig.bucket.facts() if isinstance(fact, Health))
+    assert last.unwell == ""
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "told"),
+    [(95.0, OFF), (-95.0, "its clock is 95 s behind the bucket's"), (50.0, "")],
+)
+def test_the_clock_is_looked_at_before_the_greeting(
+    tmp_path: Path, ahead_s: float, told: str
+) -> None:
+    """What a machine does before it greets ends with a look at its clock, in the bucket's time."""
+    clock = VirtualClock()
+    store = MemoryStore(clock.wall)
+    ahead = Ahead(clock, ahead_s)
+    begun = begin(BeginSettings(folder=tmp_path), MACHINE, store, ahead, print)  # type: ignore[arg-type]
+    assert begun.clock == told
+    again = begin(BeginSettings(folder=tmp_path), MACHINE, store, ahead, print)  # type: ignore[arg-type]
+    assert again.clock == told, "a number that is taken is passed over"
+
+
+def test_a_bucket_that_is_away_says_nothing_of_the_clock() -> None:
+    """The look is made again with the first bell; until then nothing is known."""
+    clock = VirtualClock()
+    away = FaultyStore(MemoryStore(clock.wall), lambda *_: StoreError("away"))
+    assert look_at_clock(away, MACHINE, 0, clock) == ""
 
 
 @pytest.mark.parametrize(("boot", "told"), [("/var/lib/bastion", True), ("", False)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from bastion.agent.usage.port import DeviceProcess
 from bastion.errors import BastionError, StoreError
 from bastion.logs.pace import CLOUD
 from bastion.records import layout
-from bastion.records.facts import Idle
+from bastion.records.facts import Health, Idle
 from bastion.records.usage import MachineUse, UsageSegment, machine_use, unpacked
 from bastion.utilisation import Utilisation
 from quota.amounts import Amounts
@@ -191,6 +192,58 @@ def test_foreign_processes_are_named() -> None:
     (found,) = now(rig).foreign
     assert (found.pid, found.name, found.user) == (7, "python3", "eve")
     assert (found.devices, found.memory_bytes) == ((1, 2), 11)
+
+
+def healths(rig: Rig) -> list[Health]:
+    return [fact for fact in rig.bucket.facts() if isinstance(fact, Health)]
+
+
+def test_a_device_that_others_hold_is_told_and_free_again_when_they_end() -> None:
+    """The bell names type, index, process and user; another holder is news, and so is none."""
+    sampler = FakeSampler(0.5, 0.25, 0.9)
+    rig = machine(sampler)
+    rig.settings = replace(SETTINGS, respects_foreign=True)
+    rig.restart()
+    rig.pass_s(30, step_s=1.0)
+    assert healths(rig) == []
+    sampler.processes = (
+        DeviceProcess(pid=1, device=0, mark="/home:x"),
+        DeviceProcess(pid=7, device=2, name="python3", user="eve"),
+    )
+    rig.pass_s(30, step_s=1.0)
+    (told,) = healths(rig)
+    assert (told.bad_devices, told.unwell) == ({"h100": (2,)}, "")
+    assert told.text == (
+        "h100 2: process 7 (python3) of user eve holds it, and is none of this bastion"
+    )
+    sampler.processes = (DeviceProcess(pid=8, device=2, user="bob"),)
+    rig.pass_s(30, step_s=1.0)
+    assert "process 8 (unnamed) of user bob" in healths(rig)[1].text
+    sampler.processes = ()
+    rig.pass_s(30, step_s=1.0)
+    assert healths(rig)[2:] == [Health()]
+
+
+def test_a_driver_that_falls_silent_frees_no_device() -> None:
+    """What others held when devices were last seen is left alone until they are seen again."""
+    sampler = FakeSampler(0.5, 0.25)
+    sampler.processes = (DeviceProcess(pid=7, device=1, user="eve"),)
+    rig = machine(sampler)
+    rig.settings = replace(SETTINGS, respects_foreign=True)
+    rig.restart()
+    rig.pass_s(30, step_s=1.0)
+    sampler.used, sampler.processes = (), ()
+    rig.pass_s(60, step_s=1.0)
+    assert [fact.bad_devices for fact in healths(rig)] == [{"h100": (1,)}]
+
+
+def test_a_pool_may_share_its_devices_with_others() -> None:
+    """Where the pool does not ask for it, others' processes are shown, and decide nothing."""
+    sampler = FakeSampler(0.5, 0.25)
+    sampler.processes = (DeviceProcess(pid=7, device=1, user="eve"),)
+    rig = machine(sampler)
+    rig.pass_s(40, step_s=1.0)
+    assert healths(rig) == []
 
 
 def test_devices_that_stay_idle_are_told_once_and_when_they_are_used_again() -> None:

@@ -167,7 +167,10 @@ def test_the_reference_page_shows_a_configuration() -> None:
 
 @pytest.mark.parametrize(
     ("page", "pools"),
-    [("run-on-aws.md", {"gpu", "spot"}), ("run-on-your-own-hosts.md", {"rack", "boxes"})],
+    [
+        ("run-on-aws.md", {"gpu", "spot"}),
+        ("run-on-your-own-hosts.md", {"rack", "checked", "boxes"}),
+    ],
 )
 def test_the_guides_show_configurations(page: str, pools: set[str]) -> None:
     """Every pool that a guide shows is accepted by its provider."""
@@ -300,10 +303,6 @@ def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
         ('hosts = ["a"]\ncount = 2', "count: a host holds one machine, and there are 1 hosts"),
         ('hosts = ["a"]\npermit = "1m"', "permit: 60 s is less than 180 s"),
         ('hosts = ["a"]\noptions = { key = "k" }', "options.key: unknown; a pool of provider ssh"),
-        (
-            'hosts = ["a"]\nhealth = { burn = "b" }',
-            "health: a ssh pool does not check its machines",
-        ),
     ],
 )
 def test_what_is_wrong_with_hosts_is_told(lines: str, wrong: str) -> None:
@@ -311,6 +310,21 @@ def test_what_is_wrong_with_hosts_is_told(lines: str, wrong: str) -> None:
     text = f'[pools.own]\nprovider = "ssh"\nresources = {{ h100 = 8 }}\n{lines}\n'
     assert any(
         problem.startswith(f"config/bastion.toml: pools.own.{wrong}") for problem in problems(text)
+    )
+
+
+def test_hosts_are_set_up_and_looked_at() -> None:
+    """A pool of hosts has commands and a health check, and leaves a device to its holder."""
+    own = 'provider = "ssh"\nhosts = ["a"]\nresources = { h100 = 8 }\nsetup = ["true"]\n'
+    pool = parse_config(f'[pools.own]\n{own}health = {{ devices = true, burn = "b" }}').pools["own"]
+    assert (pool.setup, pool.watches_devices, pool.burn) == (("true",), True, "b")
+    assert pool.respects_foreign
+    other = parse_config(f"[pools.own]\n{own}health = {{ foreign = false }}").pools["own"]
+    assert not other.respects_foreign
+    here = 'provider = "local"\ncount = 1\nresources = { cpu = 1 }\nhealth = { foreign = true }'
+    assert problems(f"[pools.a]\n{here}") == (
+        "config/bastion.toml: pools.a.health: a local pool does not check its machines; leave it"
+        " out",
     )
 
 

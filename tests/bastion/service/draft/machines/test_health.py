@@ -6,7 +6,7 @@ from bastion.job import End
 from bastion.lifecycle.remark import SILENT_S
 from bastion.records.facts import Health, Interruption
 from bastion.service.draft.machines.health import MAX_FAILED_STARTS, PAUSE_S
-from bastion.service.publish.views import queue_view
+from bastion.service.publish.views import pool_view, queue_view
 from tests.rigs.leader import QUOTA, Rig
 
 TWO = """
@@ -84,6 +84,34 @@ def test_an_agent_says_that_its_machine_is_unwell_and_well_again() -> None:
     assert rig.phase(job) == "queued"
     rig.agents[name].ring(Health())
     rig.until(lambda: rig.phase(job) == "running")
+
+
+def test_no_job_lands_on_a_device_that_others_hold() -> None:
+    """Jobs get the other devices; who holds the one is shown; when it is free it is used again."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    why = "h100 3: process 7 (python3) of user eve holds it, and is none of this bastion"
+    rig.agents[name].ring(Health(bad_devices={"h100": (3,)}, text=why))
+    rig.turn(2)
+    jobs = [rig.submit(f"job-{n}", h100=1) for n in range(8)]
+    rig.turn(20)
+    placed = [rig.job(job).attempt for job in jobs if rig.phase(job) != "queued"]
+    held = {
+        index
+        for attempt in placed
+        for replica in attempt.placement
+        for host in replica.hosts
+        for index in host.devices["h100"]
+    }
+    assert held == {0, 1, 2, 4, 5, 6, 7}
+    (row,) = pool_view(rig.root, rig.leader._files.config.pools, ())["machines"]
+    assert (row["bad_devices"], row["bad_text"]) == ({"h100": [3]}, why)
+    assert any(event.what == "machine health" and why in event.text for event in rig.history())
+    rig.agents[name].ring(Health())
+    rig.turn(20)
+    assert all(rig.phase(job) == "running" for job in jobs)
+    assert rig.root.machines[name].bad_text == ""
 
 
 def test_a_start_that_its_machine_does_not_answer_names_the_machine() -> None:

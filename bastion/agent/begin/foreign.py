@@ -1,0 +1,53 @@
+"""
+Devices that processes of others hold: no job is placed there until those have ended.
+
+A driver counts its devices from 0, and a machine hands out each type from 0: where it declares
+several types of GPU, a device stands for that index of each, so that none is used twice.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from bastion.agent.begin.devices import DeviceReport
+from bastion.agent.setup.environment import COUNTED, NEURONS
+from bastion.catalog import units_a_chip
+from bastion.records.usage import ForeignProcess
+
+_MOST_NAMED = 8
+"""Devices of one report that are told with their holders."""
+NO_HOLDERS = DeviceReport()
+
+
+def held_devices(foreign: Sequence[ForeignProcess], declared: Mapping[str, int]) -> DeviceReport:
+    """Return which `declared` devices others hold, and in words who holds them."""
+    kinds = [kind for kind in declared if kind not in COUNTED | NEURONS]
+    holders: dict[tuple[str, int], ForeignProcess] = {}
+    for process in foreign:
+        for device in process.devices:
+            for kind in kinds:
+                per = units_a_chip(kind)
+                for index in range(device * per, min((device + 1) * per, declared[kind])):
+                    holders.setdefault((kind, index), process)
+    held: dict[str, list[int]] = defaultdict(list)
+    for kind, index in sorted(holders):
+        held[kind].append(index)
+    told = [
+        f"{kind} {index}: process {each.pid} ({each.name or 'unnamed'}) of user"
+        f" {each.user or 'unknown'} holds it, and is none of this bastion"
+        for (kind, index), each in sorted(holders.items())[:_MOST_NAMED]
+    ]
+    more = len(holders) - len(told)
+    text = "; ".join([*told, *([f"and {more} more"] if more else [])])
+    return DeviceReport(bad={kind: tuple(found) for kind, found in held.items()}, text=text)
+
+
+def both(first: DeviceReport, second: DeviceReport) -> DeviceReport:
+    """Return one report of what two say."""
+    kinds = dict.fromkeys([*first.bad, *second.bad])
+    bad = {
+        kind: tuple(sorted({*first.bad.get(kind, ()), *second.bad.get(kind, ())})) for kind in kinds
+    }
+    text = "; ".join(filter(None, (first.text, second.text)))
+    return DeviceReport(bad=bad, text=text, unwell=first.unwell or second.unwell)
