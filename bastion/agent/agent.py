@@ -149,15 +149,7 @@ class Agent:
             store, self._errands, home, machine=machine, life=life, say=say
         )
         self._usage = UsageWatch(
-            store,
-            self._errands,
-            keeper,
-            settings,
-            clock,
-            say,
-            home.cache.parent,
-            sampler=sampler,
-            tell_foreign=lambda foreign: self._health.see_foreign(foreign),
+            store, self._errands, keeper, settings, clock, say, home.cache.parent, sampler=sampler
         )
         self._around = Surroundings(
             store=store,
@@ -180,10 +172,10 @@ class Agent:
         self._engine = self._watch(engine) if engine is not None else None
         self._began_at = clock.monotonic()
         self._permit_sent_at = self._lives_at = 0.0
-        self._cleaning = Cleaning(self._around, clock)
-        self._steps = begun.steps
+        self._cleaning, self._steps = Cleaning(self._around, clock), begun.steps
         self._greet_at = self._greet(self._began_at)
         self._health = HealthWatch(self._around, clock, now=self._began_at, begun=begun)
+        self._usage.tell_foreign = self._health.see_foreign
         self._cloud = CloudWatch(metadata, self._around, clock) if metadata is not None else None
         self._checks, self._upgrades = Checks(self._around, clock), Upgrades(self._around)
         self._long_commands = LongCommands(self._around, self._execute)

@@ -80,7 +80,6 @@ class UsageWatch:
         say: Writes one line to the agent's log.
         folder: The home, below which summaries are kept while hosts run.
         sampler: Looks at the machine; None: nothing is sampled.
-        tell_foreign: Takes the processes of others on its devices, after each look.
     """
 
     def __init__(
@@ -94,7 +93,6 @@ class UsageWatch:
         folder: Path,
         *,
         sampler: Sampler | None,
-        tell_foreign: Callable[[Sequence[ForeignProcess]], None],
     ) -> None:
         self._store = store
         self._errands = errands
@@ -103,7 +101,8 @@ class UsageWatch:
         self._clock = clock
         self._say = say
         self._sampler = sampler
-        self._tell_foreign = tell_foreign
+        self.tell_foreign: Callable[[Sequence[ForeignProcess]], None] = lambda _: None
+        """Takes the processes of others on the devices, after each look."""
         self._folder = folder / "usage"
         self._look_at = 0.0
         self._told: set[str] = set()
@@ -180,7 +179,7 @@ class UsageWatch:
                 self._judge(key, host, host.series, now)
         if sample.devices.each:  # without any, their driver has not answered: nothing is known
             prefix = f"{self._settings.home}:"
-            self._tell_foreign(foreign_processes(sample.devices, prefix, _boxed(hosts)))
+            self.tell_foreign(foreign_processes(sample.devices, prefix, _boxed(hosts)))
         self._publish(hosts, sample, devices, now)
 
     def _judge(self, key: str, host: Sampled, series: HostSeries, now: float) -> None:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import mkstemp
 from typing import Any
 
 from bastion.provider.machine_folder import explained
@@ -61,9 +61,10 @@ def take_host(claim: Claim, environ: Mapping[str, str]) -> Claim | None:
     """
     path = _path(environ)
     with explained(path):
-        mine = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        descriptor, name = mkstemp(prefix=".bastion-host-", dir=path.parent)
+        mine = Path(name)
         try:
-            with mine.open("x") as file:
+            with os.fdopen(descriptor, "w") as file:
                 json.dump(_written(claim), file)
                 file.flush()
                 os.fsync(file.fileno())

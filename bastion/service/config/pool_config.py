@@ -255,9 +255,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         tags=tuple(table.tags),
         identity=table.identity,
         setup=tuple(table.setup),
-        watches_devices=_watches_devices(table),
-        burn=table.health.burn,
-        respects_foreign=_respects_foreign(table),
+        **_health_rule(table),
         orphan_timeout_s=float(table.orphan_timeout),
         **_idle_rule(table),
         options=table.options,
@@ -295,6 +293,20 @@ def _respects_foreign(table: _PoolTable) -> bool:
     """Hosts of one's own have users of their own; elsewhere a machine is the bastion's alone."""
     asked = table.health.foreign
     return table.provider == "ssh" if asked is None else asked
+
+
+class _HealthRule(TypedDict):
+    watches_devices: bool
+    burn: str
+    respects_foreign: bool
+
+
+def _health_rule(table: _PoolTable) -> _HealthRule:
+    return {
+        "watches_devices": _watches_devices(table),
+        "burn": table.health.burn,
+        "respects_foreign": _respects_foreign(table),
+    }
 
 
 class _IdleRule(TypedDict):

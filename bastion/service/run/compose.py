@@ -76,7 +76,7 @@ def compose(
     _probe(store, clock, journal, is_stopping, pause_s=settings.pace.commit_s)
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
-    quota_store, quota_key = _quota_place(settings, store)
+    quota_place = _quota_place(settings, store)
 
     def lead(held: Held) -> Leader:
         write_readme(store)
@@ -84,14 +84,7 @@ def compose(
         opener = _pool_opener(settings, store, journal, bucket=held.root.bucket)
         machines = Machines(clock, journal, opener, listing_s=settings.pace.listing_s)
         webhooks = ThreadLane("webhooks", workers=WEBHOOK_WORKERS)
-        files = AdminFiles(
-            store,
-            quota_store,
-            clock,
-            quota_key=quota_key,
-            every_s=settings.pace.files_s,
-            shared_hosts=hosts_named_twice,
-        )
+        files = _admin_files(settings, store, clock, quota_place)
         return Leader(
             held,
             store=store,
@@ -205,6 +198,20 @@ def _has_machines(folder: Path) -> bool:
     missing, it is likely not mounted. A new folder in its place would take over its machines.
     """
     return any(folder.glob("*/*/machine")) or any(folder.glob("*/*/*/machine"))
+
+
+def _admin_files(
+    settings: ServeSettings, store: ObjectStore, clock: Clock, quota_place: tuple[ObjectStore, str]
+) -> AdminFiles:
+    quota_store, quota_key = quota_place
+    return AdminFiles(
+        store,
+        quota_store,
+        clock,
+        quota_key=quota_key,
+        every_s=settings.pace.files_s,
+        shared_hosts=hosts_named_twice,
+    )
 
 
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:
