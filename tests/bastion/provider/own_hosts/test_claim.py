@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from bastion.clock import VirtualClock
 from bastion.errors import NoCapacityError, ProviderUnavailableError
+from bastion.lane import InlineLane
 from bastion.machine import Machine, Pool
 from bastion.provider.build import build_digest
 from bastion.provider.own_hosts.claim import CLAIMS, Claim, claims_folder, free_host, take_host
 from bastion.provider.own_hosts.ssh import SshProvider
+from bastion.service.act.machines import Machines, OpenPool
+from bastion.service.journal import Journal
 from quota.amounts import Amounts
 from tests.end_to_end.programs import until
 from tests.servers.sshd import hosts, needs_sshd
@@ -110,3 +114,44 @@ def test_two_pools_of_one_host_never_share_it(tmp_path: Path) -> None:
         first.delete(mine.name)
         until(lambda: [each.state for each in first.list()] == ["gone"], "the first is gone")
         assert not (tmp_path / "one" / NAME).exists()
+
+
+@needs_sshd
+def test_a_host_that_was_taken_out_is_asked_until_its_machine_is_gone(tmp_path: Path) -> None:
+    """Its machine is listed and deleted as ever, and it gets no other one."""
+    with hosts(tmp_path, "one", "two") as config:
+        before = Pool(
+            name="own",
+            provider="ssh",
+            resources=Amounts({"cpu": 1}),
+            max_machines=2,
+            zones=("one", "two"),
+            machines_per_zone=1,
+            permit_s=600.0,
+            options={"ssh_config": str(config), "python": sys.executable},
+        )
+        now = replace(before, zones=("one",), max_machines=1)
+        left = Machine(name="own-1-0", pool="own", zone="two")
+
+        def opened(pool: Pool) -> OpenPool:
+            url = f"file://{tmp_path}/root"
+            provider = SshProvider(url, pool, bucket="b", build=build_digest())
+            return OpenPool(pool=pool, provider=provider, lane=InlineLane())
+
+        opened(before).provider.create([left], before)
+        providers: list[OpenPool] = []
+
+        def open_pool(pool: Pool) -> OpenPool:
+            providers.append(opened(pool))
+            return providers[-1]
+
+        clock = VirtualClock()
+        machines = Machines(clock, Journal("b", clock), open_pool, listing_s=10.0)
+        machines.open_pools({"own": now}, {left.name: left})
+        provider = providers[-1].provider
+        assert [(each.name, each.zone) for each in provider.list()] == [(left.name, "two")]
+        with pytest.raises(NoCapacityError, match="has no host 'two' any more"):
+            provider.create([Machine(name="own-2-0", pool="own", zone="two")], now)
+        provider.delete(left.name)
+        until(lambda: [each.state for each in provider.list()] == ["gone"], "it is gone")
+        assert not (tmp_path / "two" / NAME).exists()
