@@ -421,9 +421,8 @@ class Client(Reader):
         every_name = [
             name for each in names for name in ((each,) if isinstance(each, str) else each)
         ]
-        named = (
-            find_all(self._published, name, project=project, exact=True) for name in every_name
-        )
+        look = self._published.of_one_look()
+        named = (find_all(look, name, project=project, exact=True) for name in every_name)
         jobs = {job.id: job for every in named for job in every}
         return self._requests.ask_of(verb, jobs.values(), body_of, timeout_s=ANSWER_TIMEOUT_S)
 

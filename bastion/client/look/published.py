@@ -76,11 +76,19 @@ class Published:
         self._wall = wall
         self._place = place
         self._known: dict[str, tuple[Version, Any]] = {}
+        self._seen: set[str] | None = None
+        """The views of one look that were read; None: each question reads them anew."""
 
     def through(self, store: ObjectStore) -> Published:
         """The same bucket, read through `store`; what either knows the other knows."""
         other = Published(store, self._wall, place=self._place)
         other._known = self._known
+        return other
+
+    def of_one_look(self) -> Published:
+        """The same bucket as it is now: each view is read at the first question, and then kept."""
+        other = self.through(self._store)
+        other._seen = set()
         return other
 
     def queue(self) -> tuple[JobView, ...]:
@@ -366,6 +374,8 @@ class Published:
         """The object at `key`, parsed, unless it is known already; None when there is none."""
         known: _T | None
         version, known = self._known.get(key, (None, None))
+        if version is not None and self._seen is not None and key in self._seen:
+            return known
         try:
             found = self._store.read(key, unless=version)
         except NotFoundError:
@@ -376,6 +386,8 @@ class Published:
             except ValueError as error:
                 raise RecordError(f"{key}: not JSON, {error}") from error
             self._known[key] = (found.version, known)
+        if self._seen is not None:
+            self._seen.add(key)
         return known
 
     def _bytes(self, key: str) -> bytes | None:

@@ -12,7 +12,7 @@ from bastion.errors import ConflictError, NotFoundError, RefusedError, SpecError
 from bastion.records import layout
 from bastion.records.request import JobsRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
-from bastion.store.memory import MemoryStore
+from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import Version, Written
 from bundler.code import LocalDir
 from tests.bastion.client.scripted_client import JOB, client_of, launch_of, taken_launch
@@ -258,6 +258,22 @@ def test_a_priority_that_is_none_is_refused_here() -> None:
     """Only 1 to 5 are sent."""
     with pytest.raises(SpecError, match="priority: 6 is not allowed"):
         client_of()[0].prioritize("train", priority=6)
+
+
+def test_a_cancel_of_many_names_looks_at_the_queue_once() -> None:
+    """What a hundred names stand for is found in one read of the queue."""
+    store, clock = world()
+    ScriptedBastion(store, clock)
+    ids = tuple(f"a-{number:010}" for number in range(100))
+    publish(store, "queue", {"jobs": [row(each) for each in ids]})
+    reads: list[str] = []
+
+    def count(operation: str, key: str) -> None:
+        reads.extend([key] if operation == "read" else [])
+
+    client = Client("memory:", user="ada", store=FaultyStore(store, count), clock=clock)
+    assert client.cancel(ids) == ids
+    assert reads.count(layout.view("queue")) == 1
 
 
 def test_a_launch_is_cancelled_whole() -> None:

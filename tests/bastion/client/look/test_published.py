@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from bastion.client.look.find_job import find_all
 from bastion.client.look.published import Published
 from bastion.errors import NotFoundError, RecordError
 from bastion.records import layout
@@ -35,6 +36,24 @@ def test_a_status_of_the_same_commit_keeps_a_view_true() -> None:
     assert place.queue_as_of() == NOW + 500
     publish(store, "status", {"now": NOW + 600, "views_seq": 8})
     assert place.queue_as_of() == NOW + 10
+
+
+def test_one_look_reads_a_view_once_for_many_names() -> None:
+    """A thousand names cost one read of the queue, and the next look sees what is new."""
+    store, clock = world()
+    ids = [f"a-{number:010}" for number in range(1_000)]
+    publish(store, "queue", {"jobs": [row(each) for each in ids]})
+    reads: list[str] = []
+
+    def count(operation: str, key: str) -> None:
+        reads.extend([key] if operation == "read" else [])
+
+    place = Published(FaultyStore(store, count), clock.wall)
+    look = place.of_one_look()
+    assert [find_all(look, each, exact=True)[0].id for each in ids] == ids
+    assert reads == [layout.view("queue")]
+    publish(store, "queue", {"jobs": []})
+    assert place.of_one_look().queue() == ()
 
 
 def test_a_view_of_another_schema_is_refused() -> None:
