@@ -23,7 +23,8 @@ from bastion.scheduler.phases.planned_starts import Claims
 from bastion.scheduler.placement.place import cheapest
 from bastion.scheduler.placement.room import GUESTS
 from bastion.scheduler.plan import Wait, wait_for
-from bastion.scheduler.preemption.victims import find, least_lost
+from bastion.scheduler.preemption.harm import least_lost
+from bastion.scheduler.preemption.victims import find
 from bastion.scheduler.queue.order import Entry, Gang, Line
 from bastion.scheduler.queue.positions import Crowd, Row, Stretch
 from bastion.scheduler.queue.shape import Shape

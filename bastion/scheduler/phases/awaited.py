@@ -9,7 +9,7 @@ It must not know how the start was found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.state.draft import Draft
@@ -80,6 +80,16 @@ def awaited(
                 for running in needed:
                     draft.shares.stay(running)
     return sorted([*certain.values(), *needed], key=draft.ends_at, reverse=True)
+
+
+def has_room_then(
+    draft: Draft, project: str, wanted: Footprint, placed: Placed, gone: Collection[Running]
+) -> bool:
+    """Whether a gang of `project` may borrow what it wants once all of `gone` have ended."""
+    if not _Gone(draft, wanted, placed, gone).leaves_enough():
+        return False
+    with draft.shares.without(gone):
+        return draft.shares.may_borrow(project, placed.total)
 
 
 class _Gone:

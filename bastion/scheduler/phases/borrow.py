@@ -10,7 +10,7 @@ It must not know why anything is closed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from bastion.scheduler.phases.growth import widen
@@ -19,7 +19,8 @@ from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.revocation import may_yield, newest
-from bastion.scheduler.preemption.victims import find, first_to_yield, yields_to
+from bastion.scheduler.preemption.harm import first_to_yield, in_project
+from bastion.scheduler.preemption.victims import find, yields_to
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score, first_asked
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.decisions import Admitted
@@ -213,13 +214,20 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     ):
         return False
     spared = draft.spare_for(own) if own else {}
+    draft.search.effort.spend(1 + len(draft.departing()) // 4)
+    lower = _lower(draft, line)
+    first = next(lower, None)
+    if first is None:
+        draft.doomed.update(spared)
+        return False
+    draft.search.asked.add(line.key)
     if own is not None:
         draft.lend(own)  # what is reserved for it needs no victim
     others = [plan for plan in draft.plans.values() if plan is not own]
     for plan in others:
         draft.discount(plan)  # no gang is preempted for the room of another's planned start
         plan.holds_quota = False
-    done = _promise_lower(draft, line)
+    done = _promise_lower(draft, line, chain((first,), lower))
     for plan in others:
         plan.holds_quota = True
         draft.count(plan)
@@ -249,17 +257,23 @@ def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
     )
 
 
-def _promise_lower(draft: Draft, line: Line) -> bool:
+def _lower(draft: Draft, line: Line) -> Iterator[Running]:
+    """What may be preempted for the head of `line` without a share, the least harm first."""
     gang, shape = line.head, line.shape
     follows = draft.parts.preemption.follows_order
-    draft.search.effort.spend(1 + len(draft.departing()) // 4)
-    near = draft.staying(None if follows else line.project)
     new = may_yield(draft, line.project, shape.priority, follows_order=follows)
-    lower = [running for running in chain(near, new) if yields_to(draft, running, gang, shape)]
-    if not lower:
-        return False
-    draft.search.asked.add(line.key)
-    lower.sort(key=lambda running: first_to_yield(draft, running))
+
+    def may_stop(running: Running) -> bool:
+        return yields_to(draft, running, gang, shape)
+
+    if not follows:
+        return in_project(draft, line.project, new, may_stop, firm=False)
+    found = filter(may_stop, [*draft.staying(), *new])
+    return iter(sorted(found, key=lambda running: first_to_yield(draft, running)))
+
+
+def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
+    gang, shape = line.head, line.shape
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         with draft.shares.without(gone):
@@ -274,9 +288,7 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
             return False
         with draft.shares.without(found.victims):
             may_borrow = draft.shares.lets_borrow(line.project, shape, found.placed.total)
-    stopped = stopped_now(draft)
-    leaving = [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
-    with draft.shares.without([*found.victims, *leaving]):
+    with draft.shares.without([*found.victims, *_leaving(draft)]):
         own = not shape.borrows
         within_share = draft.shares.may_start(line.project, found.placed.total, own=own)
     if not found.victims and not within_share:
@@ -290,6 +302,16 @@ def _promise_lower(draft: Draft, line: Line) -> bool:
     if not reserved.waits and start_reserved(draft, reserved, guaranteed=within_share):
         del draft.promises[reserved.name]  # all that was in its way had not begun
     return True
+
+
+def _leaving(draft: Draft) -> Sequence[Running]:
+    """What is being stopped, and what is told to stop in this cycle."""
+    known = draft.search.leaving
+    if known is None or known[0] != draft.doomed.version:
+        stopped = stopped_now(draft)
+        found = [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
+        known = draft.search.leaving = draft.doomed.version, found
+    return known[1]
 
 
 def _discount_plans(draft: Draft) -> None:

@@ -16,12 +16,12 @@ from itertools import chain
 
 from bastion.scheduler.phases.awaited import awaited, by_end
 from bastion.scheduler.phases.revocation import could_borrow, may_yield, take_back
+from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import (
     Allows,
     Found,
     borrowers_for,
     find,
-    first_to_yield,
     is_legal,
     stop_at,
 )
@@ -291,9 +291,8 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     """Borrowers of other projects first, then lower priority of its own."""
     project = gang[0].project
     policy = draft.parts.preemption
-    lower = [r for r in draft.staying(project, firm=True) if r.priority > shape.priority]
-    lower += may_yield(draft, gang[0].project, shape.priority, follows_order=False)
-    lower.sort(key=lambda running: first_to_yield(draft, running))
+    new = may_yield(draft, project, shape.priority, follows_order=False)
+    lower = in_project(draft, project, new, lambda r: r.priority > shape.priority, firm=True)
     return chain(
         borrowers_for(draft, project, shape.asked) if policy.reclaims else (),
         lower if policy.outranks else (),

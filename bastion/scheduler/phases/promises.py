@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass, Placement, ReplicaPlace
-from bastion.scheduler.phases.awaited import awaited, by_end
+from bastion.scheduler.phases.awaited import awaited, by_end, has_room_then
 from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
@@ -128,19 +128,13 @@ def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
     others = sharing(draft, reserved)
     draft.set_apart([reserved], others)
     project = reserved.gang[0].project
-    running = draft.running.values()
-    ending = (r for r in running if draft.is_departing(r) or r.frees_at <= reserved.until)
-    waits = awaited(
-        draft,
-        project,
-        reserved.footprint,
-        reserved.placed,
-        reserved.waits,
-        by_end(draft, ending),
-        within_share=False,
-    )
+    gone = {running.name: running for running in reserved.waits}
+    for running in draft.running.values():
+        if draft.is_departing(running) or running.frees_at <= reserved.until:
+            gone[running.name] = running
+    has_room = has_room_then(draft, project, reserved.footprint, reserved.placed, gone.values())
     draft.put_back([reserved], others)
-    return waits is None
+    return not has_room
 
 
 def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:

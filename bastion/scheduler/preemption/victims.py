@@ -18,6 +18,7 @@ from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.placement.scope import can_make
+from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
@@ -27,14 +28,6 @@ from bastion.scheduler.state.running import Running
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
-
-RECENT_S = 4 * 3600.0
-"""
-Whoever was preempted within that time is chosen last.
-
-Long enough that a job comes through a working morning with one interruption; our own choice.
-"""
-
 
 SEARCH_STEPS = 5
 """A search costs so many steps, beside those for each gang that it lets go."""
@@ -82,9 +75,11 @@ def find(
     capacity.begin()
     departing: Sequence[Running] = draft.departing(firm=guaranteed)
     if staying:
-        departing = [running for running in departing if running not in staying]
+        but = set(staying)
+        departing = [running for running in departing if running not in but]
     if going:
-        departing = [*departing, *(running for running in going if running not in departing)]
+        known = set(departing)
+        departing = [*departing, *(running for running in going if running not in known)]
     is_leaving = _membership(draft, departing, firm=guaranteed, is_all=not (staying or going))
     try:
         gone = _leave(draft, shape, departing)
@@ -382,27 +377,6 @@ def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Runni
         doom = draft.doomed.get(running.name)
         if (doom is None or not doom.is_firm) and draft.is_open_to(running, asking):
             yield running
-
-
-def least_lost(draft: Draft, running: Running) -> tuple[bool, bool, float, float, str]:
-    """What is stopped first among equals: the lowest. Grown gangs come first."""
-    times = [job.preempted_at for job in running.jobs if job.preempted_at is not None]
-    is_recent = any(draft.now - at < RECENT_S for at in times)
-    lost = draft.shares.weight(running.held) * max(0.0, draft.now - running.saved_at)
-    return not running.is_grown, is_recent, lost, -running.admitted_at, running.name
-
-
-def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:
-    """
-    Which gang is stopped first for one of its own project that is before it: the lowest.
-
-    That of the lowest priority, then that with the least work lost. Under the preemption policy
-    `order` it is the last in the order: what is stopped then stops no other in turn.
-    """
-    if draft.parts.preemption.follows_order:
-        priority, rank = draft.rank(tuple(running.jobs))
-        return -priority, -rank, -running.admitted_at, running.name
-    return -running.priority, *least_lost(draft, running)
 
 
 def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bastion.scheduler.effort import Effort
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.running import Running
 
 Token = tuple[str, bool]
 """(first job of a gang, whether it outranks): one search."""
@@ -38,6 +39,12 @@ class Search:
         """Those among the departing with which nothing becomes free and open."""
         self.in_order: set[str] = set()
         """Projects whose `borrowers` are in the order in which they are let go."""
+        self.harm: dict[str, tuple[bool, bool, float, float, str]] = {}
+        """Running gang -> what it would lose; see `least_lost`."""
+        self.by_priority: dict[str, list[Running]] = {}
+        """Project -> its running gangs in the order in which its own higher priority stops them."""
+        self.leaving: tuple[int, list[Running]] | None = None
+        """At which version of the victims which gangs are told to stop, or are being stopped."""
         self.is_deferred = False
         """Whether a gang within its share may borrow rather than have others stopped."""
         self.patient: set[tuple[str, int]] = set()

@@ -15,11 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.leavers import Questions
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
 from quota.nesting import Nesting
 from quota.tree import Project, Quota
+
+_Standing = tuple[list[tuple[str, Amounts | None, Amounts | None, Amounts | None]], dict[str, int]]
+"""By project what it holds, what leaves, what it swaps; and what is reserved of every type."""
 
 
 class Shares:
@@ -36,6 +40,7 @@ class Shares:
         """Running gang -> project -> what it gives to promises of that project."""
         self._left: dict[str, Amounts] = {}
         """Running gang that gives -> what it holds and gives to none yet."""
+        self._questions = Questions(self._gifts)
         self._excess: dict[str, float] = {}
         self.version = 0
         """Another one after every change."""
@@ -98,6 +103,7 @@ class Shares:
         gifts = self._gifts.setdefault(running.name, {})
         gifts[to] = gifts.get(to, NOTHING) + amounts
         self._left[running.name] = self.left_of(running) - amounts
+        self._questions.gave(running, amounts, to=to)
 
     def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
         if project == to:
@@ -134,27 +140,52 @@ class Shares:
 
     @contextmanager
     def without(self, gone: Iterable[Running]) -> Iterator[None]:
-        """Count as if all of `gone` had ended, for a moment."""
-        left = list(gone)
-        self._move_all(left, sign=-1)
+        """Count as if all of `gone` had ended, for a moment; whatever moves inside moves back."""
+        leavers = self._questions.begin(gone)
+        held, given = list(leavers.held.items()), list(leavers.given.items())
+        stood = self._standing({project for project, _ in held} | {key[0] for key, _ in given})
+        self._move_all(held, given, sign=-1)
         try:
             yield
         finally:
-            self._move_all(left, sign=1)
+            self._questions.end()
+            self.version += 1
+            if self._nesting is None:
+                self._stand(stood)
+            else:
+                self._move_all(held, given, sign=1)
 
-    def _move_all(self, gone: Iterable[Running], *, sign: int) -> None:
-        """`_move` for all of them, project by project."""
-        held: dict[str, list[Amounts]] = {}
-        given: dict[tuple[str, bool], list[Amounts]] = {}
-        for running in gone:
-            project = running.project
-            held.setdefault(project, []).append(running.held)
-            for to, amounts in self._gifts.get(running.name, {}).items():
-                given.setdefault((project, to == project), []).append(amounts)
-        for project, parts in held.items():
-            self.add(project, sign * Amounts.sum(parts))
-        for (project, is_own), parts in given.items():
-            self._depart(project, sign * Amounts.sum(parts), to=project if is_own else "")
+    def _move_all(
+        self,
+        held: Iterable[tuple[str, Amounts]],
+        given: Iterable[tuple[tuple[str, bool], Amounts]],
+        *,
+        sign: int,
+    ) -> None:
+        """`_move` for all that hold and give so much."""
+        for project, amounts in held:
+            self.add(project, sign * amounts)
+        for (project, is_own), amounts in given:
+            self._depart(project, sign * amounts, to=project if is_own else "")
+
+    def _standing(self, projects: Iterable[str]) -> _Standing:
+        """What is counted of `projects` now, to go back to."""
+        kept = [
+            (name, *(each.get(name) for each in (self._held, self._departing, self._swapped)))
+            for name in projects
+        ]
+        return kept, self._reserved.copy()
+
+    def _stand(self, standing: _Standing) -> None:
+        """Go back to what `_standing` gave."""
+        kept, self._reserved = standing
+        for name, *amounts in kept:
+            self._excess.pop(name, None)
+            for each, was in zip((self._held, self._departing, self._swapped), amounts):
+                if was is None:
+                    each.pop(name, None)
+                else:
+                    each[name] = was
 
     def is_own(self, project: str, asked: Amounts) -> bool:
         """

@@ -1,0 +1,106 @@
+"""
+Running gangs that a question takes to be gone, and what they leave in the quota of each project.
+
+Questions follow each other that differ by a few gangs out of hundreds. So what the last ones added
+up is kept, and only the difference is counted.
+
+It must not know shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bastion.scheduler.state.running import Running
+from quota.amounts import NOTHING, Amounts
+
+
+class Leavers:
+    """
+    Some running gangs, added up.
+
+    Args:
+        gifts: Running gang -> project -> what it gives to promises of that project; as it is now.
+    """
+
+    def __init__(self, gifts: Mapping[str, Mapping[str, Amounts]]) -> None:
+        self._gifts = gifts
+        self._members: set[Running] = set()
+        self.held: dict[str, Amounts] = {}
+        """Project -> what its gangs among them hold."""
+        self.given: dict[tuple[str, bool], Amounts] = {}
+        """(project, whether to itself) -> what its gangs among them give to promises."""
+
+    def distance(self, wanted: set[Running]) -> int:
+        """How many gangs would have to be counted to be `wanted`."""
+        return len(self._members ^ wanted)
+
+    def be(self, wanted: set[Running]) -> None:
+        """Be exactly these from now on."""
+        for running in self._members - wanted:
+            self._count(running, sign=-1)
+        for running in wanted - self._members:
+            self._count(running, sign=1)
+        self._members = wanted
+
+    def _count(self, running: Running, *, sign: int) -> None:
+        project = running.project
+        self._hold(project, sign * running.held)
+        for to, amounts in self._gifts.get(running.name, {}).items():
+            self._give(project, sign * amounts, is_own=to == project)
+
+    def _hold(self, project: str, amounts: Amounts) -> None:
+        held = self.held.get(project, NOTHING) + amounts
+        if held:
+            self.held[project] = held
+        else:
+            self.held.pop(project, None)
+
+    def _give(self, project: str, amounts: Amounts, *, is_own: bool) -> None:
+        given = self.given.get((project, is_own), NOTHING) + amounts
+        if given:
+            self.given[project, is_own] = given
+        else:
+            self.given.pop((project, is_own), None)
+
+    def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
+        """`running`, whether among them or not, gives `amounts` more to promises of `to`."""
+        if running in self._members:
+            self._give(running.project, amounts, is_own=to == running.project)
+
+
+MOST_KEPT = 4
+"""Sums that are kept for one depth of questions: so many kinds of them take turns."""
+
+
+class Questions:
+    """The sums of the last questions, those inside others apart."""
+
+    def __init__(self, gifts: Mapping[str, Mapping[str, Amounts]]) -> None:
+        self._gifts = gifts
+        self._kept: list[list[Leavers]] = []
+        self._depth = 0
+
+    def begin(self, gone: Iterable[Running]) -> Leavers:
+        """A question takes all of `gone` to be gone; what they leave, the same until `end`."""
+        if self._depth == len(self._kept):
+            self._kept.append([])
+        kept, wanted = self._kept[self._depth], set(gone)
+        self._depth += 1
+        nearest = min(kept, key=lambda each: each.distance(wanted), default=None)
+        is_far = nearest is None or 2 * nearest.distance(wanted) > len(wanted)
+        if nearest is None or (is_far and len(kept) < MOST_KEPT):
+            nearest = Leavers(self._gifts)
+            kept.append(nearest)
+        nearest.be(wanted)
+        return nearest
+
+    def end(self) -> None:
+        """The innermost question is answered."""
+        self._depth -= 1
+
+    def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
+        """`running` gives `amounts` more to promises of `to`."""
+        for kept in self._kept:
+            for each in kept:
+                each.gave(running, amounts, to=to)

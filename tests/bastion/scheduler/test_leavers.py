@@ -1,0 +1,82 @@
+"""What is added up of gangs that a question takes to be gone is what they leave one by one."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from bastion.scheduler.phases.survey import survey
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory import Memory
+from bastion.scheduler.state.policy_choice import chosen
+from bastion.scheduler.state.shares import Shares
+from quota import Amounts, Quota
+from tests.bastion.scheduler.world import World, machines_of, quota_of
+
+FLAT = quota_of({"gpu": 32}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}})
+NESTED = quota_of(
+    {"gpu": 32},
+    {"A": {"gpu": 0.5}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}},
+    groups={"one": 'members = ["A", "B"]'},
+)
+
+
+def surveyed(quota: Quota) -> Draft:
+    """Twenty jobs of three projects that run."""
+    world = World(quota, machines_of(4, gpu=8))
+    for number in range(20):
+        world.ask("ABC"[number % 3], gpu=1)
+    world.cycle()
+    draft = Draft(world.snapshot(), world.now, chosen(quota.scheduler), Memory())
+    survey(draft)
+    return draft
+
+
+def told(shares: Shares) -> list[object]:
+    """All that is asked of shares, of every project."""
+    asked = [Amounts({"gpu": units}) for units in (1, 4, 9, 17)]
+    return [
+        (
+            shares.held(name),
+            shares.excess(name),
+            *((shares.may_borrow(name, a), shares.is_within(name, a)) for a in asked),
+            *(shares.available(name, a) for a in asked),
+        )
+        for name in "ABC"
+    ]
+
+
+@pytest.mark.parametrize("quota", [FLAT, NESTED])
+def test_many_at_once_leave_what_they_leave_one_by_one(quota: Quota) -> None:
+    """In whatever order questions follow each other, and whatever is given between them."""
+    random, draft = Random(3), surveyed(quota)
+    shares, running = draft.shares, list(draft.running.values())
+    assert len(running) == 20
+    unit = Amounts({"gpu": 1})
+    for _ in range(200):
+        gone = random.sample(running, random.randrange(12))
+        more = [each for each in random.sample(running, 3) if each not in gone]
+        before = told(shares)
+        with shares.without(gone):
+            first = told(shares)
+            with shares.without(more):
+                both = told(shares)
+            assert told(shares) == first
+        assert told(shares) == before
+        for each in gone:
+            shares.leave(each)
+        assert told(shares) == first
+        for each in more:
+            shares.leave(each)
+        assert told(shares) == both
+        for each in (*gone, *more):
+            shares.stay(each)
+        giver = random.choice(running)
+        sign = 1 if shares.left_of(giver) else -1  # it has one unit to give
+        owner = giver.project if random.random() < 0.5 else "A"
+        if sign > 0:
+            shares.give(giver, unit, to=owner)
+        else:
+            to = next(name for name, a in shares._gifts[giver.name].items() if a)
+            shares.give(giver, -unit, to=to)
