@@ -22,6 +22,7 @@ from bastion.scheduler.state.consistency import difference
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import Parts, chosen
+from bastion.scheduler.state.standstill import standstill_of
 
 
 def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
@@ -55,12 +56,22 @@ def decide_with(
     Without `tells` jobs for which nothing is done have no verdict: to find out what each waits for
     takes more time than everything else.
     """
-    draft = _surveyed(parts, snapshot, now, memory or Memory())
+    memory = memory or Memory()
+    last = memory.standstill
+    if last is not None and not last.holds(parts, snapshot, now, tells=tells):
+        last = memory.standstill = None
+    if last is not None and not memory.is_next_checked:
+        memory.skip()
+        return last.plan
+    draft = _surveyed(parts, snapshot, now, memory)
     for phase in PHASES:
         phase(draft)
     # 6. Explain: every job leaves with a verdict.
     plan = explain(draft) if tells else outline(draft)
+    memory.standstill = standstill_of(draft, plan, tells=tells)
     draft.close()
+    if last is not None and last.plan != plan:
+        memory.problems.append("the plan for a state that had not changed was another")
     return plan
 
 

@@ -108,7 +108,7 @@ class Verdicts(Mapping[str, Verdict]):
         holding: Gives the verdicts on jobs that hold devices, but for those `decided`.
     """
 
-    __slots__ = ("_all", "_holding", "_in_line", "_starts", "decided")
+    __slots__ = ("_all", "_holding", "decided", "in_line", "starts")
 
     def __init__(
         self,
@@ -120,8 +120,8 @@ class Verdicts(Mapping[str, Verdict]):
         self.decided = decided
         """All that has to be acted on; a job that is not in it waits, or goes on as it is."""
         self._holding = holding
-        self._in_line = in_line
-        self._starts = starts or {}
+        self.in_line = in_line
+        self.starts = starts or {}
         self._all: Mapping[str, Verdict] | None = None
 
     def __getitem__(self, name: str) -> Verdict:
@@ -141,9 +141,9 @@ class Verdicts(Mapping[str, Verdict]):
         if self._all is None:
             found = dict(self._holding.verdicts()) if self._holding is not None else {}
             found.update(self.decided)
-            for line in self._in_line:
+            for line in self.in_line:
                 for gang, reason in line.reasons():
-                    wait = wait_for(reason, self._starts.get(gang[0].id))
+                    wait = wait_for(reason, self.starts.get(gang[0].id))
                     found.update(dict.fromkeys((job.id for job in gang), wait))
             self._all = {name: found[name] for name in sorted(found)}
         return self._all

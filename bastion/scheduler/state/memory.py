@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from bastion.job import JobRecord, Phase
 from bastion.scheduler.queue.lines import Lines
@@ -23,6 +24,9 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.occupancy import Occupancy
 from bastion.scheduler.state.policy_choice import Parts
 from quota.tree import Quota
+
+if TYPE_CHECKING:
+    from bastion.scheduler.state.standstill import Standstill
 
 FEW = 8
 """One in so many gangs may come or go before lines are made from nothing: that is quicker then."""
@@ -48,6 +52,12 @@ class Memory:
         """What is held, while a cycle runs and after it."""
         self._is_open = False
         """Whether a cycle has begun and not come to its end."""
+        self.standstill: Standstill | None = None
+        """The plan of the last cycle, if it moved nothing: it may hold once more."""
+
+    def skip(self) -> None:
+        """Count a cycle that needed no work: the last plan held."""
+        self._cycles += 1
 
     def _forget(self, snapshot: Snapshot) -> None:
         self.shapes = Shapes(snapshot.quota)
@@ -148,6 +158,11 @@ class Memory:
         """Differences that were found since this was asked last."""
         found, self.problems = self.problems, []
         return found
+
+    @property
+    def is_next_checked(self) -> bool:
+        """Whether the cycle that begins next is to be compared with one from nothing."""
+        return self._check_every > 0 and (self._cycles + 1) % self._check_every == 0
 
     @property
     def is_check_due(self) -> bool:

@@ -48,6 +48,44 @@ def test_a_plan_is_the_same_with_and_without_a_memory(seed: int, make: histories
     play(seed, make, Memory(), steps=15)
 
 
+@pytest.mark.parametrize("make", [*histories.WORLDS, histories.grouped_world_of])
+def test_a_plan_for_a_state_that_stands_still_is_the_plan_from_nothing(
+    make: histories.Make,
+) -> None:
+    """Later, while nothing changes: as long as no time comes that matters, and after it."""
+    held = 0
+
+    def again(snapshot: Snapshot, now: float) -> Plan:
+        nonlocal held
+        memory = Memory()
+        plan = decide(snapshot, now, memory)
+        for later in (0.0, 1.0, 40.0, 700.0, 90_000.0):
+            stood = memory.standstill
+            then = decide(snapshot, now + later, memory)
+            held += stood is not None and then is stood.plan
+            assert then == decide(snapshot, now + later), later
+        return plan
+
+    for seed in range(12):
+        histories.run(seed, (), steps=12, inner=again, make=make)
+    assert held > 100
+
+
+def test_a_state_that_changes_does_not_stand_still() -> None:
+    """A job that comes, and one that ends, are seen by the next cycle."""
+    quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}})
+    memory = Memory()
+    w = World(quota, machines_of(1, gpu=8), decide=lambda s, now: decide(s, now, memory))
+    w.ask("A", "first", gpu=8)
+    w.cycle()
+    w.ask("A", "second", gpu=8)
+    w.cycle()
+    assert decide(w.snapshot(), w.now, memory) is decide(w.snapshot(), w.now, memory)
+    w.end("first")
+    w.cycle()
+    assert w.runs("second")
+
+
 class Forgetful(Memory):
     """Overlooks one job in three that ends."""
 
