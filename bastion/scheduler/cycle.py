@@ -8,6 +8,7 @@ a virtual clock, `whatif` to tell what would happen. A memory that is handed in 
 from __future__ import annotations
 
 from bastion.scheduler.explain.verdicts import explain, outline
+from bastion.scheduler.forecast.drift import standstill_of
 from bastion.scheduler.phases.borrow import borrow
 from bastion.scheduler.phases.growth import grow
 from bastion.scheduler.phases.guarantee import guarantee
@@ -22,7 +23,6 @@ from bastion.scheduler.state.consistency import difference
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import Parts, chosen
-from bastion.scheduler.state.standstill import standstill_of
 
 
 def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from bastion.job import JobRecord, Phase
 from bastion.scheduler.queue.lines import Lines
@@ -23,10 +22,8 @@ from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.occupancy import Occupancy
 from bastion.scheduler.state.policy_choice import Parts
+from bastion.scheduler.state.standstill import Standstill
 from quota.tree import Quota
-
-if TYPE_CHECKING:
-    from bastion.scheduler.state.standstill import Standstill
 
 FEW = 8
 """One in so many gangs may come or go before lines are made from nothing: that is quicker then."""

@@ -22,7 +22,7 @@ from quota.ledger import apart
 from quota.nesting import Nesting
 from quota.tree import Project, Quota
 
-_Standing = tuple[list[tuple[str, Amounts | None, Amounts | None, Amounts | None]], dict[str, int]]
+_Standing = tuple[list[tuple[str, list[Amounts | None]]], dict[str, int]]
 """By project what it holds, what leaves, what it swaps; and what is reserved of every type."""
 
 
@@ -171,7 +171,7 @@ class Shares:
     def _standing(self, projects: Iterable[str]) -> _Standing:
         """What is counted of `projects` now, to go back to."""
         kept = [
-            (name, *(each.get(name) for each in (self._held, self._departing, self._swapped)))
+            (name, [each.get(name) for each in (self._held, self._departing, self._swapped)])
             for name in projects
         ]
         return kept, self._reserved.copy()
@@ -179,7 +179,7 @@ class Shares:
     def _stand(self, standing: _Standing) -> None:
         """Go back to what `_standing` gave."""
         kept, self._reserved = standing
-        for name, *amounts in kept:
+        for name, amounts in kept:
             self._excess.pop(name, None)
             for each, was in zip((self._held, self._departing, self._swapped), amounts):
                 if was is None:

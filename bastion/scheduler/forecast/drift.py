@@ -1,0 +1,64 @@
+"""
+What of a plan drifts with time alone, so that it does not stand still though nothing changes.
+
+Estimates that rest on earlier runs or on rotation, and which jobs would have to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bastion.scheduler.plan import Keep, Plan, Wait
+from bastion.scheduler.policies.admission import admit_all
+from bastion.scheduler.queue.positions import Crowd
+from bastion.scheduler.reasons.reason import Fragmented
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.standstill import Standstill
+
+
+def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None:
+    """What stands still after a cycle that came to `plan`; None where anything moves or drifts."""
+    snapshot, verdicts = draft.snapshot, plan.verdicts
+    is_still = (
+        plan.promises == snapshot.promises
+        and plan.planned == snapshot.planned
+        and not (plan.considered or snapshot.considered or plan.new_machines)
+        and not (snapshot.stockouts or draft.capacity.closures or draft.doomed)
+        and draft.parts.order.is_lasting
+        and draft.parts.admission is admit_all
+        and not draft.parts.preemption.follows_order
+        and not any(each.rests_on for each in verdicts.starts.values())
+        and all(_stays(verdict) for verdict in verdicts.decided.values())
+        and not any(isinstance(each, Crowd) and _drifts(each.reason) for each in verdicts.in_line)
+    )
+    if not is_still:
+        return None
+    return Standstill(
+        snapshot,
+        draft.parts,
+        draft.now,
+        plan,
+        tells=tells,
+        drifts_at=min(_times(draft, plan), default=None),
+    )
+
+
+def _stays(verdict: object) -> bool:
+    if isinstance(verdict, Wait):
+        return not (verdict.rests_on or _drifts(verdict.reason))
+    return isinstance(verdict, Keep)
+
+
+def _drifts(reason: object) -> bool:
+    return isinstance(reason, Fragmented) and bool(reason.to_end)
+
+
+def _times(draft: Draft, plan: Plan) -> Iterator[float]:
+    """When estimates begin to follow the clock: one has passed, or a borrower has had its slice."""
+    waits = (verdict for verdict in plan.verdicts.decided.values() if isinstance(verdict, Wait))
+    told = [wait.estimated_at for wait in waits if wait.estimated_at is not None]
+    told += [each.at for each in plan.verdicts.starts.values()]
+    if told:
+        yield min(told)
+        slice_s = draft.options.borrow_slice_s
+        yield from (r.whole_since + slice_s for r in draft.running.values() if r.is_borrowed)
