@@ -53,10 +53,9 @@ from bastion.service.draft.machines.health import cordon_suspect, try_again
 from bastion.service.draft.machines.upgraded import upgrade_machines
 from bastion.service.draft.machines.warm import warmed
 from bastion.service.draft.root_draft import Draft
-from bastion.service.intake.arrivals import Intake
+from bastion.service.intake.arrivals import Intake, apply_portion
 from bastion.service.intake.bells import record_alive
 from bastion.service.intake.inbox import InboxBatch, InboxReader, ReadRequest
-from bastion.service.intake.portion import apply_portion
 from bastion.service.intake.proofs import Proofs
 from bastion.service.intake.requests import general_problems
 from bastion.service.journal import Journal

@@ -32,6 +32,9 @@ from bastion.scheduler.reasons.held_back import (
     NotYetConsidered as NotYetConsidered,
 )
 from bastion.scheduler.reasons.held_back import (
+    OverLoad as OverLoad,
+)
+from bastion.scheduler.reasons.held_back import (
     WaitsFor as WaitsFor,
 )
 from bastion.scheduler.reasons.holding import (
@@ -409,32 +412,6 @@ class ProviderStockout:
         said = f": {self.said}" if self.said else ""
         return (
             f"the provider of {self.pool} {what}{said}; asked again {when(self.until, now)}{remedy}"
-        )
-
-
-@value
-class OverLoad:
-    """The admission policy holds it back: the load limit is reached."""
-
-    kind: Literal["OverLoad"] = "OverLoad"
-    load: float
-    """Share of the totals asked for by it, by what runs and by what was submitted before it."""
-    limit: float
-    alone: float = 0.0
-    """Share of the totals that it asks for itself."""
-
-    def words(self, _: float) -> str:
-        """The sentence."""
-        if self.alone > self.limit:
-            return (
-                f"waits for a higher load limit: it asks for {self.alone:.2f} of the totals by"
-                f" itself, and the limit is {self.limit:g}; ask for less, or an admin raises"
-                " load_limit in the quota file"
-            )
-        return (
-            f"waits for jobs to end: with it the load would be {self.load:.2f} of the totals, and"
-            f" the limit is {self.limit:g}; it joins the queue when enough has ended, or an admin"
-            " raises load_limit in the quota file"
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from bastion.errors import BastionError, ConflictError, StoreError
@@ -12,7 +13,7 @@ from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.facts import Bell, Heartbeat, Hello
 from bastion.records.register import create_same
-from bastion.records.request import LaunchRequest
+from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.reasons.reason import NeverFits, text
@@ -182,3 +183,48 @@ class Intake:
             if error is not None:
                 raise error
         return refused
+
+
+def apply_portion(
+    requests: Sequence[ReadRequest], apply: Callable[[ReadRequest], bool], *, most_jobs: int
+) -> list[ReadRequest]:
+    """
+    Apply the requests of one turn, a share for every user, and return those that need not wait.
+
+    `apply` is called for all of them in their order if they name at most `most_jobs` jobs.
+    Otherwise it is called for those of each user until one need not wait, then again for each user,
+    until those that need not wait name so many jobs. The requests of one user keep their order.
+    Every user has its turn in the first round, so no flood of others can delay it. To apply a
+    request, decide on it and commit it takes time for each job that it names: a turn that took too
+    many would publish nothing meanwhile, and its lease might run out.
+    """
+    if sum(map(_jobs_of, requests)) <= most_jobs:
+        return [each for each in requests if apply(each)]
+    waiting: dict[str, deque[ReadRequest]] = {}
+    for each in requests:
+        name = each.waiting.name
+        waiting.setdefault(f"{name.project}/{name.user}", deque()).append(each)
+    applied: list[ReadRequest] = []
+    jobs = 0
+    while waiting and jobs < most_jobs:
+        for owner, theirs in list(waiting.items()):
+            while theirs:
+                each = theirs.popleft()
+                if apply(each):
+                    applied.append(each)
+                    jobs += _jobs_of(each)
+                    break
+            else:
+                del waiting[owner]
+    return applied
+
+
+def _jobs_of(request: ReadRequest) -> int:
+    """Return how many jobs `request` names; the tasks of an array count as one."""
+    match request.body:
+        case LaunchRequest(launch=launch):
+            return len(launch.jobs)
+        case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
+            return len(targets)
+        case _:
+            return 1

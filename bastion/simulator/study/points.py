@@ -11,7 +11,6 @@ from bastion.simulator.setup import Setup
 
 def combined(
     setup: Setup,
-    *,
     orders: Sequence[str] = (),
     policies: Sequence[str] = (),
     admissions: Sequence[str] = (),

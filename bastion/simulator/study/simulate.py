@@ -77,10 +77,7 @@ def simulate(
         raise SpecError(f"shares: {shares!r} is unknown, allowed are {', '.join(SHARES)}")
     cluster = cluster_of(machines) if isinstance(machines, str) else machines
     file = _quota(quota)
-    if isinstance(workload, Workload):
-        workload = fitted(workload, cluster, quota=file, anywhere=strict_walk)
-    else:
-        workload = read_trace(workload, fits=fitting(cluster, quota=file, anywhere=strict_walk))
+    workload = _fitted(workload, cluster, file, anywhere=strict_walk)
     setup = Setup(
         cluster=cluster,
         quota=file,
@@ -92,14 +89,8 @@ def simulate(
         costs=costs,
         seed=seed,
     )
-    setups = combined(
-        setup,
-        orders=_several(order),
-        policies=_several(policy),
-        admissions=_several(admission),
-        placements=_several(placement),
-        preemptions=_several(preemption),
-    )
+    choices = map(_several, (order, policy, admission, placement, preemption))
+    setups = combined(setup, *choices)
     points = labelled([Point(setup=each, workload=workload) for each in setups])
     return _whole(_on_pool(points, on, told) if on else run_points(points, cores=cores, told=told))
 
@@ -117,6 +108,14 @@ def _whole(runs: Runs) -> Study:
     for label, why in study.failed.items():
         warnings.warn(f"{label} gave no result: {why}", stacklevel=3)
     return study
+
+
+def _fitted(
+    workload: Workload | str | Path, cluster: Cluster, quota: Quota | None, *, anywhere: bool
+) -> Workload:
+    if isinstance(workload, Workload):
+        return fitted(workload, cluster, quota=quota, anywhere=anywhere)
+    return read_trace(workload, fits=fitting(cluster, quota=quota, anywhere=anywhere))
 
 
 def _quota(written: Quota | str | Path | None) -> Quota | None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from bastion.records import layout
 from bastion.records.inbox import Waiting
 from bastion.records.request import JobsRequest, LaunchRequest
+from bastion.service.intake.arrivals import apply_portion
 from bastion.service.intake.inbox import ReadRequest
-from bastion.service.intake.portion import apply_portion
 from bastion.spec import Array, Job, Launch, Process
 from bastion.store import Entry, Version
 from tests.rigs.leader import PACE, Rig
