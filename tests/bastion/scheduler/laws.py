@@ -367,6 +367,8 @@ def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
     own = guaranteed(snapshot)
     on = covers(snapshot, own)
     for name, verdict in preempts(plan).items():
+        if not verdict.by:
+            continue  # it starts again larger, or leaves for maintenance
         other = snapshot.jobs[verdict.by].project
         if other != snapshot.jobs[name].project:
             assert not is_safe(snapshot, own, on, name, other)
