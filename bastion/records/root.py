@@ -360,12 +360,14 @@ def quota_text_in(data: bytes) -> str:
 
     Its thousands of jobs are not parsed for it: within a text, a quotation mark is escaped.
     """
-    text, key, at = _plain_bytes(data).decode(errors="replace"), '"quota_text":"', 0
+    text, key, at = _plain_bytes(data).decode(errors="replace"), '"quota_text":', 0
     while (at := text.find(key, at)) >= 0 and text[at - 1 : at] == "\\":
         at += len(key)
     if at < 0:
         return ""
-    found: str = json.JSONDecoder().raw_decode(text, at + len(key) - 1)[0]
+    begins = at + len(key)
+    begins += len(text[begins : begins + 1]) - len(text[begins : begins + 1].lstrip())
+    found: str = json.JSONDecoder().raw_decode(text, begins)[0]
     return found
 
 

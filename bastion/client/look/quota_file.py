@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from bastion.errors import ConflictError, NotFoundError, SpecError
 from bastion.records import layout
-from bastion.records.root import quota_text_in
 from bastion.store.port import Object, ObjectStore, Version
 
 if TYPE_CHECKING:
@@ -75,6 +74,8 @@ class QuotaFile:
             found = self._store.read(layout.ROOT)
         except NotFoundError:
             return ""
+        from bastion.records.root import quota_text_in  # it loads every record
+
         return quota_text_in(found.data) if found is not None else ""
 
     def known(self) -> Quota | None:

@@ -164,6 +164,7 @@ def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:
         compose(settings, is_stopping=lambda: next(asked, True), nonce=lambda: "n")
 
     (machines / "gpu" / "gpu-1-0").mkdir(parents=True)
+    (machines / "gpu" / "gpu-1-0" / "machine").write_text("gpu zone")
     begin()
     assert not root.exists()
     shutil.rmtree(machines)
