@@ -133,7 +133,7 @@ def test_a_script_hides_no_other_field() -> None:
     """A word of many lines is told by its first; a short command is shown whole."""
     script = "\n".join(["#!/bin/sh", *(f"step {n}" for n in range(60))])
     long = Job(processes=[Process(["bash", "-c", script, "job.sbatch"])])
-    shown = dict(spec_fields(long))["command"]
+    shown = dict(spec_fields(long, None))["command"]
     assert shown == "bash -c '#!/bin/sh ... (61 lines; --json has all)' job.sbatch"
     short = Job(processes=[Process(["python3", "-c", "import a\nprint(a)"])])
-    assert dict(spec_fields(short))["command"] == "python3 -c 'import a\nprint(a)'"
+    assert dict(spec_fields(short, None))["command"] == "python3 -c 'import a\nprint(a)'"
