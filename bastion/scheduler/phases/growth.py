@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bastion.job import Phase
+from bastion.job import Phase, Placement
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
@@ -50,7 +50,7 @@ def _widen(draft: Draft, at: int) -> bool:
         return False
     near = _new_machines(draft, placed)
     may_wait = bool(near) and draft.now - gang[0].queued_at < WAITS_S
-    more = _one_more(draft, gang, None if may_wait else near)
+    more = _one_more(draft, gang, places, None if may_wait else near)
     if more is None:
         return False
     within = admitted.within_share and draft.shares.is_own(gang[0].project, more.total)
@@ -110,8 +110,9 @@ def _wanted(draft: Draft) -> frozenset[str]:
 def _room(draft: Draft, running: Running) -> int:
     """How many replicas more fit beside it; their devices stay taken, their shares do not."""
     taken: list[Amounts] = []
+    places = tuple(place for _, place in running.places)
     while len(running.places) + len(taken) < running.shape.most:
-        more = _one_more(draft, tuple(running.jobs), frozenset())
+        more = _one_more(draft, tuple(running.jobs), places, frozenset())
         if more is None:
             break
         draft.shares.add(running.project, more.total)
@@ -120,8 +121,18 @@ def _room(draft: Draft, running: Running) -> int:
     return len(taken)
 
 
-def _one_more(draft: Draft, gang: Gang, new: frozenset[str] | None) -> Placed | None:
-    """Take devices for one replica more, or nothing; of machines to be made those `new`, or any."""
+def _one_more(
+    draft: Draft, gang: Gang, beside: Placement, new: frozenset[str] | None
+) -> Placed | None:
+    """
+    Take devices for one replica more, or nothing and give None.
+
+    Args:
+        draft: Taken from.
+        gang: A job that may grow.
+        beside: Where its other replicas lie: a policy that keeps gangs together keeps this one too.
+        new: The machines to be made that it may use; None for any.
+    """
     shape = draft.shapes.one_more(gang)
     draft.capacity.begin()
     placed = None
@@ -129,8 +140,10 @@ def _one_more(draft: Draft, gang: Gang, new: frozenset[str] | None) -> Placed | 
         placed = draft.try_place(shape, guaranteed=False)
     if placed is None:
         draft.search.too_full.add((shape.form, False))
-    elif _may_have(draft, gang, shape, placed.total) and (
-        new is None or _new_machines(draft, placed) <= new
+    elif (
+        _may_have(draft, gang, shape, placed.total)
+        and (new is None or _new_machines(draft, placed) <= new)
+        and (not draft.parts.placement.together or _is_together(draft, beside, placed))
     ):
         draft.capacity.agree()
         return placed
@@ -153,6 +166,13 @@ def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
     held += [e.placed.total for e in draft.admitted_by[project] if e.gang[0].user == user]
     has = Amounts.sum(held) if held else NOTHING
     return limited.limits_of(user).exceeded(has, units, running=0, jobs=0) is None
+
+
+def _is_together(draft: Draft, beside: Placement, placed: Placed) -> bool:
+    """Whether it lies in the pool in which the others lie."""
+    places = (*beside, *placed.placements[0])
+    rooms = (draft.capacity.by_name.get(h.machine) for each in places for h in each.hosts)
+    return len({None if room is None else room.shelf.name for room in rooms}) == 1
 
 
 def _new_machines(draft: Draft, placed: Placed) -> frozenset[str]:

@@ -189,6 +189,16 @@ def test_it_grows_within_the_share_alone_where_it_may_not_borrow() -> None:
     assert count(w, "e") == 8
 
 
+def test_a_gang_that_is_kept_together_grows_where_it_is() -> None:
+    """Under `consolidated` no replica goes to another pool, though it has room."""
+    quota = quota_of({"gpu": 16}, {"A": {"gpu": 1.0}}, placement="consolidated")
+    both = machines_of(1, gpu=8) | machines_of(1, pool="q", gpu=8)
+    w = World(quota, both, {"p": pool_of(0, gpu=8), "q": pool_of(0, "q", gpu=8)})
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 8
+
+
 def test_a_limit_of_its_user_holds_for_every_replica() -> None:
     """What others of the user hold counts."""
     w = world(options={"A": "max_units_per_user = { gpu = 6 }"})
