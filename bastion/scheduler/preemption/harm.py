@@ -16,7 +16,7 @@ from bastion.scheduler.state.running import Running
 
 RECENT_S = 4 * 3600.0
 """
-Whoever was preempted within that time is chosen last.
+What was preempted within that time is chosen last.
 
 Long enough that a job comes through a working morning with one interruption; our own choice.
 """

@@ -2,8 +2,8 @@
 Standstill: a plan that moved nothing still holds while nothing has changed and no time matters.
 
 Rules: it holds for the same records, machines and quota file, until `Plan.wake_at`. Where it moved
-nothing, each gang was tried on the same state, so their order made no difference; only whom a
-reason calls `Behind` whom follows it. What drifts with time, without a change, does not stand
+nothing, each gang was tried on the same state, so their order made no difference; only what a
+reason names as ahead follows it. What drifts with time, without a change, does not stand
 still: estimates that rest on earlier runs or on rotation, and which jobs would have to end.
 """
 

@@ -376,5 +376,5 @@ def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
 
 
 def _plain(host: str) -> str:
-    """A host without its user and in small letters: the same host, whoever logs in."""
+    """A host without its user and in small letters: the same host for every login."""
     return host.rpartition("@")[2].lower()

@@ -17,6 +17,7 @@ from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import kept_outcome, remark, trouble
+from bastion.lifecycle.phrases import stop_text
 from bastion.machine import Machine, Pool
 from bastion.metrics.meter import NO_METER, Meter
 from bastion.records import layout
@@ -249,7 +250,7 @@ def _row(
         row |= {"outcome": kept.kind.value, "code": kept.code}
     if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
         stop = attempt.stop
-        row["text"] = f"stopping: {stop.reason.value}" + (f" ({stop.by})" if stop.by else "")
+        row["text"] = f"stopping: {stop_text(stop.reason, stop.by)}"
         row["text"] += f"; it {problem}" if problem else ""
     if job.outcome is not None:
         # Its final record is written after this commit: a user who waits may see this row first.

@@ -1,5 +1,5 @@
 """
-What machines use now, kept fresh as the board is: read again when somebody looks, by one thread.
+What machines use now, kept fresh as the board is: read again when a page asks, by one thread.
 
 A page never waits for it: the first look shows nothing of it where the bucket is slow. Use is a
 report of agents, so its loss takes nothing else away.
