@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bastion.job import Phase, Placement
+from bastion.scheduler.effort import Effort
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Resized
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import Admitted, Doom
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
@@ -36,31 +37,44 @@ After that it has met a shortage, and is given those of its fewest.
 
 def widen(draft: Draft) -> None:
     """Give gangs that start now more than their fewest replicas, as far as it fits."""
+    effort = _effort(draft)
     growing = [at for at, each in enumerate(draft.admitted) if each.shape.may_grow]
-    while growing:
-        growing = [at for at in growing if _widen(draft, at)]
+    new = {at: _may_make(draft, draft.admitted[at]) for at in growing}
+    projects = {draft.admitted[at].gang[0].project for at in growing}
+    while growing and not effort.is_spent:
+        growing = [at for at in growing if _widen(draft, at, new[at], effort)]
+    for project in projects:
+        draft.admitted_by[project] = [e for e in draft.admitted if e.gang[0].project == project]
 
 
-def _widen(draft: Draft, at: int) -> bool:
+def _effort(draft: Draft) -> Effort:
+    """What growth may take beside the searches: half as much, so that no commit waits for it."""
+    return Effort(draft.snapshot.steps // 2)
+
+
+def _may_make(draft: Draft, admitted: Admitted) -> frozenset[str] | None:
+    """The machines to be made that more replicas of it may use; None for any."""
+    new = _new_machines(draft, admitted.placed)
+    is_patient = draft.now - admitted.gang[0].queued_at < WAITS_S
+    return None if new and is_patient else new
+
+
+def _widen(draft: Draft, at: int, new: frozenset[str] | None, effort: Effort) -> bool:
     """Add one replica to a gang that starts."""
     admitted = draft.admitted[at]
     gang, placed = admitted.gang, admitted.placed
     (places,) = placed.placements
-    if len(places) >= admitted.shape.most:
+    if len(places) >= admitted.shape.most or effort.is_spent:
         return False
-    near = _new_machines(draft, placed)
-    may_wait = bool(near) and draft.now - gang[0].queued_at < WAITS_S
-    more = _one_more(draft, gang, places, None if may_wait else near)
+    effort.spend()
+    more = _one_more(draft, gang, places, new)
     if more is None:
         return False
     within = admitted.within_share and draft.shares.is_own(gang[0].project, more.total)
     draft.shares.add(gang[0].project, more.total)
     charge = tuple(has + gets for has, gets in zip(placed.charge, more.charge))
     both = Placed(placements=((*places, *more.placements[0]),), charge=charge)
-    wider = admitted._replace(placed=both, within_share=within)
-    of_project = draft.admitted_by[gang[0].project]
-    of_project[of_project.index(admitted)] = wider
-    draft.admitted[at] = wider
+    draft.admitted[at] = admitted._replace(placed=both, within_share=within)
     return True
 
 
@@ -69,12 +83,12 @@ def grow(draft: Draft) -> None:
     growing = [each for each in draft.occupancy.elastic.values() if _may_grow(draft, each)]
     if not growing or draft.search.unseen:
         return
-    wanted = _wanted(draft)
+    wanted, effort = _wanted(draft), _effort(draft)
     draft.capacity.begin()
     for running in sorted(growing, key=lambda each: (each.priority, each.admitted_at, each.name)):
         if running.shape.types & wanted:
             continue
-        has, more = len(running.places), _room(draft, running)
+        has, more = len(running.places), _room(draft, running, effort)
         if more >= LEAST_GAIN * has:
             draft.doomed[running.name] = Doom(
                 by="",
@@ -107,11 +121,12 @@ def _wanted(draft: Draft) -> frozenset[str]:
     return frozenset().union(*(shape.types for shape in shapes))
 
 
-def _room(draft: Draft, running: Running) -> int:
+def _room(draft: Draft, running: Running, effort: Effort) -> int:
     """How many replicas more fit beside it; their devices stay taken, their shares do not."""
     taken: list[Amounts] = []
     places = tuple(place for _, place in running.places)
-    while len(running.places) + len(taken) < running.shape.most:
+    while len(running.places) + len(taken) < running.shape.most and not effort.is_spent:
+        effort.spend()
         more = _one_more(draft, tuple(running.jobs), places, frozenset())
         if more is None:
             break
@@ -163,7 +178,8 @@ def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
     if not limited.has_user_limits:
         return True
     held = [each.held for each in draft.occupancy.by_project.get(project, ()) if each.user == user]
-    held += [e.placed.total for e in draft.admitted_by[project] if e.gang[0].user == user]
+    gangs = ((each.gang[0], each.placed.total) for each in draft.admitted)
+    held += [total for job, total in gangs if (job.project, job.user) == (project, user)]
     has = Amounts.sum(held) if held else NOTHING
     return limited.limits_of(user).exceeded(has, units, running=0, jobs=0) is None
 

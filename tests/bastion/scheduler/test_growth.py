@@ -229,6 +229,16 @@ def test_a_pool_that_is_short_gives_it_the_fewest() -> None:
     assert count(w, "e") == 8
 
 
+def test_a_cycle_places_only_so_many_replicas() -> None:
+    """Jobs that ask for next to nothing could fill every machine; the others get theirs later."""
+    w = World(quota_of({"gpu": 8}, {"A": {"gpu": 1.0}}), machines_of(4, gpu=2, memory=10**9))
+    w.extra["steps"] = 600
+    for n in range(10):
+        w.ask("A", f"e{n}", replicas=1, most=200, memory=1)
+    w.turn()
+    assert sum(job.replicas for job in w.jobs.values()) == 10 + 300
+
+
 LAWS = (
     laws.everyone_has_a_verdict,
     laws.no_device_is_shared,
