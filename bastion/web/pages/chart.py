@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from xml.etree.ElementTree import tostring
 
 from bastion.web.pages.palette import COLORS, Palette
 from bastion.web.record.summary import Slot, Summary
@@ -119,11 +118,14 @@ def look_of(
 
 def drawn(chart: Any) -> bytes:
     """The SVG of `chart`, without pygal's script for tooltips: an image would not run it."""
+    from pygal.etree import etree
+
     made = chart.render_tree()
     for parent in made.iter():
         for script in [child for child in parent if str(child.tag).endswith("script")]:
             parent.remove(script)
-    return tostring(made)
+    svg: bytes = etree.tostring(made)  # pygal takes lxml where that is installed
+    return svg
 
 
 def _largest(slots: Sequence[Slot], name_of: Callable[[Slot], str]) -> list[str]:

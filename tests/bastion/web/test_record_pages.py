@@ -130,6 +130,23 @@ def test_projects_and_users_show_the_sums() -> None:
     assert none.status_code == 404
 
 
+@pytest.mark.parametrize("library", ["lxml", "the standard one"])
+def test_charts_are_drawn_by_whichever_library_of_xml_is_installed(library: str) -> None:
+    """Pygal takes lxml where it is; no script is in the picture either way."""
+    from pygal.etree import etree
+
+    was_lxml = etree.lxml
+    (etree.to_lxml if library == "lxml" else etree.to_etree)()
+    try:
+        with site(_store()) as client:
+            chart = client.get("/charts/projects.svg?days=1")
+    finally:
+        (etree.to_lxml if was_lxml else etree.to_etree)()
+    assert chart.status_code == 200
+    assert "<svg" in chart.text and "vision" in chart.text
+    assert "<script" not in chart.text
+
+
 def test_the_users_of_a_project_have_a_chart_of_their_own() -> None:
     """Chart and table show the same rows; a project that used nothing has no chart."""
     with site(_store()) as client:
