@@ -47,7 +47,8 @@ def alive(folder: Path) -> list[int]:
 def test_a_local_bastion_is_begun_and_ended_as_one(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
-    """A new folder is furnished, jobs run in it, and nothing of it lives afterwards."""
+    """A folder without files is furnished, jobs run in it, and nothing of it lives afterwards."""
+    (tmp_path / "bucket" / "config").mkdir(parents=True)
     up = bastion("up", "--resources=h100=2,cpu=4")
     try:
         assert up.returncode == 0, up.stderr

@@ -68,7 +68,11 @@ def begin(args: argparse.Namespace) -> int:
     machines = _machines_dir(args, root)
     if not _has_bucket(folder):
         refuse_in_place_of_another(root, machines, is_own=not args.machines_dir)
-    if not (folder / "config").exists() and not (folder / "project-quotas").exists():
+    if not any(
+        any(place.iterdir())
+        for name in ("config", "project-quotas")
+        if (place := folder / name).is_dir()
+    ):
         _furnish(folder, args.resources)
         note(
             f"{folder} is a new bucket: config/bastion.toml and project-quotas/ are yours to change"
