@@ -177,7 +177,8 @@ class Agent:
         self._health = HealthWatch(self._around, clock, now=self._began_at, begun=begun)
         self._usage.tell_foreign = self._health.see_foreign
         self._cloud = CloudWatch(metadata, self._around, clock) if metadata is not None else None
-        self._checks, self._upgrades = Checks(self._around, clock), Upgrades(self._around)
+        self._checks = Checks(self._around, clock, self._health.pass_burn)
+        self._upgrades = Upgrades(self._around)
         self._long_commands = LongCommands(self._around, self._execute)
         self._adopt()
 

@@ -27,6 +27,7 @@ LEFT = "left"
 _STEPS = "steps.json"
 _BELL_TRIES = 6
 _BURN_S = 600.0
+_PASSED = "burn-passed"
 _NO_LIFE = 0
 """The life of a machine whose keeper never began: its bells come before those of all lives."""
 
@@ -41,6 +42,8 @@ class Begun:
     """The devices that processes of others hold."""
     clock: str = ""
     """What is wrong with its clock; empty if nothing is known to be."""
+    burn: str = ""
+    """How its burn failed; empty where it passed, or none is asked for."""
 
 
 NOTHING_BEGUN = Begun()
@@ -102,29 +105,44 @@ def begin(
     steps.append(BootStep(name="set up", seconds=clock.monotonic() - at))
     at = clock.monotonic()
     report = _report(settings)
+    burn = "" if report.unwell or report.bad else burnt(settings.burn, settings.folder)
     steps.append(BootStep(name="checked", seconds=clock.monotonic() - at))
     trouble = look_at_clock(store, machine, _NO_LIFE, clock)
-    return Begun(steps=tuple(steps), report=report, clock=trouble)
+    return Begun(steps=tuple(steps), report=report, clock=trouble, burn=burn)
 
 
 def _report(settings: BeginSettings) -> DeviceReport:
     trouble = disk_trouble(str(settings.folder))
     if trouble:
         return DeviceReport(unwell=trouble)
-    report = look_at_devices(settings.devices) if settings.devices else DeviceReport()
-    if settings.burn and not report.unwell and not report.bad:
-        why = burnt(settings.burn, settings.folder)
-        if why:
-            return DeviceReport(unwell=f"its burn failed: {why}")
-    return report
+    return look_at_devices(settings.devices) if settings.devices else DeviceReport()
 
 
 def burnt(command: str, folder: Path) -> str:
-    """Run the pool's burn; why it failed, or empty."""
+    """
+    Run the pool's burn unless it passed here before; how it failed, or empty.
+
+    An agent that begins again may have jobs, which a second load would disturb.
+    """
+    if not command or _has_passed(command, folder):
+        return ""
     log = folder / "burn.log"
     log.write_bytes(b"")
     why = failure_of(command, log, _BURN_S)
-    return f"{command[:200]!r} {why}: {last_words(log)}" if why else ""
+    if why:
+        return f"its burn failed: {command[:200]!r} {why}: {last_words(log)}"
+    pass_burn(command, folder)
+    return ""
+
+
+def pass_burn(command: str, folder: Path) -> None:
+    """Note that `command` has passed: it is not run again before a greeting."""
+    (folder / _PASSED).write_text(command)
+
+
+def _has_passed(command: str, folder: Path) -> bool:
+    passed = folder / _PASSED
+    return passed.exists() and passed.read_text() == command
 
 
 def _taken_steps(folder: Path) -> list[BootStep]:

@@ -43,6 +43,7 @@ class HealthWatch:
         self._report = begun.report
         self._foreign = begun.foreign
         self._first_clock = begun.clock
+        self._burn = begun.burn
         self._look_at = now
         self._clock = clock
         self._has_clock = False
@@ -50,7 +51,7 @@ class HealthWatch:
         self._told = self._told_foreign = DeviceReport()
         self.unwell = ""
         """Why nothing can be started here; empty where it can."""
-        self._tell(begun.report.unwell or begun.clock)
+        self._tell(begun.report.unwell or begun.burn or begun.clock)
 
     def see_foreign(self, foreign: Sequence[ForeignProcess]) -> None:
         """Keep jobs from the devices that processes of others hold, where the pool asks for it."""
@@ -71,8 +72,14 @@ class HealthWatch:
         self._has_clock = has_clock
         self._look_at = now + _LOOK_S
         before = self.unwell
-        self._tell(self._report.unwell or self._home.unwell() or self._clock_trouble(now))
+        self._tell(
+            self._report.unwell or self._burn or self._home.unwell() or self._clock_trouble(now)
+        )
         return bool(self.unwell) and not before
+
+    def pass_burn(self) -> None:
+        """A burn that an admin asked for has passed: the one before the greeting counts no more."""
+        self._burn, self._look_at = "", 0.0
 
     def _clock_trouble(self, now: float) -> str:
         """What is wrong with the clock, on a machine that is checked."""

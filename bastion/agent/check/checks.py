@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
+from bastion.agent.begin.begin import pass_burn
 from bastion.agent.begin.devices import look_at_devices
 from bastion.agent.begin.setup_commands import TEXT_CHARACTERS
 from bastion.agent.check.machine_lines import machine_lines
@@ -37,12 +39,21 @@ class Checks:
     Args:
         around: The agent's parts.
         clock: Time on this machine.
+        passed: Called when a burn has passed.
         load: The command that loads a machine whose pool names none.
     """
 
-    def __init__(self, around: Surroundings, clock: Clock, *, load: Sequence[str] = _LOAD) -> None:
+    def __init__(
+        self,
+        around: Surroundings,
+        clock: Clock,
+        passed: Callable[[], None],
+        *,
+        load: Sequence[str] = _LOAD,
+    ) -> None:
         self._around = around
         self._clock = clock
+        self._passed = passed
         self._load = tuple(load)
         self._under_way: dict[str, tuple[Check, CheckOutcome | None]] = {}
 
@@ -95,6 +106,8 @@ class Checks:
         self._around.instructions.settle(_key(told))
         fact = Checked(id=told.id, by=told.by, problem=outcome.problem, undone=outcome.undone)
         self._around.bells.ring(fact)
+        if fact.by == "burn" and not fact.problem and not fact.undone:
+            self._passed()
 
 
 def _key(told: Check) -> str:
@@ -116,6 +129,9 @@ def _outcome(
         command = ["/bin/sh", "-c", told.command] if told.command else [*load, *pool]
         said, problem = _run(command, told.max_s)
         lines = (*lines, *said)
+        folder = settings.boot or settings.begin
+        if told.command and folder and not problem:
+            pass_burn(told.command, Path(folder))
     return CheckOutcome(write_id=told.id, by=told.by, lines=lines, problem=problem)
 
 

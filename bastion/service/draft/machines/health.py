@@ -94,13 +94,19 @@ def told_health(draft: Draft, machine_name: str, unwell: str) -> None:
     machine = draft.machines[machine_name]
     if unwell:
         _stop_using(draft, machine_name, unwell, until=None)
-    elif machine.unwell:
+    elif machine.unwell and not machine.unwell.startswith(_CHECKED):
         _use_again(draft, machine_name, failed_starts=0)
 
 
 def close_for_check(draft: Draft, machine_name: str, by: str, *, for_s: float) -> None:
-    """Start nothing on a machine while its devices are loaded; for `for_s` if nothing is heard."""
-    _stop_using(draft, machine_name, f"{_CHECKED} for {by}", until=draft.now + for_s)
+    """
+    Start nothing on a machine while its devices are loaded; for `for_s` if nothing is heard.
+
+    What its agent told stands: the end of a load says nothing about it.
+    """
+    machine = draft.machines[machine_name]
+    if not machine.unwell or machine.unwell_until is not None:
+        _stop_using(draft, machine_name, f"{_CHECKED} for {by}", until=draft.now + for_s)
 
 
 def checked(draft: Draft, machine_name: str, fact: Checked) -> None:
@@ -112,7 +118,7 @@ def checked(draft: Draft, machine_name: str, fact: Checked) -> None:
     said = fact.problem or fact.undone or "all is well"
     draft.tell(what="machine checked", text=f"{machine_name}: {fact.by}: {said}")
     if fact.by == "burn" and fact.problem and not machine.cordoned:
-        reason = f"{fact.by}: {fact.problem}"[:MAX_REASON_CHARACTERS]
+        reason = _line(f"{fact.by}: {fact.problem}")
         draft.tell(what="machine cordoned", text=f"{machine_name}: {reason}")
         draft.put_machine(replace(machine, cordoned=reason))
 
@@ -126,7 +132,7 @@ def try_again(draft: Draft) -> None:
 
 def _stop_using(draft: Draft, machine_name: str, reason: str, *, until: float | None) -> None:
     machine = draft.machines[machine_name]
-    reason = reason[:MAX_REASON_CHARACTERS]
+    reason = _line(reason)
     if machine.unwell != reason:
         draft.tell(what="machine unwell", text=f"{machine_name}: {reason}")
     draft.put_machine(replace(machine, unwell=reason, unwell_until=until))
@@ -136,3 +142,8 @@ def _use_again(draft: Draft, machine_name: str, *, failed_starts: int) -> None:
     machine = draft.machines[machine_name]
     draft.tell(what="machine well", text=f"{machine_name} may start jobs again")
     draft.put_machine(replace(machine, unwell="", unwell_until=None, failed_starts=failed_starts))
+
+
+def _line(reason: str) -> str:
+    """One line of a table: programs print several."""
+    return " ".join(reason.split())[:MAX_REASON_CHARACTERS]

@@ -1,4 +1,4 @@
-"""The clock of a new machine is held against the store's."""
+"""What keeps jobs from a machine: its clock, and its burn."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.begin.begin import BeginSettings, Begun, begin
+from bastion.agent.begin.begin import BeginSettings, Begun, begin, burnt
 from bastion.agent.begin.clock_check import look_at_clock
 from bastion.agent.settings import AgentSettings
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
+from bastion.machine import Check
 from bastion.records import layout
 from bastion.records.facts import Health
 from bastion.store.memory import FaultyStore, MemoryStore
@@ -93,3 +94,45 @@ def test_a_clock_that_is_wrong_makes_a_new_machine_unwell(boot: str, told: bool)
     rig.pass_s(20.0)
     health = [fact for fact in rig.bucket.facts() if isinstance(fact, Health)]
     assert not health or health[-1].unwell == ""
+
+
+def test_a_burn_that_failed_counts_until_one_passes() -> None:
+    """Later looks at the devices find nothing wrong, and the machine stays unwell all the same."""
+    failed = "its burn failed: 'dcgmi diag' exited with 1: GPU 3"
+    settings = AgentSettings(machine=MACHINE, devices={"cpu": 4}, home="/")
+    rig = Rig(settings=settings, begun=Begun(burn=failed))
+    rig.pass_s(200.0, step_s=5.0)
+    health = [fact for fact in rig.bucket.facts() if isinstance(fact, Health)]
+    assert [fact.unwell for fact in health] == [failed]
+    rig.bucket.instruct(
+        Check(id="U1", by="burn", command="exit 1", until=rig.clock.wall() + 60.0),
+        Check(id="U2", by="burn", command="true", until=rig.clock.wall() + 60.0),
+    )
+    rig.pass_s(30.0)
+    health = [fact for fact in rig.bucket.facts() if isinstance(fact, Health)]
+    assert [fact.unwell for fact in health] == [failed, ""]
+
+
+def test_a_burn_runs_until_it_passes_and_not_again(tmp_path: Path) -> None:
+    """An agent that begins again may have jobs: what passed before is not loaded once more."""
+    log = tmp_path / "runs"
+    command = f"echo x >> {log}; test $(wc -l < {log}) -ge 2"
+    settings = BeginSettings(folder=tmp_path, burn=command)
+    clock = VirtualClock()
+    store = MemoryStore(clock.wall)
+    found = [begin(settings, MACHINE, store, clock, print).burn for _ in range(3)]  # type: ignore[arg-type]
+    assert found[0].startswith("its burn failed: 'echo x")
+    assert found[1:] == ["", ""]
+    assert log.read_text() == "x\nx\n"
+
+
+def test_a_burn_that_an_admin_asked_for_is_not_run_again(tmp_path: Path) -> None:
+    """It counts for the next begin of the agent too."""
+    settings = AgentSettings(machine=MACHINE, begin=str(tmp_path), home="/")
+    rig = Rig(settings=settings)
+    rig.pass_s(1.0)
+    command = f"echo x >> {tmp_path}/runs"
+    rig.bucket.instruct(Check(id="U1", by="burn", command=command, until=rig.clock.wall() + 60.0))
+    rig.pass_s(1.0)
+    assert burnt(command, tmp_path) == ""
+    assert (tmp_path / "runs").read_text() == "x\n"

@@ -7,7 +7,7 @@ import pytest
 from bastion.errors import SpecError
 from bastion.machine import Check
 from bastion.records import layout
-from bastion.records.facts import Checked
+from bastion.records.facts import Checked, Health
 from bastion.records.machine_request import (
     CheckRequest,
     DrainRequest,
@@ -200,6 +200,32 @@ def test_a_machine_that_does_not_bear_its_load_is_cordoned() -> None:
     rig.turn(2)
     assert rig.root.machines[name].cordoned == "burn: the load exited with 1: GPU 3"
     assert not rig.root.machines[name].unwell
+
+
+def test_what_an_agent_told_outlasts_a_check() -> None:
+    """A load says nothing about a full disk, nor about the burn before the greeting."""
+    rig, name = begun_now()
+    rig.agents[name].ring(Health(unwell="its disk is full"))
+    rig.turn(2)
+    asked(rig, "check", CheckRequest(machine=name, by="burn"))
+    rig.agents[name].ring(Checked(id="U", by="burn"))
+    rig.turn(2)
+    assert rig.root.machines[name].unwell == "its disk is full"
+    rig.agents[name].ring(Health())
+    rig.turn(2)
+    assert rig.root.machines[name].accepts
+
+
+def test_an_agent_that_is_well_does_not_end_a_check() -> None:
+    """Nothing starts beside the load of a machine whose disk has room again."""
+    rig, name = begun_now()
+    asked(rig, "check", CheckRequest(machine=name, by="burn"))
+    rig.agents[name].ring(Health())
+    rig.turn(2)
+    assert not rig.root.machines[name].accepts
+    rig.agents[name].ring(Checked(id="U", by="burn"))
+    rig.turn(2)
+    assert rig.root.machines[name].accepts
 
 
 def test_a_burn_that_is_never_told_of_ends_all_the_same() -> None:

@@ -86,6 +86,16 @@ def test_an_agent_says_that_its_machine_is_unwell_and_well_again() -> None:
     rig.until(lambda: rig.phase(job) == "running")
 
 
+def test_what_programs_print_is_one_line_of_a_table() -> None:
+    """A reason of several lines would break the table of machines and the log."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    rig.agents[name].ring(Health(unwell="its burn failed: usage: burn\n  [-h]\nno such flag"))
+    rig.turn(2)
+    assert rig.root.machines[name].unwell == "its burn failed: usage: burn [-h] no such flag"
+
+
 def test_no_job_lands_on_a_device_that_others_hold() -> None:
     """Jobs get the other devices; who holds the one is shown; when it is free it is used again."""
     rig = Rig(config=ONE)
