@@ -178,13 +178,9 @@ class Admin:
         return held.root
 
     def _pools(self) -> Mapping[str, Pool]:
-        from bastion.records import layout
-        from bastion.records.limits import ADMIN_FILE_BYTES
-        from bastion.service.config.pool_config import parse_config
+        from bastion.service.config.admin_files import read_config
 
-        found = self.store.read(layout.CONFIG, limit_bytes=ADMIN_FILE_BYTES)
-        assert found is not None
-        return parse_config(found.data.decode("utf-8-sig", "replace")).pools
+        return read_config(self.store).pools
 
     def _provider(self, pool: Pool, zones: Iterable[str]) -> Provider:
         """The provider of `pool`, which looks in `zones` too."""
@@ -204,17 +200,13 @@ class Admin:
         Raises:
             StoreError: Out of reach.
         """
-        from bastion.records import layout
-        from bastion.records.limits import ADMIN_FILE_BYTES
-        from bastion.service.config.pool_config import parse_config
+        from bastion.service.config.admin_files import read_config
 
         try:
-            found = self.store.read(layout.CONFIG, limit_bytes=ADMIN_FILE_BYTES)
-            assert found is not None
-            webhooks = parse_config(found.data.decode("utf-8-sig")).notifications.webhooks
+            webhooks = read_config(self.store).notifications.webhooks
         except StoreError:
             raise
-        except (BastionError, UnicodeDecodeError):
+        except BastionError:
             return ()
         return tuple(sorted(name for name, webhook in webhooks.items() if webhook.url))
 

@@ -5,6 +5,7 @@ Every key in the bucket. No other file builds one.
       README.md                                      bastion   what lies where, create-only
       project-quotas/project-quotas.config           admins    the quota file (TOML)
       config/bastion.toml                            admins    pools, secrets, webhooks (TOML)
+      config/<name>.hosts                            admins    hosts of ssh pools and their labels
       inbox/<project>/<user>/<ulid>.<verb>.json      users     requests, create-only
       inbox/_admin/<user>/<ulid>.<verb>.json         admins    the same about machines, create-only
       inbox/_bell/<pool>/<machine>/<life>-<n>.json   agents    facts, create-only
@@ -129,6 +130,11 @@ _SAVED = re.compile(rf"output/[^/]+/[^/]+/saved/a{_N}/r{_N}/h{_N}/{_N}\.json", r
 def folder_of(key: str) -> str:
     """Return the prefix of the objects beside `key`."""
     return f"{key.rpartition('/')[0]}/"
+
+
+def inventory(name: str) -> str:
+    """Return the key of the file called `name` beside the configuration."""
+    return f"{folder_of(CONFIG)}{name}"
 
 
 def request(project: str, user: str, ulid: str, verb: str) -> str:

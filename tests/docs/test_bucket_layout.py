@@ -71,6 +71,7 @@ def test_every_key_that_can_be_made_is_drawn() -> None:
         layout.saved_output("p", "j", 1, **host, number=1),
         f"{layout.BUNDLES}manifests/d",
         layout.origin("d"),
+        layout.inventory("rack.hosts"),
         f"{layout.BUNDLES}packs/d",
     ]
     strangers = [key for key in keys if not any(shape.fullmatch(key) for shape in shapes)]

@@ -16,6 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from bastion.records.request import BODIES, Answer, Result, SpecRecord
 from bastion.records.root import decode_root
 from bastion.records.usage import machine_use, unpacked
 from bastion.records.webhooks import is_near
+from bastion.service.config.inventory import parse_inventory
 from bastion.service.config.pool_config import parse_config
 from bastion.spec.indices import Indices
 from bastion.spec.notify import url_problems
@@ -299,6 +301,11 @@ DOORS: dict[str, Door] = {
     "records": Door(enter=_decoded(SpecRecord, Answer, Result), seeds=ODD),
     "root": Door(enter=decode_root, errors=(BastionError,), seeds=(*ODD, b"\x1f\x8b" + b"x" * 99)),
     "quota file": Door(enter=_text(parse), errors=(QuotaError,), seeds=TOML),
+    "inventory": Door(
+        enter=_text(partial(parse_inventory, "rack.hosts")),
+        errors=(BastionError,),
+        seeds=(b"gpu1 shard=rl # one\nroot@gpu2 cluster=a", b"[rack]\n-oX=y a=b=c containers=true"),
+    ),
     "configuration": Door(enter=_text(parse_config), errors=(BastionError,), seeds=TOML),
     "launch file": Door(enter=_launch_file, errors=(BastionError, NotFoundError), seeds=TOML),
     "marks": Door(

@@ -12,10 +12,53 @@ from bastion.monitor import IdleRule, Options
 from bastion.records import layout
 from bastion.records.limits import ADMIN_FILE_BYTES
 from bastion.records.root import Root
+from bastion.service.config.inventory import inventories_of, whole_config
 from bastion.service.config.pool_config import Config, parse_config
 from bastion.service.intake.requests import Rules
 from bastion.store import ObjectStore, Version
 from quota import Quota, parse
+
+
+class _Object:
+    """One object of the bucket, read again only when it changed."""
+
+    def __init__(self, store: ObjectStore, key: str) -> None:
+        self._store = store
+        self._key = key
+        self._version: Version | None = None
+        self.data = b""
+
+    def refresh(self) -> bool:
+        """
+        Read it; True when it is another one than before.
+
+        Raises:
+            NotFoundError: There is none.
+            OversizeError: It is too large.
+            StoreError: Out of reach.
+        """
+        try:
+            found = self._store.read(self._key, unless=self._version, limit_bytes=ADMIN_FILE_BYTES)
+        except OversizeError:
+            self._version = None
+            raise
+        except NotFoundError:
+            self._version = None
+            raise NotFoundError(f"there is none at {self._key}") from None
+        if found is None:
+            return False
+        self._version, self.data = found.version, found.data
+        return True
+
+    @property
+    def text(self) -> str:
+        """
+        What it holds.
+
+        Raises:
+            SpecError: It is not UTF-8.
+        """
+        return decoded(self._key, self.data)
 
 
 class AdminFile:
@@ -28,6 +71,8 @@ class AdminFile:
         parse: Raises an error for a text that is bad.
         judge: The same, of what is true only here and now. What was in force stays in force
             whatever it says.
+        beside: Names the inventories that a text needs.
+        whole: A text with those files in it, which a function reads by their names.
     """
 
     def __init__(
@@ -36,12 +81,20 @@ class AdminFile:
         key: str,
         parse: Callable[[str], object],
         judge: Callable[[str], object] = lambda _: None,
+        *,
+        beside: Callable[[str], Sequence[str]] = lambda _: (),
+        whole: Callable[[str, Callable[[str], str]], str] = lambda text, _: text,
     ) -> None:
         self._store = store
         self._key = key
         self._parse = parse
         self._judge = judge
-        self._version: Version | None = None
+        self._beside_of = beside
+        self._whole = whole
+        self._main = _Object(store, key)
+        self._beside: dict[str, _Object] = {}
+        self._is_unread = False
+        """Whether something changed that was not judged yet."""
         self.problem = ""
         """Why a newer file is not in force."""
         self.trouble = ""
@@ -57,14 +110,17 @@ class AdminFile:
 
     def refresh(self) -> bool:
         """
-        Look at the file; True when good new contents are in force.
+        Look at the file, and at those that it needs; True when good new contents are in force.
 
         Raises:
             StoreError: It was never looked at, and the store is out of reach.
         """
         self.trouble = ""
         try:
-            found = self._store.read(self._key, unless=self._version, limit_bytes=ADMIN_FILE_BYTES)
+            self._read()
+        except (NotFoundError, OversizeError) as error:
+            self.problem = str(error)
+            return False
         except StoreError as error:
             if self.text or self.problem:
                 good = ", the last good one is in force" if self.text else ""
@@ -74,20 +130,13 @@ class AdminFile:
             else:
                 raise  # nothing is known of it yet, and an outage is no news
             return False
-        except NotFoundError:
-            self._version = None
-            self.problem = f"there is none at {self._key}"
+        if not self._is_unread:
             return False
-        except OversizeError as error:
-            self.problem = str(error)
-            return False
-        if found is None:
-            return False
-        self._version = found.version
+        self._is_unread = False
         try:
-            text = found.data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            self.problem = f"{self._key}: is not UTF-8: {error}"
+            text = self._whole(self._main.text, lambda name: self._beside[name].text)
+        except SpecError as error:
+            self.problem = str(error)
             return False
         self.problem = _problem_of(self._parse, text) or _problem_of(self._judge, text)
         if self.problem:
@@ -95,6 +144,54 @@ class AdminFile:
         is_new = text != self.text
         self.text = text
         return is_new
+
+    def _read(self) -> None:
+        self._is_unread |= self._main.refresh()
+        try:
+            needed = self._beside_of(self._main.text)
+        except SpecError:
+            needed = ()
+        self._beside = {name: self._beside.get(name) or self._object(name) for name in needed}
+        for each in self._beside.values():
+            try:
+                self._is_unread |= each.refresh()
+            except NotFoundError:
+                self._is_unread = True  # what comes in its place is judged, be it what it was
+                raise
+
+    def _object(self, name: str) -> _Object:
+        return _Object(self._store, layout.inventory(name))
+
+
+def decoded(key: str, data: bytes) -> str:
+    """
+    Return the text of the file at `key`.
+
+    Raises:
+        SpecError: It is not UTF-8.
+    """
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{key}: is not UTF-8: {error}") from error
+
+
+def read_config(store: ObjectStore) -> Config:
+    """
+    Return the configuration that stands in the bucket.
+
+    Raises:
+        StoreError: Out of reach, or there is none.
+        SpecError: It is not valid.
+    """
+
+    def read(key: str) -> str:
+        found = store.read(key, limit_bytes=ADMIN_FILE_BYTES)
+        assert found is not None, "it is read whether or not it changed"
+        return decoded(key, found.data)
+
+    whole = whole_config(read(layout.CONFIG), lambda name: read(layout.inventory(name)))
+    return parse_config(whole)
 
 
 def _problem_of(check: Callable[[str], object], text: str) -> str:
@@ -131,7 +228,9 @@ class AdminFiles:
                 raise SpecError(*found)
 
         self._quota_file = AdminFile(quota_store, quota_key, parse)
-        self._config_file = AdminFile(store, layout.CONFIG, parse_config, judge)
+        self._config_file = AdminFile(
+            *(store, layout.CONFIG, parse_config, judge), beside=inventories_of, whole=whole_config
+        )
         self._clock = clock
         self._every_s = every_s
         self._next_at = 0.0

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypedDict
@@ -22,6 +21,15 @@ from bastion.records.keep import Keep, KeepTable
 from bastion.records.secrets import SecretTables
 from bastion.records.webhooks import Notifications, WebhookTables
 from bastion.secret_rules import SecretRules
+from bastion.service.config.inventory import (
+    HOST,
+    SUFFIX,
+    HostLine,
+    chosen_hosts,
+    is_inventory,
+    plain_host,
+    tables_of,
+)
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
@@ -29,10 +37,10 @@ from bastion.value import value
 
 MIN_PERMIT_S = 180.0
 """Least time that jobs run on without the bucket: three heartbeats may be late."""
+MOST_SPARE = 10
+"""Hosts of no pool that are named."""
 MIN_IDLE_WARNING_S = 60.0
 """Devices are sampled every ten seconds: fewer than six samples say nothing of a job."""
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:%-]{0,250}", re.ASCII)
-"""What `ssh` takes for a host and cannot take for an option."""
 
 
 @value
@@ -43,6 +51,8 @@ class Config:
     secrets: SecretRules = SecretRules()
     notifications: Notifications = Notifications()
     keep: Keep = Keep()
+    spare_hosts: tuple[str, ...] = ()
+    """Hosts of inventories that are of no pool, in words."""
 
 
 _Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -73,6 +83,7 @@ class _PoolTable(BaseModel):
     tier: Annotated[int, Field(ge=0)] = 0
     zones: list[str] = Field(default_factory=lambda: [""])
     hosts: list[str] = Field(default_factory=list)
+    hosts_file: str = ""
     permit: float | str = 600.0
     cluster: str = ""
     shard: str = ""
@@ -119,6 +130,7 @@ class _File(WebhookTables, SecretTables):
 
     pools: dict[str, _PoolTable] = Field(default_factory=dict)
     prices: dict[str, dict[Terms, _Price]] = Field(default_factory=dict)
+    host_files: dict[str, str] = Field(default_factory=dict)
     keep: KeepTable = Field(default_factory=KeepTable)
 
 
@@ -149,8 +161,13 @@ def parse_config(text: str) -> Config:
             hint="to have no machines, set max_machines = 0 in every pool",
         )
     pools: dict[str, Pool] = {}
+    inventories, wrong = tables_of(file.host_files)
+    found += wrong
     for name, table in file.pools.items():
         try:
+            if _has_bad_inventory(table, file.host_files, inventories):
+                continue  # told with its lines
+            _take_hosts(table, inventories)
             pools[name] = _priced(_pool(name, table), file.prices)
         except SpecError as error:
             found += [f"config/bastion.toml: pools.{name}.{text}" for text in error.problems]
@@ -173,7 +190,13 @@ def parse_config(text: str) -> Config:
     found += _unknown_types(file.prices)
     if found:
         raise SpecError(*found)
-    return Config(pools=pools, secrets=secrets, notifications=notifications, keep=keep)
+    return Config(
+        pools=pools,
+        secrets=secrets,
+        notifications=notifications,
+        keep=keep,
+        spare_hosts=tuple(_spare_hosts(inventories, file.pools)),
+    )
 
 
 def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
@@ -192,6 +215,44 @@ def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any
         if isinstance(inner, dict):
             inner.pop(path[-1], None)
     return rest
+
+
+def _has_bad_inventory(
+    table: _PoolTable, files: Mapping[str, str], good: Mapping[str, object]
+) -> bool:
+    return table.hosts_file in files and table.hosts_file not in good
+
+
+def _take_hosts(table: _PoolTable, inventories: Mapping[str, tuple[HostLine, ...]]) -> None:
+    """
+    Give a pool the hosts and labels that its inventory names.
+
+    Raises:
+        SpecError: It has no such file, or cannot take hosts from it.
+    """
+    name = table.hosts_file
+    if not name:
+        return
+    if table.provider != "ssh":
+        raise SpecError("hosts_file: only a pool of provider ssh has hosts")
+    if table.hosts:
+        raise SpecError("hosts_file: give either hosts or hosts_file")
+    if not is_inventory(name):
+        raise SpecError(
+            f"hosts_file: {name!r} is not the name of a file beside this one that ends in {SUFFIX},"
+            f" such as rack{SUFFIX}"
+        )
+    if name not in inventories:
+        raise SpecError(f"hosts_file: there is none at config/{name}")
+    chosen = chosen_hosts(name, inventories[name], _labels(table))
+    table.hosts = [each.host for each in chosen]
+    table.labels = dict(chosen[0].labels)
+
+
+def _labels(table: _PoolTable) -> dict[str, str]:
+    """What `where` of a job may ask for, as the table names it."""
+    named = {"cluster": table.cluster, "shard": table.shard}
+    return {**table.labels, **{key: text for key, text in named.items() if text}}
 
 
 def _pool(name: str, table: _PoolTable) -> Pool:
@@ -226,8 +287,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
             " only when a job needs them; leave it out"
         )
     resources = instance.host if instance is not None else Resources(**table.resources).amounts
-    named = {"cluster": table.cluster, "shard": table.shard}
-    named[CONTAINERS] = YES if table.containers else ""
+    containers = {CONTAINERS: YES} if table.containers else {}
     pool = Pool(
         name=name,
         provider=table.provider,
@@ -239,7 +299,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         zones=tuple(table.hosts or table.zones),
         machines_per_zone=1 if table.hosts else 0,
         permit_s=float(table.permit) if table.hosts else 0.0,
-        labels={**table.labels, **{key: text for key, text in named.items() if text}},
+        labels={**_labels(table), **containers},
         idle_timeout_s=float(table.idle_timeout),
         boot_s=float(table.boot),
         patience_s=float(table.patience),
@@ -336,17 +396,20 @@ def _host_problems(table: _PoolTable) -> list[str]:
     if table.provider != "ssh":
         return ["hosts: only a pool of provider ssh has hosts"] if table.hosts else []
     if not table.hosts:
-        return ["hosts: missing; name the hosts of this pool as OpenSSH knows them"]
+        return [
+            "hosts: missing; name the hosts of this pool as OpenSSH knows them, or their file in"
+            " hosts_file"
+        ]
     wrong = [
         f"hosts: {host!r} is not a name that OpenSSH takes, such as gpu1 or root@gpu1"
         for host in table.hosts
-        if not _HOST.fullmatch(host)
+        if not HOST.fullmatch(host)
     ]
     first: dict[str, str] = {}
     for host in table.hosts:
-        before = first.get(_plain(host))
+        before = first.get(plain_host(host))
         if before is None:
-            first[_plain(host)] = host
+            first[plain_host(host)] = host
         else:
             same = "" if before == host else f", as {before!r} too"
             wrong.append(f"hosts: {host!r} is named twice{same}")
@@ -359,13 +422,25 @@ def _host_problems(table: _PoolTable) -> list[str]:
     return wrong
 
 
+def _spare_hosts(
+    inventories: Mapping[str, tuple[HostLine, ...]], tables: Mapping[str, _PoolTable]
+) -> Iterator[str]:
+    used = {plain_host(host) for table in tables.values() for host in table.hosts}
+    for name, lines in sorted(inventories.items()):
+        spare = [each for each in lines if plain_host(each.host) not in used]
+        for each in spare[:MOST_SPARE]:
+            yield f"config/{name} line {each.number}: {each.host!r} is a host of no pool"
+        if len(spare) > MOST_SPARE:
+            yield f"config/{name}: {len(spare) - MOST_SPARE} hosts more are of no pool"
+
+
 def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
     """Hosts that several pools name: a host holds one machine."""
     found = []
     first: dict[str, tuple[str, str]] = {}
     for name, table in tables.items():
         for host in table.hosts:
-            pool, before = first.setdefault(_plain(host), (name, host))
+            pool, before = first.setdefault(plain_host(host), (name, host))
             if pool != name:
                 same = "" if before == host else f", as {before!r}"
                 found.append(
@@ -373,8 +448,3 @@ def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
                     f" too{same}"
                 )
     return found
-
-
-def _plain(host: str) -> str:
-    """A host without its user and in small letters: the same host for every login."""
-    return host.rpartition("@")[2].lower()

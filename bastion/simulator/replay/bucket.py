@@ -8,9 +8,8 @@ from bastion.errors import NotFoundError
 from bastion.history import ended_attempts, recorded_events
 from bastion.machine import Machine, Pool
 from bastion.records import layout
-from bastion.records.limits import ADMIN_FILE_BYTES
 from bastion.records.root import decode_root
-from bastion.service.config.pool_config import parse_config
+from bastion.service.config.admin_files import read_config
 from bastion.simulator.cluster.cluster import Cluster, Shape
 from bastion.simulator.replay.record import Recorded, recorded
 from bastion.simulator.replay.script import script_of
@@ -52,13 +51,12 @@ def cluster_in(store: ObjectStore) -> Cluster:
     """
     try:
         stored = store.read(layout.ROOT)
-        config = store.read(layout.CONFIG, limit_bytes=ADMIN_FILE_BYTES)
+        pools = read_config(store).pools
     except NotFoundError:
         raise NotFoundError("no bastion has led here yet", hint="bastion serve") from None
-    assert stored is not None and config is not None
+    assert stored is not None
     machines = decode_root(stored.data).machines
-    text = config.data.decode("utf-8-sig", "replace")
-    shapes = _shapes(machines, parse_config(text).pools)
+    shapes = _shapes(machines, pools)
     if not shapes:
         raise NotFoundError("no pool here has devices, so there is nothing to schedule")
     return Cluster(shapes=shapes)

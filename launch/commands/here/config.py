@@ -90,26 +90,41 @@ def _activate(session: Session) -> int:
 def _check(session: Session) -> int:
     """Name every problem of a file of pools, secrets and webhooks."""
     from bastion.errors import SpecError
+    from bastion.service.config.inventory import inventories_of, whole_config
     from bastion.service.config.pool_config import parse_config
 
     name = " ".join(session.args.words)
     if not name:
         raise UsageError("config check: which file?", hint="bastion config check bastion.toml")
+    text = _text_of(Path(name))
+    beside = {each: Path(name).parent / each for each in inventories_of(text)}
+    here = {"config/bastion.toml": name}
+    here |= {f"config/{each}": str(path) for each, path in beside.items()}
+
+    def own(problem: str) -> str:
+        key = next((each for each in here if problem.startswith(each)), "")
+        return problem.replace(key, here[key], 1) if key else problem
+
     try:
-        text = Path(name).read_text()
-    except UnicodeDecodeError:
-        raise UsageError(f"{name}: is not text in UTF-8") from None
-    try:
-        found = parse_config(text)
+        found = parse_config(whole_config(text, lambda each: _text_of(beside[each])))
     except SpecError as error:
-        own = (each.replace("config/bastion.toml", name, 1) for each in error.problems)
-        raise SpecError(*own, hint="bastion help config-file describes every key") from None
+        hint = "bastion help config-file describes every key"
+        raise SpecError(*map(own, error.problems), hint=hint) from None
     pools = sorted(found.pools)
     if session.out.format == "json":
         session.out.json({"file": name, "pools": pools})
     elif not session.is_quiet:
         note(f"{name} is valid; its pools: {', '.join(pools) or 'none'}")
+        for each in found.spare_hosts:
+            note(own(each))
     return exits.OK
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: is not text in UTF-8") from None
 
 
 def _set(session: Session) -> int:

@@ -11,6 +11,7 @@ from bastion.errors import SpecError
 from bastion.provider.open import PROVIDERS
 from bastion.records.keep import Keep
 from bastion.secret_rules import SecretRule, SecretRules
+from bastion.service.config.inventory import whole_config
 from bastion.service.config.pool_config import _PoolTable, parse_config
 from quota import Amounts
 
@@ -169,14 +170,17 @@ def test_the_reference_page_shows_a_configuration() -> None:
     ("page", "pools"),
     [
         ("run-on-aws.md", {"gpu", "spot"}),
-        ("run-on-your-own-hosts.md", {"rack", "checked", "boxes"}),
+        ("run-on-your-own-hosts.md", {"rack", "checked", "boxes", "rl", "eval"}),
     ],
 )
 def test_the_guides_show_configurations(page: str, pools: set[str]) -> None:
     """Every pool that a guide shows is accepted by its provider."""
     text = (Path(__file__).parents[4] / "docs/guides" / page).read_text()
     shown = [block.partition("```")[0] for block in text.split("```toml\n")[1:]]
-    assert set(parse_config("".join(shown)).pools) == pools
+    inventory = text.partition("```text\n# host")[2].partition("```")[0]
+    whole = whole_config("".join(shown), lambda _: f"# host{inventory}")
+    found = parse_config(whole)
+    assert (set(found.pools), found.spare_hosts) == (pools, ())
 
 
 def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
@@ -295,7 +299,7 @@ def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
 @pytest.mark.parametrize(
     ("lines", "wrong"),
     [
-        ("", "hosts: missing; name the hosts of this pool as OpenSSH knows them"),
+        ("", "hosts: missing; name the hosts of this pool as OpenSSH knows them, or their file in"),
         ('hosts = ["-oProxyCommand=x"]', "hosts: '-oProxyCommand=x' is not a name that OpenSSH"),
         ('hosts = ["a", "a"]', "hosts: 'a' is named twice"),
         ('hosts = ["a", "root@A"]', "hosts: 'root@A' is named twice, as 'a' too"),
