@@ -20,6 +20,7 @@ version = release = VERSION
 copyright = "the Bastion authors"  # noqa: A001 (Sphinx reads this name)
 root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "docs/**/*.md", "examples/**/README.md"]
+exclude_patterns = [".*", "build", "tests"]  # else every file of an environment is looked at
 suppress_warnings = ["toc.not_included"]  # a test follows the links to every page
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 
