@@ -34,14 +34,15 @@ from bastion.web.live import Followers, Live
 from bastion.web.pages.chart import usage_chart
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
 from bastion.web.pages.job import job_page, log_address
+from bastion.web.pages.kept_parts import KeptParts
 from bastion.web.pages.log import log_part, offset_in, process_log
-from bastion.web.pages.machines import machines_page
+from bastion.web.pages.machines import machines_page, rows_of
 from bastion.web.pages.now import now_page
 from bastion.web.pages.occupancy import occupancy
 from bastion.web.pages.palette import Palette
 from bastion.web.pages.quota import MOST_BYTES, quota_page, with_diff
 from bastion.web.pages.render import render
-from bastion.web.pages.timeline import timeline_page, view_of
+from bastion.web.pages.timeline import lanes_of, timeline_page, view_of
 from bastion.web.pages.usage import DAYS, period_of, usage_page
 from bastion.web.pages.use_chart import use_chart
 from bastion.web.reading.bucket import Bucket
@@ -58,11 +59,14 @@ PageOf = Callable[[Request, "Shown"], str]
 class Shown:
     """What every page is made from: one look at the board."""
 
-    def __init__(self, bucket: Bucket, settings: WebSettings, request: Request) -> None:
+    def __init__(
+        self, bucket: Bucket, settings: WebSettings, parts: KeptParts, request: Request
+    ) -> None:
         self.bucket = bucket
         self.look = bucket.boards.look()
         self.board = self.look.board
         self.uses = bucket.uses.look()
+        self.parts = parts
         self.status: StatusView | None = self.board.status(wall=bucket.clock.wall())
         projects = (project.name for project in self.status.projects) if self.status else ()
         self.palette = Palette(projects)
@@ -98,6 +102,7 @@ class Site:
         self._bucket = bucket
         self._settings = settings
         self._meter = meter
+        self._parts = KeptParts()
         self._metered, self._metered_version = Lock(), ""
         """What `/metrics` says follows from the views: it is made once for each version."""
         self._live = Live(
@@ -148,7 +153,7 @@ class Site:
         return answer
 
     def _shown(self, request: Request) -> Shown:
-        return Shown(self._bucket, self._settings, request)
+        return Shown(self._bucket, self._settings, self._parts, request)
 
     async def _compare(self, request: Request) -> Response:
         data = b""
@@ -315,25 +320,38 @@ def _now(request: Request, shown: Shown) -> str:
 
 
 def _map(shown: Shown) -> Markup:
-    """The map of devices: the same for every reader until something is published again."""
-    known, kept = shown.frame.version, shown.bucket.kept
-    if kept.get("map", ("-", ""))[0] != known:
-        values = {"occupancy": occupancy(shown.board, shown.palette, shown.uses)}
-        html = render("map.html", shortages=shown.board.shortages, **values)
-        kept["map"] = (known, html)
-    return Markup(kept["map"][1])  # noqa: S704 - a template made it, and escaped what it shows
+    def made() -> str:
+        map_of = occupancy(shown.board, shown.palette, shown.uses)
+        return render("map.html", shortages=shown.board.shortages, occupancy=map_of)
+
+    return shown.parts.of(("map", shown.frame.version), made)
 
 
 def _machines(request: Request, shown: Shown) -> str:
-    page = machines_page(shown.board, shown.palette, request.query_params, shown.uses)
-    return shown.page("machines.html", page=page)
+    page = machines_page(shown.board, request.query_params)
+
+    def made() -> str:
+        machines = rows_of(page, shown.board, shown.palette, shown.uses)
+        return render("machines_table.html", machines=machines, as_of=page.as_of)
+
+    made_of = ("machines", shown.frame.version, page.machines.number, *page.given.values())
+    return shown.page("machines.html", page=page, table=shown.parts.of(made_of, made))
 
 
 def _timeline(request: Request, shown: Shown) -> str:
     query = request.query_params
     period = view_of(query, shown.now)
-    known = shown.bucket.record.of(period)
-    return shown.page("timeline.html", page=timeline_page(period, known, shown.palette, query))
+    page = timeline_page(period, shown.bucket.record.of(period), query)
+    known_at, number = page.known.answered_at, page.machines.number
+    made_of = (known_at, period, number, page.search, shown.palette.projects)
+
+    def part(template: str) -> Markup:
+        def made() -> str:
+            return render(template, page=page, lanes=lanes_of(page, shown.palette))
+
+        return shown.parts.of((template, made_of), made)
+
+    return shown.page("timeline.html", page=page, part=part)
 
 
 def _projects(request: Request, shown: Shown) -> str:

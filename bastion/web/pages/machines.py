@@ -43,36 +43,34 @@ class MachineRow:
 class MachinesPage:
     """What the page of machines shows."""
 
-    machines: Part[MachineRow]
+    machines: Part[Row]
     pools: tuple[str, ...]
     given: Mapping[str, str]
     phases: Mapping[str, int]
     as_of: float
 
 
-def machines_page(
-    board: Board, palette: Palette, query: Mapping[str, str], uses: Uses
-) -> MachinesPage:
+def machines_page(board: Board, query: Mapping[str, str]) -> MachinesPage:
     """The page for what the address asks for."""
     given = {name: query.get(name, "").strip()[:200] for name in ("search", "pool", "phase")}
     number = page_number(query.get("page", ""))
-    part = part_of(_chosen(board, given), number, path="/machines", query=given)
     phases: dict[str, int] = {}
     for row in board.machines:
         phases[row.get("phase", "")] = phases.get(row.get("phase", ""), 0) + 1
     return MachinesPage(
-        machines=Part(
-            rows=tuple(_row(board, row, palette, uses) for row in part.rows),
-            number=part.number,
-            total=part.total,
-            path=part.path,
-            query=part.query,
-        ),
+        machines=part_of(_chosen(board, given), number, path="/machines", query=given),
         pools=tuple(sorted({*board.pools, *(row.get("pool", "") for row in board.machines)})),
         given=given,
         phases=phases,
         as_of=board.as_of,
     )
+
+
+def rows_of(
+    page: MachinesPage, board: Board, palette: Palette, uses: Uses
+) -> tuple[MachineRow, ...]:
+    """The machines that the page shows, with all that it says of them."""
+    return tuple(_row(board, row, palette, uses) for row in page.machines.rows)
 
 
 def _chosen(board: Board, given: Mapping[str, str]) -> Iterator[Row]:

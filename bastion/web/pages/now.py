@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping
 from urllib.parse import urlencode
@@ -52,25 +53,17 @@ def now_page(
     given = {name: query.get(name, "").strip()[:200] for name in FILTERS}
     show = query.get("show", "") if query.get("show") in TABS else ""
     every = list(board.chosen(**given))
-    parts = {"": every, "running": [], "queued": []}
-    for row in every:
-        parts["running" if board.is_admitted(row) else "queued"].append(row)
+    admitted = bisect(every, False, key=lambda row: not board.is_admitted(row))
+    parts = {"": every, "running": every[:admitted], "queued": every[admitted:]}
     asked = {**given, "show": show}
     number = page_number(query.get("page", ""))
     part: Part[Row] = part_of(parts[show], number, path="/", query=asked)
-    jobs = Part(
-        rows=tuple(map(board.job, part.rows)),
-        number=part.number,
-        total=part.total,
-        path=part.path,
-        query=part.query,
-    )
     projects = {project.name for project in status.projects} if status else set()
     counts = status.counts if status else Counter(row["state"] for row in board.rows)
     return NowPage(
         shares=shares(status.projects, palette) if status else (),
         counts=counts,
-        jobs=jobs,
+        jobs=part.showing(tuple(map(board.job, part.rows))),
         tabs=tuple(_tab(name, len(rows), given, show) for name, rows in parts.items()),
         show=show,
         given=given,

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from bastion.value import value
 
 _T = TypeVar("_T")
+_Other = TypeVar("_Other")
 
 ROWS = 50
 MOST_PAGES = 10_000
@@ -26,6 +27,12 @@ class Part(Generic[_T]):
     total: int
     path: str
     query: Mapping[str, str]
+
+    def showing(self, rows: tuple[_Other, ...]) -> Part[_Other]:
+        """The same part with what was made of each of its rows."""
+        return Part(
+            rows=rows, number=self.number, total=self.total, path=self.path, query=self.query
+        )
 
     @property
     def first(self) -> int:

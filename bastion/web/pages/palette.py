@@ -18,7 +18,8 @@ class Palette:
     """
 
     def __init__(self, projects: Iterable[str]) -> None:
-        self._numbers = {name: n % COLORS for n, name in enumerate(sorted(projects))}
+        self.projects = tuple(sorted(projects))
+        self._numbers = {name: n % COLORS for n, name in enumerate(self.projects)}
 
     def __call__(self, project: str) -> int:
         """The number of its colour; a project that has left the quota file keeps to one, too."""

@@ -56,7 +56,10 @@ class Lane:
 class TimelinePage:
     """What the page of the timeline shows."""
 
-    lanes: Part[Lane]
+    machines: Part[str]
+    stays: Mapping[str, Sequence[Stay]]
+    """By machine, those of the machines that are not shown too."""
+    period: Period
     ticks: tuple[Tick, ...]
     spans: Mapping[str, str]
     """The addresses of the usual spans, up to now."""
@@ -66,8 +69,6 @@ class TimelinePage:
     wider: str
     earlier: str
     later: str
-    since: float
-    until: float
     search: str
     known: Known
 
@@ -84,19 +85,16 @@ def view_of(query: Mapping[str, str], now: float) -> Period:
     return Period(since=until - length, until=until, parts=1)
 
 
-def timeline_page(
-    period: Period, known: Known, palette: Palette, query: Mapping[str, str]
-) -> TimelinePage:
-    """The page of `period`."""
+def timeline_page(period: Period, known: Known, query: Mapping[str, str]) -> TimelinePage:
+    """The page of `period`, without its bars."""
     search = query.get("search", "").strip()[:200]
-    lanes: dict[str, list[Stay]] = {}
+    asked = {name: query[name] for name in ("from", "to", "span") if query.get(name)}
+    stays: dict[str, list[Stay]] = {}
     for stay in known.summary.stays if known.summary else ():
         texts = (stay.machine, stay.job, stay.project, stay.user)
         if search.casefold() in "\n".join(texts).casefold():
-            lanes.setdefault(stay.machine, []).append(stay)
-    rows = [_lane(name, lanes[name], period, palette) for name in sorted(lanes, key=_natural)]
+            stays.setdefault(stay.machine, []).append(stay)
     length, middle = period.until - period.since, (period.since + period.until) / 2
-    asked = {name: query[name] for name in ("from", "to", "span") if query.get(name)}
 
     def around(center: float, wide: float) -> str:
         wide = min(max(wide, LEAST_S), MOST_S)
@@ -104,12 +102,14 @@ def timeline_page(
         return _address(center - wide / 2, center + wide / 2, search)
 
     return TimelinePage(
-        lanes=part_of(
-            rows,
+        machines=part_of(
+            sorted(stays, key=_natural),
             page_number(query.get("page", "")),
             path="/timeline",
             query={**asked, "search": search},
         ),
+        stays=stays,
+        period=period,
         ticks=ticks_of(period.since, period.until),
         spans={
             name: f"/timeline?{urlencode({'span': name} | ({'search': search} if search else {}))}"
@@ -120,11 +120,15 @@ def timeline_page(
         wider=around(middle, length * 2),
         earlier=around(middle - length / 2, length),
         later=around(middle + length / 2, length),
-        since=period.since,
-        until=period.until,
         search=search,
         known=known,
     )
+
+
+def lanes_of(page: TimelinePage, palette: Palette) -> tuple[Lane, ...]:
+    """The machines that the page shows, with their bars."""
+    shown = page.machines.rows
+    return tuple(_lane(name, page.stays[name], page.period, palette) for name in shown)
 
 
 def _lane(machine: str, stays: Sequence[Stay], period: Period, palette: Palette) -> Lane:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import repeat
 from typing import Any
 
 from bastion.client.look.array_views import array_of_row
@@ -46,8 +47,7 @@ class Board:
         self.published = published
         queue = published.queue
         rows = [*(queue.get("jobs") or ()), *(queue.get("arrays") or ())]
-        if queue.get("arrays"):
-            rows.sort(key=lambda row: row.get("phase") not in ADMITTED)
+        rows.sort(key=lambda row: not self.is_admitted(row))
         self.rows: Sequence[Row] = rows
         """Active jobs and arrays: admitted ones first, then in the order of the queue."""
         self.as_of = float(queue.get("now") or 0.0)
@@ -86,14 +86,22 @@ class Board:
     ) -> Iterator[Row]:
         """The rows that fit every filter that is not empty; `search` is a part of any text."""
         wanted = search.casefold()
-        for row in self.rows:
+        if not (project or user or state or wanted):
+            yield from self.rows
+            return
+        texts = self._texts if wanted else repeat("", len(self.rows))
+        for row, text in zip(self.rows, texts):
             if project not in ("", row["project"]) or user not in ("", row.get("user")):
                 continue
             if state not in ("", row.get("state")):
                 continue
-            if wanted and wanted not in _text_of(row):
-                continue
-            yield row
+            if wanted in text:
+                yield row
+
+    @cached_property
+    def _texts(self) -> Sequence[str]:
+        """What is searched in each row; readers search on while they type."""
+        return list(map(_text_of, self.rows))
 
 
 def _text_of(row: Row) -> str:

@@ -41,8 +41,6 @@ class Bucket:
         self.jobs = Jobs(store, clock.wall)
         self.trail = Trail(store)
         self.record = record
-        self.kept: dict[str, tuple[str, str]] = {}
-        """What was made of a version of the views, by name: (version, HTML)."""
 
     def close(self) -> None:
         """Read no more."""

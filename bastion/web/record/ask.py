@@ -16,7 +16,7 @@ MOST_STAYS = 4000
 """Bars of a timeline: what a browser draws at once."""
 
 _EVERY = """
-CREATE TEMP TABLE every AS
+CREATE OR REPLACE TEMP TABLE every AS
 SELECT project, user, job, outcome, devices, machines, coalesce(job_class = 'borrowed', false)
            AS is_borrowed,
        epoch(admitted_at) AS began, epoch(freed_at) AS ended,
@@ -49,30 +49,38 @@ def summary_of(record: Record, *, since: float, until: float, parts: int) -> Sum
         MissingExtraError: DuckDB is not installed.
         StoreError: Out of reach.
     """
-    step = (until - since) / parts
     with record.opened(since=since, tables=[ATTEMPTS, SHARES]) as connection:
-        projects = sums(connection, by=["project"], since=since, until=until)
-        users = sums(connection, by=["project", "user"], since=since, until=until)
-        _run(connection, _EVERY, since=since, until=until)
-        slots = _run(connection, _SLOTS, since=since, step=step, parts=parts)
-        stays = _run(connection, _STAYS, most=MOST_STAYS)
-        (every,) = connection.execute(
-            "SELECT coalesce(sum(len(list_distinct(machines))), 0) FROM every"
-        ).fetchall()
-        return Summary(
-            since=since,
-            until=until,
-            step_s=step,
-            projects=projects,
-            users=users,
-            slots=tuple(
-                Slot(at=at, project=project, user=user, device_s=held)
-                for at, project, user, held in slots
-            ),
-            stays=tuple(map(_stay, stays)),
-            left_out=max(0, int(every[0]) - len(stays)),
-            spoilt=len(record.spoilt),
-        )
+        spoilt = len(record.spoilt)
+        return summed(connection, since=since, until=until, parts=parts, spoilt=spoilt)
+
+
+def summed(
+    connection: DuckDBPyConnection, *, since: float, until: float, parts: int, spoilt: int
+) -> Summary:
+    """The same of tables that are open already; `spoilt` records of them could not be read."""
+    step = (until - since) / parts
+    projects = sums(connection, by=["project"], since=since, until=until)
+    users = sums(connection, by=["project", "user"], since=since, until=until)
+    _run(connection, _EVERY, since=since, until=until)
+    slots = _run(connection, _SLOTS, since=since, step=step, parts=parts)
+    stays = _run(connection, _STAYS, most=MOST_STAYS)
+    (every,) = connection.execute(
+        "SELECT coalesce(sum(len(list_distinct(machines))), 0) FROM every"
+    ).fetchall()
+    return Summary(
+        since=since,
+        until=until,
+        step_s=step,
+        projects=projects,
+        users=users,
+        slots=tuple(
+            Slot(at=at, project=project, user=user, device_s=held)
+            for at, project, user, held in slots
+        ),
+        stays=tuple(map(_stay, stays)),
+        left_out=max(0, int(every[0]) - len(stays)),
+        spoilt=spoilt,
+    )
 
 
 def _run(connection: DuckDBPyConnection, sql: str, **named: float) -> list[tuple[Any, ...]]:

@@ -40,6 +40,8 @@ class RecordChild:
         self._turn = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        """Its temporary files, which it leaves behind where it is killed."""
         self._is_closed = False
 
     @property
@@ -62,6 +64,9 @@ class RecordChild:
             self._is_closed = True
             if self._process is not None:
                 self._process.kill()
+                self._process.wait()
+            if self._folder is not None:
+                self._folder.cleanup()
 
     def _answer(self, question: bytes) -> tuple[str, bytes]:
         is_warm = self.pid is not None
@@ -107,12 +112,18 @@ class RecordChild:
                 process.stdin.close()
                 process.stdout.close()
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the program
+            if self._folder is not None:
+                self._folder.cleanup()
+            self._folder = tempfile.TemporaryDirectory(
+                prefix="bastion-web-", ignore_cleanup_errors=True
+            )
             try:
                 process = subprocess.Popen(
                     [*self._program, self._url],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._errors,
+                    env={**os.environ, "TMPDIR": self._folder.name},
                     bufsize=0,
                 )
             except OSError as error:

@@ -13,11 +13,12 @@ import select
 import sys
 from typing import BinaryIO
 
+from bastion.clock import SystemClock
 from bastion.errors import BastionError
 from bastion.history.record import Record
 from bastion.records.codec import encode
 from bastion.store.open import open_store
-from bastion.web.record.ask import summary_of
+from bastion.web.record.kept_tables import KeptTables
 from bastion.web.record.summary import ANSWERED, FAILED
 
 REST_S = 60.0
@@ -27,18 +28,20 @@ REST_S = 60.0
 def main(words: list[str]) -> int:
     """Answer the questions on standard input until there are none for a while."""
     (url,) = words
-    record: Record | None = None
+    tables: KeptTables | None = None
     while select.select([sys.stdin], [], [], REST_S)[0]:
         question = sys.stdin.buffer.readline()
         if not question:
             break
         since, until, parts = json.loads(question)
         try:
-            record = record or Record(open_store(url), url)
-            summary = summary_of(record, since=since, until=until, parts=parts)
+            tables = tables or KeptTables(Record(open_store(url), url), SystemClock())
+            summary = tables.summary(since=since, until=until, parts=parts)
             write_answer(sys.stdout.buffer, ANSWERED, encode(summary))
         except BastionError as error:
             write_answer(sys.stdout.buffer, FAILED, error.in_a_line.encode())
+    if tables is not None:
+        tables.close()
     return 0
 
 

@@ -50,6 +50,9 @@ class Known:
     trouble: str = ""
     is_pending: bool = False
     """Whether the record is being asked, and there is nothing to show meanwhile."""
+    answered_at: float = 0.0
+    """When the record gave this summary, by the clock of the reader; none shares it with another
+    of the same period."""
 
 
 class RecordReader:
@@ -82,10 +85,10 @@ class RecordReader:
         """
         fresh = self._known.get(period)
         if fresh is not None and self._age_s(fresh) < KEPT_S:
-            return Known(summary=fresh[1], age_s=self._age_s(fresh))
+            return self._told(fresh)
         near, asked = self._near(period), self._asked_meanwhile(period)
         if near is not None:
-            return Known(summary=near[1], age_s=self._age_s(near), trouble=self._trouble)
+            return self._told(near, self._trouble)
         try:
             return asked.result(self._wait_s if wait_s is None else wait_s)
         except (TimeoutError, CancelledError):
@@ -137,7 +140,7 @@ class RecordReader:
     def _asked(self, period: Period) -> Known:
         known = self._known.get(period)
         if known is not None and self._age_s(known) < KEPT_S:  # asked for while it was answered
-            return Known(summary=known[1], age_s=self._age_s(known))
+            return self._told(known)
         if self._trouble and self._clock.monotonic() - self._failed_at < RETRY_S:
             return Known(trouble=self._trouble)
         try:
@@ -146,11 +149,16 @@ class RecordReader:
             self._trouble, self._failed_at = error.message, self._clock.monotonic()
             return Known(trouble=error.message)
         self._trouble = ""
-        self._known[period] = (self._clock.monotonic(), summary)
+        self._known[period] = answer = (self._clock.monotonic(), summary)
         self._known.move_to_end(period)
         while len(self._known) > MOST_KEPT:
             self._known.popitem(last=False)
-        return Known(summary=summary)
+        return self._told(answer)
+
+    def _told(self, answer: tuple[float, Summary], trouble: str = "") -> Known:
+        at, summary = answer
+        age_s = self._clock.monotonic() - at
+        return Known(summary=summary, age_s=age_s, trouble=trouble, answered_at=at)
 
     def _age_s(self, answer: tuple[float, Summary]) -> float:
         return self._clock.monotonic() - answer[0]

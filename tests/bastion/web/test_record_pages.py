@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,13 +26,14 @@ from bastion.records.history import EndedAttempt
 from bastion.records.root import Event as Happening
 from bastion.spec.request import Request
 from bastion.store.local import LocalStore
-from bastion.store.memory import MemoryStore
+from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.web.pages.palette import Palette
 from bastion.web.pages.ticks import ticks_of
-from bastion.web.pages.timeline import timeline_page
+from bastion.web.pages.timeline import lanes_of, timeline_page
 from bastion.web.record import child as child_program
 from bastion.web.record.ask import summary_of
 from bastion.web.record.asker import RecordChild
+from bastion.web.record.kept_tables import TABLES_KEPT_S, KeptTables
 from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, Period, RecordReader
 from bastion.web.record.summary import Stay, Summary
 from tests.bastion.web.site import asked_here, busy_store, site
@@ -110,6 +112,32 @@ def test_a_day_sums_up_what_was_held_within_it() -> None:
     assert sum(slot.device_s for slot in found.slots) == pytest.approx(16 * HOUR + 8 * HOUR)
     assert all(slot.device_s <= 8 * HOUR + 1 for slot in found.slots)
     assert [stay.job for stay in found.stays] == ["a-4", "a-3", "b-1", "a-2"]
+
+
+def test_questions_of_some_seconds_share_one_load_of_the_record() -> None:
+    """Periods within what is loaded read nothing again, until it is old or rows are missing."""
+    clock, store = VirtualClock(wall=NOW), _store()
+    counted = FaultyStore(store, lambda *_: None)
+    tables = KeptTables(Record(counted), clock)
+
+    def jobs(hours: float) -> int:
+        period = {"since": NOW - hours * HOUR, "until": NOW}
+        found = tables.summary(**period, parts=1)
+        assert found == summary_of(Record(store), **period, parts=1)
+        return sum(each.jobs for each in found.projects)
+
+    assert jobs(24) == 4
+    reads = counted.counts.copy()
+    assert jobs(11) == 3
+    assert jobs(24) == 4
+    assert counted.counts == reads
+    assert jobs(30) == 5
+    assert counted.counts["read"] > reads["read"]
+    ends = _ended("c-1", "lin", NOW - 3 * HOUR, NOW - 2 * HOUR)
+    store.create(layout.events(1_900_000), encode(replace(ends, n=1_900_000)))
+    clock.advance(TABLES_KEPT_S)
+    assert jobs(30) == 6
+    tables.close()
 
 
 def test_projects_and_users_show_the_sums() -> None:
@@ -246,10 +274,8 @@ def test_attempts_that_overlap_stand_below_each_other() -> None:
         for job, begin, end in (("a", 0, 50), ("b", 10, 60), ("c", 50, 90), ("d", 60, 100))
     ]
     summary = Summary(since=0.0, until=100.0, step_s=100.0, stays=tuple(stays))
-    page = timeline_page(
-        Period(since=0.0, until=100.0, parts=1), Known(summary=summary), Palette(()), {}
-    )
-    (lane,) = page.lanes.rows
+    page = timeline_page(Period(since=0.0, until=100.0, parts=1), Known(summary=summary), {})
+    (lane,) = lanes_of(page, Palette(()))
     rows = {bar.stay.job: bar.y for bar in lane.bars}
     assert rows["a"] == rows["c"] < rows["b"] == rows["d"]
     assert rows["b"] >= rows["a"] + lane.bars[0].height
@@ -355,12 +381,16 @@ def test_a_record_that_cannot_be_read_is_told_with_the_age_of_what_is_shown() ->
     assert (other.summary, other.trouble) == (None, "gs://bucket: timed out")
 
 
-def test_the_record_is_asked_by_a_program_of_its_own(tmp_path: Path) -> None:
-    """One program answers one question after the other, and another goes on where it has ended."""
-    store = LocalStore(tmp_path, makes_root=True)
+def test_the_record_is_asked_by_a_program_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One program answers question after question, another goes on, and both leave no file."""
+    (files := tmp_path / "files").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(files))
+    store = LocalStore(tmp_path / "bucket", makes_root=True)
     root = busy_root(machines=2, running=0, queued=0)
     write_history(store, root, days=2, a_day=12)
-    child = RecordChild(f"file://{tmp_path}", SystemClock())
+    child = RecordChild(f"file://{tmp_path}/bucket", SystemClock())
     try:
         found = child.ask(NOW - 24 * HOUR, NOW, 4)
         first = child.pid
@@ -373,6 +403,7 @@ def test_the_record_is_asked_by_a_program_of_its_own(tmp_path: Path) -> None:
     finally:
         child.close()
     assert sum(each.jobs for each in found.projects) > 5
+    assert list(files.iterdir()) == []
 
 
 def test_what_is_wrong_with_the_record_is_told_in_a_line() -> None:

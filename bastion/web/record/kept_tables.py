@@ -1,0 +1,68 @@
+"""
+The tables of the record, kept open for some seconds.
+
+To load what is in no file yet takes a second with thousands of jobs, and a question afterwards a
+tenth of one. A reader who zooms on asks many questions, so all of them share one load.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from bastion.clock import Clock
+from bastion.history.record import Record
+from bastion.history.tables import ATTEMPTS, SHARES
+from bastion.web.record.ask import summed
+from bastion.web.record.summary import Summary
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+TABLES_KEPT_S = 15.0
+"""How old loaded tables may be. An answer itself is shown for a minute."""
+
+
+class KeptTables:
+    """
+    Sums up periods of one record, by tables that are loaded at most so often.
+
+    Args:
+        record: It.
+        clock: For the age of the tables.
+    """
+
+    def __init__(self, record: Record, clock: Clock) -> None:
+        self._record = record
+        self._clock = clock
+        self._opened = ExitStack()
+        self._connection: DuckDBPyConnection | None = None
+        self._since = self._opened_at = 0.0
+
+    def summary(self, *, since: float, until: float, parts: int) -> Summary:
+        """
+        Sum up `[since, until)` in `parts` parts.
+
+        Raises:
+            MissingExtraError: DuckDB is not installed.
+            StoreError: Out of reach.
+        """
+        connection = self._tables(since)
+        spoilt = len(self._record.spoilt)
+        return summed(connection, since=since, until=until, parts=parts, spoilt=spoilt)
+
+    def close(self) -> None:
+        """Give their memory and their folder back."""
+        self._connection = None
+        self._opened.close()
+
+    def _tables(self, since: float) -> DuckDBPyConnection:
+        """The tables with all rows from `since` on, loaded now if the kept ones do not do."""
+        age_s = self._clock.monotonic() - self._opened_at
+        if self._connection is None or since < self._since or age_s >= TABLES_KEPT_S:
+            self.close()
+            opened_at = self._clock.monotonic()
+            opening = self._record.opened(since=since, tables=[ATTEMPTS, SHARES])
+            self._connection = self._opened.enter_context(opening)
+            self._since, self._opened_at = since, opened_at
+        return self._connection
