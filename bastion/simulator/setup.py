@@ -6,6 +6,7 @@ Without a quota file, one is made for the projects of the workload.
 
 from __future__ import annotations
 
+import math
 from dataclasses import field, replace
 from typing import Literal, cast, get_args
 
@@ -37,6 +38,8 @@ Shares = Literal["demand", "equal", "one"]
 SHARES: tuple[Shares, ...] = get_args(Shares)
 BY_SERVICE = ("srtf", "las", "tiresias", "max-min", "optimus")
 """Orders that mean little unless running jobs yield to those before them."""
+TURNS = ("las", "max-min", "optimus")
+"""Orders under which equal jobs take turns."""
 IN_ROUNDS = ("fifo", "priority")
 """Orders that are named for rounds to yield in them too, as in the rounds of published studies."""
 
@@ -112,11 +115,42 @@ def parts_of(setup: Setup, quota: Quota) -> Parts:
         SpecError: Its own policy cannot be loaded.
     """
     parts = chosen(quota.scheduler)
+    _check_progress(setup, quota.scheduler)
     if setup.is_synthesis:
         candidates_of(setup.policy)
     elif setup.policy:
         return replace(parts, order=order_of(setup.policy))
     return parts
+
+
+def _check_progress(setup: Setup, options: SchedulerOptions) -> None:
+    """
+    See that jobs which take turns by rounds get on: a study in which none does never ends.
+
+    Raises:
+        SpecError: All that a job does in a round is lost when the next round stops it.
+    """
+    takes_turns = setup.strict_walk or options.preemption == "order"
+    if not (setup.round_s and takes_turns and options.order in TURNS) or setup.policy:
+        return
+    costs, round_s = setup.costs, setup.round_s
+    overhead_s = costs.start_s + costs.restart_s
+    if overhead_s < round_s and overhead_s + costs.checkpoint_s <= round_s:
+        return
+    saves = (
+        f"its first checkpoint comes after {costs.checkpoint_s:g} s of work"
+        if costs.checkpoint_s
+        else "no second is left for work"
+    )
+    ways = [f"--round={math.floor(overhead_s + costs.checkpoint_s) + 1} or longer", "--ideal"]
+    if costs.checkpoint_s and overhead_s < round_s:
+        ways.insert(0, f"--cost=checkpoint={math.floor(round_s - overhead_s)} or less")
+        ways.insert(0, "--cost=checkpoint=0 for jobs that save when they are stopped")
+    raise SpecError(
+        f"costs: under {options.order} jobs take turns of one round of {round_s:g} s;"
+        f" {overhead_s:g} s of it are start and restart, and {saves}: each turn is lost",
+        hint=" | ".join(ways),
+    )
 
 
 def _options(setup: Setup, options: SchedulerOptions) -> SchedulerOptions:

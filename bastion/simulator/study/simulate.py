@@ -12,7 +12,7 @@ from bastion.simulator.cluster.words import cluster_of
 from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.fitting import fitted, fitting
 from bastion.simulator.policies.synthesis import HOURLY, Synthesis
-from bastion.simulator.setup import SHARES, Setup
+from bastion.simulator.setup import SHARES, Setup, parts_of, quota_of
 from bastion.simulator.study.compare import run_points
 from bastion.simulator.study.point import Point, Runs, Told, labelled
 from bastion.simulator.study.points import combined
@@ -47,7 +47,8 @@ def simulate(
     """
     Simulate every combination of the policies given, on all cores, and return the study.
 
-    One that gives no result is warned of, and in `failed` of the study; the others are kept.
+    What is wrong with what is given is said before anything runs. One that gives no result is
+    warned of, and in `failed` of the study; the others are kept.
 
     Args:
         workload: A trace file, or a workload.
@@ -91,6 +92,8 @@ def simulate(
     )
     choices = map(_several, (order, policy, admission, placement, preemption))
     setups = combined(setup, *choices)
+    for each in setups:
+        parts_of(each, quota_of(each, workload))
     points = labelled([Point(setup=each, workload=workload) for each in setups])
     return _whole(_on_pool(points, on, told) if on else run_points(points, cores=cores, told=told))
 

@@ -13,7 +13,7 @@ from bastion.job import JobRecord
 from bastion.scheduler.policies.max_min import level_of
 from bastion.scheduler.policies.optimus import in_proportion, shared_out
 from bastion.scheduler.policies.time_share import Asking
-from bastion.simulator import Cluster, Shape, TraceJob, Workload, simulate
+from bastion.simulator import Cluster, Costs, Shape, TraceJob, Workload, simulate
 from bastion.simulator.policies.effective import Class, fair_speeds
 from bastion.simulator.workload.throughput import read_throughputs
 from bastion.spec.request import Request
@@ -195,3 +195,40 @@ def test_a_table_that_is_wrong_says_all_that_is(tmp_path: Path) -> None:
         " speeds.toml: net.fast: 2 = -1; allowed: steps a second, above zero;"
         " speeds.toml: net: has no table for the reference x"
     )
+
+
+TURNS = Workload(jobs=[TraceJob(name=n, submit_s=0, duration_s=2000) for n in "ab"])
+
+
+@pytest.mark.parametrize(
+    ("costs", "said", "ways"),
+    [
+        (
+            Costs(start_s=20, restart_s=60, checkpoint_s=250),
+            "under las jobs take turns of one round of 300 s; 80 s of it are start and restart, and"
+            " its first checkpoint comes after 250 s of work: each turn is lost",
+            "--cost=checkpoint=0 for jobs that save when they are stopped |"
+            " --cost=checkpoint=220 or less | --round=331 or longer | --ideal",
+        ),
+        (
+            Costs(start_s=200, restart_s=100, checkpoint_s=0),
+            "300 s of it are start and restart, and no second is left for work: each turn is lost",
+            "--round=301 or longer | --ideal",
+        ),
+    ],
+    ids=["before a checkpoint", "before any work"],
+)
+def test_turns_in_which_nothing_is_kept_are_refused(costs: Costs, said: str, ways: str) -> None:
+    """Jobs that lose all they do in a round would never end; the message says what to change."""
+    with pytest.raises(SpecError) as refused:
+        simulate(TURNS, machines="1x1", order=["fifo", "las"], round_s=300.0, costs=costs, cores=1)
+    assert said in str(refused.value)
+    assert refused.value.hint == ways
+
+
+@pytest.mark.parametrize("checkpoint_s", [220, 0])
+def test_turns_in_which_a_checkpoint_fits_go_on(checkpoint_s: float) -> None:
+    """Where a round keeps something of a job, jobs that take turns end."""
+    costs = Costs(start_s=20, restart_s=60, checkpoint_s=checkpoint_s)
+    study = simulate(TURNS, machines="1x1", order="las", round_s=300.0, costs=costs)
+    assert study.measures[0].ended == 2
