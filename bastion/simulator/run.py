@@ -236,16 +236,46 @@ def settings_of(setup: Setup, workload: Workload) -> dict[str, str]:
         + (f" at speed {shape.speed:g}" if shape.speed != 1 else "")
         for shape in setup.cluster.shapes
     )
-    costs = setup.costs
-    priced = (
-        f"start {costs.start_s:g} s, restart {costs.restart_s:g} s,"
-        f" checkpoint every {costs.checkpoint_s:g} s"
-    )
+    options = quota_of(setup, workload).scheduler
+    admission: str = options.admission
+    if admission == "load-limit":
+        admission = f"load-limit:{options.load_limit:g}"
     return {
         "workload": workload.source or "jobs given",
         "jobs": f"{len(workload.jobs):,}",
         "machines": shapes,
-        "decided": f"every {setup.round_s:g} s" if setup.round_s else "at every event",
-        "costs": "none" if costs.are_none else priced,
+        "order": _order_told(setup) or options.order,
+        "admission": admission,
+        "placement": options.placement,
+        "preemption": options.preemption,
+        "decided": f"every {setup.round_s:g} s" + (", strict walk" if setup.strict_walk else "")
+        if setup.round_s
+        else "at every event",
+        "costs": _priced(setup),
         "quota": "given" if setup.quota else f"one share a project, {setup.shares}",
     }
+
+
+def _order_told(setup: Setup) -> str:
+    """A policy of one's own by its file, wherever that lies."""
+    return setup.policy if setup.is_synthesis else setup.policy.rpartition("/")[2]
+
+
+def _priced(setup: Setup) -> str:
+    """Its costs, and what fails, in words."""
+    costs = setup.costs
+    if costs.are_none:
+        return "none"
+    told = [
+        f"start {costs.start_s:g} s",
+        f"restart {costs.restart_s:g} s",
+        f"leave {costs.leave_s:g} s",
+        f"checkpoint every {costs.checkpoint_s:g} s" if costs.checkpoint_s else "nothing is lost",
+    ]
+    if costs.mtbf_s:
+        told.append(f"a machine fails every {costs.mtbf_s:g} s, repair {costs.repair_s:g} s")
+    if costs.stockout:
+        told.append(f"stock-outs {100 * costs.stockout:g} % for {costs.stockout_s:g} s")
+    if costs.mtbf_s or costs.stockout:
+        told.append(f"seed {setup.seed}")
+    return ", ".join(told)

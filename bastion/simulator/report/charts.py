@@ -1,8 +1,13 @@
-"""The charts of a report, described in Altair."""
+"""
+The charts of a report, described in Altair.
+
+Each is as wide as its place on the page: `export.py` gives them a width where there is no page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from bastion.errors import SpecError
@@ -11,13 +16,16 @@ from bastion.simulator.metrics.measures import SIZES, Measures
 from bastion.simulator.report import tables
 from bastion.simulator.workload.load import Load
 
-PALETTE = ("#2f6fde", "#e8743b", "#19a979", "#945ecf", "#d3a518", "#13a4b4", "#d04a6b", "#6c8893")
-_WIDE, _HALF = 930, 400
-_SECONDS = (
+PALETTE = ("#2f6fde", "#e8743b", "#19a979", "#945ecf", "#b8860b", "#13a4b4", "#d04a6b", "#6c8893")
+DASHES = ([1, 0], [7, 3], [2, 2], [9, 2, 2, 2], [4, 4], [12, 3], [1, 3], [6, 2, 1, 2])
+"""Of lines, so that one that lies on another hides nothing."""
+_TIMES = (0, 60, 600, 3600, 21600, 86400, 604800, 2592000)
+_TIME_LABEL = (
     "datum.value < 60 ? format(datum.value, 'd') + ' s' : datum.value < 3600 ?"
     " format(datum.value / 60, '.3~g') + ' min' : datum.value < 86400 ?"
     " format(datum.value / 3600, '.3~g') + ' h' : format(datum.value / 86400, '.3~g') + ' d'"
 )
+_RATIOS = (1, 2, 5, 10, 30, 100, 1000, 10000, 100000)
 
 Chart = Any
 """A chart of Altair, which is imported when the first is made."""
@@ -50,27 +58,36 @@ def charts_of(
     """
     Return every chart of a study, by name, in the order of the page.
 
-    `pool-N` is of the result at place N.
+    `pool-N` and `machines-N` are of the result at place N.
     """
     alt = altair()
     found: dict[str, Chart] = {}
     shown = list(range(len(results)))
     if len(set(loads)) > 1:
-        found["load"] = _sweep(alt, tables.sweep_rows(loads, names, measures))
+        found |= _sweep(alt, tables.sweep_rows(loads, names, measures))
         shown = _heaviest(loads)
         results, measures = [results[at] for at in shown], [measures[at] for at in shown]
-    found["completion"] = _cdf(alt, tables.cdf_rows(results))
+    found |= _cdfs(alt, results)
     over_time = tables.load_rows(results)
-    found["utilisation"] = _line(alt, over_time, "used", "devices in use", axis="%")
-    found["queue"] = _line(alt, over_time, "waiting", "jobs that wait", axis="~s")
-    if len(measures[0].by_project) > 1:
-        rows = tables.group_rows(measures, "project")
-        found["projects"] = _groups(alt, rows, "project")
-    rows = tables.group_rows(measures, "size")
-    if len({row["size"] for row in rows}) > 1:
-        found["sizes"] = _groups(alt, rows, "size")
+    for name, title, axis in (
+        ("utilisation", "devices in use", "%"),
+        ("goodput", "work kept", "%"),
+        ("queue", "jobs that wait", "~s"),
+    ):
+        found[name] = _line(alt, over_time, name, title, axis=axis)
+    for kind in ("project", "user", "size"):
+        rows = tables.group_rows(measures, kind)
+        is_told = kind == "user" and all(
+            len(each.by_user) == len(each.by_project) for each in measures
+        )
+        if len({row[kind] for row in rows}) > 1 and not is_told:
+            found |= _groups(alt, rows, kind)
+    days = max((each.ended_at - each.began_at for each in results), default=0.0) / tables.DAY_S
+    held = {at: tables.held_rows(result) for at, result in zip(shown, results, strict=True)}
+    most = max(chain.from_iterable(each.series.columns["used"] for each in results), default=1.0)
     for at, result in zip(shown, results, strict=True):
-        found[f"pool-{at}"] = _pool(alt, result)
+        found[f"pool-{at}"] = _held(alt, held[at], days, most)
+        found[f"machines-{at}"] = _machines(alt, tables.machine_rows(result), days)
     return found
 
 
@@ -84,36 +101,82 @@ def _data(alt: Any, rows: Sequence[tables.Row]) -> Any:
     return alt.Data(values=list(rows))
 
 
-def _policies(alt: Any) -> Any:
-    return alt.Color(
-        "policy:N",
-        scale=alt.Scale(range=list(PALETTE)),
-        legend=alt.Legend(title=None, orient="top"),
+def _policies(alt: Any, rows: Sequence[tables.Row]) -> dict[str, Any]:
+    """Colour and dashes of lines."""
+    names = list(dict.fromkeys(row["policy"] for row in rows))
+    legend = _legend(alt)
+    color = alt.Scale(domain=names, range=_cycled(PALETTE, names))
+    dash = alt.Scale(domain=names, range=_cycled(DASHES, names))
+    return {
+        "color": alt.Color("policy:N", scale=color, legend=legend),
+        "strokeDash": alt.StrokeDash("policy:N", scale=dash, legend=legend),
+    }
+
+
+def _cycled(found: Sequence[Any], names: Sequence[str]) -> list[Any]:
+    return [found[at % len(found)] for at in range(len(names))]
+
+
+def _legend(alt: Any) -> Any:
+    return alt.Legend(
+        title=None,
+        orient="top",
+        columns=3,
+        symbolType="stroke",
+        symbolStrokeWidth=2.5,
+        symbolSize=300,
+        labelLimit=130,
     )
 
 
-def _cdf(alt: Any, rows: Sequence[tables.Row]) -> Chart:
-    def panel(what: str, title: str, axis: Any) -> Chart:
-        return (
-            alt.Chart(_data(alt, [row for row in rows if row["what"] == what]))
+def _times(alt: Any, most: float) -> dict[str, Any]:
+    """Axis and scale of seconds, of which many are zero."""
+    values = [time for time in _TIMES if time <= most] or [0]
+    if most < _TIMES[1]:
+        return {"scale": alt.Scale(nice=False), "axis": alt.Axis(labelExpr=_TIME_LABEL)}
+    axis = alt.Axis(
+        values=values,
+        labelExpr=_TIME_LABEL,
+        labelOverlap="greedy",
+        labelSeparation=6,
+        gridOpacity=0.5,
+    )
+    return {"scale": alt.Scale(type="symlog", constant=60, nice=False), "axis": axis}
+
+
+def _ratios(alt: Any, most: float) -> dict[str, Any]:
+    values = [ratio for ratio in _RATIOS if ratio <= max(most, 2)]
+    axis = alt.Axis(values=values, format="~s", labelOverlap="greedy", gridOpacity=0.5)
+    return {"scale": alt.Scale(type="log", nice=False), "axis": axis}
+
+
+def _days(alt: Any) -> Any:
+    return alt.Axis(tickCount=10, format="~g", labelOverlap="greedy", labelSeparation=6)
+
+
+def _cdfs(alt: Any, results: Sequence[Result]) -> dict[str, Chart]:
+    rows = tables.cdf_rows(results)
+    found: dict[str, Chart] = {}
+    for what, title in tables.CDF_TITLES.items():
+        own = [row for row in rows if row["what"] == what]
+        most = max((row["value"] for row in own), default=0.0)
+        across = (_ratios if what == "slowdown" else _times)(alt, most)
+        found[f"cdf-{what}"] = (
+            alt.Chart(_data(alt, own))
             .mark_line(strokeWidth=2, interpolate="step-after", clip=True)
             .encode(
-                x=alt.X("value:Q", scale=alt.Scale(type="log", nice=False), axis=axis, title=title),
-                y=alt.Y("fraction:Q", axis=alt.Axis(format="%"), title="jobs"),
-                color=_policies(alt),
+                x=alt.X("value:Q", title=title, **across),
+                y=alt.Y("fraction:Q", axis=alt.Axis(format="%", tickCount=5), title="jobs"),
                 tooltip=[
                     alt.Tooltip("policy:N"),
                     alt.Tooltip("fraction:Q", format=".1%", title="jobs"),
-                    alt.Tooltip("value:Q", format=",.0f", title=title),
+                    alt.Tooltip("value:Q", format=",.2~f", title=title),
                 ],
+                **_policies(alt, own),
             )
-            .properties(width=_HALF, height=260)
+            .properties(width="container", height=240)
         )
-
-    seconds = alt.Axis(labelExpr=_SECONDS, tickCount=5, labelOverlap=True, gridOpacity=0.5)
-    return alt.hconcat(
-        panel("completion", "completion time", seconds), panel("waiting", "waiting", seconds)
-    )
+    return found
 
 
 def _line(alt: Any, rows: Sequence[tables.Row], field: str, title: str, *, axis: str) -> Chart:
@@ -121,91 +184,123 @@ def _line(alt: Any, rows: Sequence[tables.Row], field: str, title: str, *, axis:
         alt.Chart(_data(alt, rows))
         .mark_line(strokeWidth=1.6, clip=True)
         .encode(
-            x=alt.X("day:Q", title="days", scale=alt.Scale(nice=False)),
-            y=alt.Y(f"{field}:Q", axis=alt.Axis(format=axis), title=title),
-            color=_policies(alt),
+            x=alt.X("day:Q", title="days", scale=alt.Scale(nice=False), axis=_days(alt)),
+            y=alt.Y(f"{field}:Q", axis=alt.Axis(format=axis, tickCount=5), title=title),
             tooltip=[
                 alt.Tooltip("policy:N"),
                 alt.Tooltip("day:Q", format=".2f"),
                 alt.Tooltip(f"{field}:Q", format=".2~%" if axis == "%" else ",.0f", title=title),
             ],
+            **_policies(alt, rows),
         )
-        .properties(width=_WIDE, height=200)
+        .properties(width="container", height=200)
     )
 
 
-def _groups(alt: Any, rows: Sequence[tables.Row], kind: str) -> Chart:
+def _groups(alt: Any, rows: Sequence[tables.Row], kind: str) -> dict[str, Chart]:
     order = list(dict.fromkeys(row[kind] for row in rows))
     if kind == "size":
         order = [name for _, name in SIZES if name in order]
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    colors = alt.Scale(domain=policies, range=_cycled(PALETTE, policies))
 
-    def panel(field: str, title: str) -> Chart:
+    def chart(field: str, title: str, scale: Callable[[Any, float], dict[str, Any]]) -> Chart:
+        most = max(row[field] for row in rows)
         return (
             alt.Chart(_data(alt, rows))
-            .mark_bar(cornerRadiusEnd=2)
+            .mark_point(filled=True, size=60, opacity=0.9)
             .encode(
-                y=alt.Y(f"{kind}:N", sort=order, title=None),
-                yOffset="policy:N",
-                x=alt.X(f"{field}:Q", title=title),
-                color=_policies(alt),
+                y=alt.Y(f"{kind}:N", sort=order, title=None, axis=alt.Axis(grid=True)),
+                yOffset=alt.YOffset("policy:N", sort=policies),
+                x=alt.X(f"{field}:Q", title=title, **scale(alt, most)),
+                color=alt.Color(
+                    "policy:N",
+                    scale=colors,
+                    legend=alt.Legend(title=None, orient="top", columns=3, labelLimit=130),
+                ),
                 tooltip=[
                     alt.Tooltip("policy:N"),
                     alt.Tooltip(f"{kind}:N"),
                     alt.Tooltip("jobs:Q", format=","),
-                    alt.Tooltip("waiting:Q", format=".2f", title="hours of waiting, mean"),
-                    alt.Tooltip("slowdown:Q", format=".2f", title="slowdown, mean"),
+                    alt.Tooltip("hours:Q", format=",.2f", title="hours of waiting, mean"),
+                    alt.Tooltip("slowdown:Q", format=",.2f", title="slowdown, mean"),
                     alt.Tooltip("preemptions:Q", format=","),
                 ],
             )
-            .properties(width=_HALF - 40, height=alt.Step(max(6, 22 // _count(rows))))
+            .properties(
+                width="container",
+                height=alt.Step(max(8, 26 // len(policies))),
+                autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+            )
         )
 
-    return alt.hconcat(
-        panel("waiting", "hours of waiting, mean"), panel("slowdown", "slowdown, mean")
-    )
+    return {
+        f"{kind}-waiting": chart("waiting", "waiting, mean", _times),
+        f"{kind}-slowdown": chart("slowdown", "slowdown, mean", _ratios),
+    }
 
 
-def _count(rows: Sequence[tables.Row]) -> int:
-    return len({row["policy"] for row in rows}) or 1
+def _sweep(alt: Any, rows: Sequence[tables.Row]) -> dict[str, Chart]:
+    is_part = any(row["is_part"] for row in rows)
+    loads = sorted({row["load"] for row in rows})
+    title = "work that comes, of what all devices do" if is_part else "jobs an hour"
 
-
-def _sweep(alt: Any, rows: Sequence[tables.Row]) -> Chart:
-    def panel(field: str, title: str, axis: str) -> Chart:
+    def chart(field: str, name: str, axis: str) -> Chart:
+        across = alt.Axis(
+            values=loads[:: max(1, len(loads) // 12)], format="~%" if is_part else "~g"
+        )
         return (
             alt.Chart(_data(alt, rows))
             .mark_line(point=True, strokeWidth=2)
             .encode(
-                x=alt.X("load:Q", title="jobs an hour"),
-                y=alt.Y(f"{field}:Q", title=title, axis=alt.Axis(format=axis)),
-                color=_policies(alt),
+                x=alt.X("load:Q", title=title, axis=across, scale=alt.Scale(zero=False)),
+                y=alt.Y(
+                    f"{field}:Q",
+                    title=name,
+                    axis=alt.Axis(format=axis, tickCount=5),
+                    scale=alt.Scale(zero=False),
+                ),
                 tooltip=[
                     "policy:N",
-                    "load:Q",
-                    alt.Tooltip(f"{field}:Q", format=".2f", title=title),
+                    alt.Tooltip("load:Q", format="~%" if is_part else "~g"),
+                    alt.Tooltip(f"{field}:Q", format=".2%" if axis == "%" else ",.2f", title=name),
                 ],
+                **_policies(alt, rows),
             )
-            .properties(width=_HALF, height=260)
+            .properties(width="container", height=240)
         )
 
-    return alt.hconcat(
-        panel("mean", "hours to completion, mean", "~s"),
-        panel("utilisation", "devices in use", "%"),
-    )
+    return {
+        "load-completion": chart("mean", "hours to completion, mean", "~s"),
+        "load-utilisation": chart("utilisation", "devices in use", "%"),
+    }
 
 
-def _pool(alt: Any, result: Result) -> Chart:
-    """Who held the pool over time, and how full every machine was."""
-    days = alt.X("day:Q", title=None, scale=alt.Scale(nice=False))
-    area = (
-        alt.Chart(_data(alt, tables.held_rows(result)))
+def _held(alt: Any, rows: Sequence[tables.Row], days: float, most: float) -> Chart:
+    """Which project held how much over time; on the same axes for every policy."""
+    names = sorted({row["project"] for row in rows})
+    legend = alt.Legend(title=None, orient="top", columns=3, labelLimit=130)
+    return (
+        alt.Chart(_data(alt, rows))
         .mark_area(interpolate="step-after", opacity=0.9)
         .encode(
-            x=days,
-            y=alt.Y("devices:Q", stack=True, title="devices held"),
+            x=alt.X(
+                "day:Q",
+                title=None,
+                scale=alt.Scale(nice=False, domain=[0, days]),
+                axis=_days(alt),
+            ),
+            y=alt.Y(
+                "devices:Q",
+                stack=True,
+                title="devices held",
+                axis=alt.Axis(tickCount=5),
+                scale=alt.Scale(domain=[0, most]),
+            ),
             color=alt.Color(
                 "project:N",
                 scale=alt.Scale(scheme="tableau10"),
-                legend=alt.Legend(title=None, orient="top", columns=10),
+                legend=legend if len(names) > 1 else None,
             ),
             tooltip=[
                 "project:N",
@@ -213,21 +308,34 @@ def _pool(alt: Any, result: Result) -> Chart:
                 alt.Tooltip("devices:Q", format=".0f"),
             ],
         )
-        .properties(width=_WIDE, height=180)
+        .properties(width="container", height=170)
     )
-    machines = tables.machine_rows(result)
-    count = len({row["machine"] for row in machines}) or 1
-    heat = (
-        alt.Chart(_data(alt, machines))
+
+
+def _machines(alt: Any, rows: Sequence[tables.Row], days: float) -> Chart:
+    """How full every machine was."""
+    count = len({row["machine"] for row in rows}) or 1
+    legend = alt.Legend(
+        title="full", orient="top", format="%", values=[0, 0.5, 1], gradientLength=140
+    )
+    return (
+        alt.Chart(_data(alt, rows))
         .mark_rect()
         .encode(
-            x=alt.X("day:Q", title="days", scale=alt.Scale(nice=False)),
+            x=alt.X(
+                "day:Q",
+                title="days",
+                scale=alt.Scale(nice=False, domain=[0, days]),
+                axis=_days(alt),
+            ),
             x2="until:Q",
-            y=alt.Y("machine:N", title=None, axis=alt.Axis(labels=count <= 16, ticks=False)),
+            y=alt.Y(
+                "machine:N",
+                title=None if count <= 16 else "machines",
+                axis=alt.Axis(labels=count <= 16, ticks=False, labelLimit=90),
+            ),
             color=alt.Color(
-                "full:Q",
-                scale=alt.Scale(scheme="blues", domain=[0, 1]),
-                legend=None,
+                "full:Q", scale=alt.Scale(scheme="blues", domain=[0, 1]), legend=legend
             ),
             tooltip=[
                 "machine:N",
@@ -235,6 +343,5 @@ def _pool(alt: Any, result: Result) -> Chart:
                 alt.Tooltip("full:Q", format=".0%"),
             ],
         )
-        .properties(width=_WIDE, height=max(60, min(320, 14 * count)))
+        .properties(width="container", height=max(60, min(320, 14 * count)))
     )
-    return alt.vconcat(area, heat).resolve_scale(color="independent")

@@ -10,6 +10,8 @@ from bastion.errors import SpecError
 from bastion.simulator.report.charts import Chart
 
 Format = Literal["png", "svg", "pdf"]
+WIDTH = 760
+"""Of a chart that is on no page."""
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -30,6 +32,8 @@ def export(charts: Mapping[str, Chart], folder: str | Path, form: str) -> list[P
     for name, chart in charts.items():
         path = folder / f"{name}.{form}"
         spec = chart.to_dict()
+        if spec.get("width") == "container":
+            spec["width"] = WIDTH
         if form == "svg":
             path.write_text(vl_convert.vegalite_to_svg(spec))
         elif form == "pdf":

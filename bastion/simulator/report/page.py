@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -11,75 +12,81 @@ from string import Template
 from bastion.simulator.engine.result import Result
 from bastion.simulator.metrics.measures import Measures
 from bastion.simulator.report.charts import Chart
-from bastion.simulator.report.words import count, duration, percent
+from bastion.simulator.report.numbers import numbers_table
+from bastion.simulator.workload.load import Load
 
 PHILLY = (
     "The Philly trace: M. Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN"
     " Training Workloads, USENIX ATC 2019; published by Microsoft Research under CC BY 4.0."
 )
-_TITLES = {
-    "load": ("Completion time against load", "The other charts show the largest load."),
-    "completion": (
-        "How long jobs take",
-        "How many of the jobs had ended, and had waited no longer, after so much time.",
+_SECTIONS: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
+    "load": (
+        "Against load",
+        "The other charts show the largest load.",
+        ("load-completion", "load-utilisation"),
     ),
-    "utilisation": ("Devices in use", "Of those that stood at the time."),
-    "queue": ("The queue", "Jobs that wait."),
-    "projects": ("By project", "The projects that held most devices."),
-    "sizes": ("By size", "Jobs by the number of their devices."),
+    "cdf": (
+        "How long jobs take and wait",
+        "The part of the jobs that took, or waited, no longer than so much.",
+        ("cdf-completion", "cdf-waiting", "cdf-responsiveness", "cdf-slowdown"),
+    ),
+    "utilisation": ("Devices in use", "Of those that stood at the time.", ("utilisation",)),
+    "goodput": (
+        "Goodput",
+        "Devices whose work was kept, of those that stood: without starts and lost work.",
+        ("goodput",),
+    ),
+    "queue": ("The queue", "Jobs that wait.", ("queue",)),
+    "project": (
+        "By project",
+        "The projects that held most devices.",
+        ("project-waiting", "project-slowdown"),
+    ),
+    "user": ("By user", "The users who held most devices.", ("user-waiting", "user-slowdown")),
+    "size": (
+        "By size",
+        "Jobs by the number of their devices.",
+        ("size-waiting", "size-slowdown"),
+    ),
 }
-
-Cell = Callable[[Measures], float]
-
-
-_COLUMNS: tuple[tuple[str, Cell, Callable[[float], str], int], ...] = (
-    ("completion time, mean", lambda m: m.jct_s["mean"], duration, -1),
-    ("completion time, median", lambda m: m.jct_s["p50"], duration, -1),
-    ("completion time, p90", lambda m: m.jct_s["p90"], duration, -1),
-    ("completion time, p99", lambda m: m.jct_s["p99"], duration, -1),
-    ("waiting, mean", lambda m: m.wait_s["mean"], duration, -1),
-    ("submission to first start, mean", lambda m: m.response_s["mean"], duration, -1),
-    ("slowdown, mean", lambda m: m.slowdown["mean"], lambda n: f"{n:.2f}", -1),
-    ("devices in use", lambda m: m.utilisation, percent, 1),
-    ("goodput", lambda m: m.goodput, percent, 1),
-    ("preemptions", lambda m: m.preemptions, count, -1),
-    (
-        "wasted by starts and lost work",
-        lambda m: m.wasted_device_s / 3600,
-        lambda n: f"{n:,.0f} device-h",
-        -1,
-    ),
-    ("makespan", lambda m: m.makespan_s, duration, -1),
-    ("fairness between projects", lambda m: m.fairness, lambda n: f"{n:.3f}", 1),
-    ("starts later than guaranteed", lambda m: m.violations, count, -1),
-)
+_RATE = re.compile(r"[\d.e+-]+ jobs? an hour")
 
 
 def page(
-    results: Sequence[Result], measures: Sequence[Measures], charts: Mapping[str, Chart]
+    results: Sequence[Result],
+    measures: Sequence[Measures],
+    charts: Mapping[str, Chart],
+    loads: Sequence[Load | None] = (),
 ) -> str:
     """Return the HTML of a study; it loads nothing from anywhere."""
     import vl_convert
 
-    first = results[0]
-    source = first.settings.get("workload", "")
-    sections = [_table(measures), *(_section(name, results) for name in charts), _settings(first)]
+    source = results[0].settings.get("workload", "")
+    sections = [numbers_table(measures, loads), *_sections(charts, results), _settings(results)]
     sections += [_violations(results)] if any(each.violations for each in results) else []
     partial = [each.label for each in results if each.is_partial]
     specs = {name: chart.to_dict() for name, chart in charts.items()}
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=escape("What the scheduler would do"),
-        subtitle=escape(
-            f"{first.settings.get('jobs', '')} jobs of {source or 'a workload'} on"
-            f" {first.settings.get('machines', '')}"
-        ),
+        subtitle=escape(_subtitle(results[0], loads)),
         warning=_warning(partial),
         sections="\n".join(sections),
         footer=escape(f"Made by bastion simulate. {PHILLY if 'philly' in source else ''}"),
         library=_bundle(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")),
         charts=json.dumps(specs).replace("</", "<\\/"),
     )
+
+
+def _subtitle(first: Result, loads: Sequence[Load | None]) -> str:
+    source = first.settings.get("workload", "") or "a workload"
+    jobs = first.settings.get("jobs", "")
+    found = list(dict.fromkeys(load for load in loads if load is not None))
+    if len(found) > 1:
+        several = ", ".join(map(str, found)) if len(found) <= 4 else f"{found[0]} to {found[-1]}"
+        source = _RATE.sub(lambda _: f"at loads of {several}", source)
+    noun = "job" if jobs == "1" else "jobs"
+    return f"{jobs} {noun} of {source} on {first.settings.get('machines', '')}"
 
 
 def _bundle(script: str) -> str:
@@ -96,44 +103,47 @@ def _warning(partial: Sequence[str]) -> str:
     )
 
 
-def _table(measures: Sequence[Measures]) -> str:
-    """One row a measure, one column a policy."""
-    head = "".join(f"<th>{escape(each.label)}</th>" for each in measures)
-    rows = []
-    for title, of, shown, better in _COLUMNS:
-        numbers = [of(each) for each in measures]
-        best = max(numbers) if better > 0 else min(numbers)
-        tells = len(measures) > 1 and max(numbers) != min(numbers)
-        cells = (
-            f"<td{' class=best' if tells and number == best else ''}>{escape(shown(number))}</td>"
-            for number in numbers
-        )
-        rows.append(f"<tr><td>{escape(title)}</td>{''.join(cells)}</tr>")
-    return (
-        "<section><h2>In numbers</h2><p>Times are of jobs that ended with their work done."
-        " The best of each row is green.</p>"
-        f"<table><thead><tr><th></th>{head}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></section>"
-    )
+def _sections(charts: Mapping[str, Chart], results: Sequence[Result]) -> list[str]:
+    """The charts, those that belong together side by side."""
+    found = []
+    for title, text, names in _SECTIONS.values():
+        shown = [name for name in names if name in charts]
+        if shown:
+            found.append(_section(title, text, shown))
+    for at, result in enumerate(results):
+        if f"pool-{at}" in charts:
+            text = "Which project held devices, and how full each machine was."
+            both = [f"pool-{at}", f"machines-{at}"]
+            found.append(_section(f"The pool under {result.label}", text, both, is_wide=True))
+    return found
 
 
-def _section(name: str, results: Sequence[Result]) -> str:
-    if name.startswith("pool-"):
-        label = results[min(int(name[5:]), len(results) - 1)].label
-        title, text = f"The pool under {label}", "Which project held devices, and each machine."
-    else:
-        title, text = _TITLES[name]
+def _section(title: str, text: str, names: Sequence[str], *, is_wide: bool = False) -> str:
+    kind = "one" if is_wide or len(names) == 1 else "two"
+    places = "".join(f'<div class="chart" id="{name}"></div>' for name in names)
     return (
         f"<section><h2>{escape(title)}</h2><p>{escape(text)}</p>"
-        f'<div class="chart" id="{name}"></div></section>'
+        f'<div class="{kind}">{places}</div></section>'
     )
 
 
-def _settings(result: Result) -> str:
-    rows = "".join(
-        f"<dt>{escape(key)}</dt><dd>{escape(text)}</dd>" for key, text in result.settings.items()
-    )
-    return f"<section><h2>Settings</h2><dl>{rows}</dl></section>"
+def _settings(results: Sequence[Result]) -> str:
+    """What all simulations share, then what each has of its own."""
+    keys = list(dict.fromkeys(key for each in results for key in each.settings))
+    shared: dict[str, str] = {}
+    own: list[str] = []
+    for key in keys:
+        found = {each.settings.get(key, "") for each in results}
+        if len(found) == 1:
+            shared |= dict.fromkeys([key], found.pop())
+        else:
+            own.append(key)
+    rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(text)}</dd>" for k, text in shared.items())
+    text = f"<section><h2>Settings</h2><dl>{rows}</dl>"
+    for each in results if own else ():
+        told = "; ".join(f"{key}: {each.settings[key]}" for key in own if each.settings.get(key))
+        text += f'<p class="own"><b>{escape(each.label)}</b> {escape(told)}</p>'
+    return text + "</section>"
 
 
 def _violations(results: Sequence[Result]) -> str:

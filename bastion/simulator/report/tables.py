@@ -8,13 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from bastion.simulator.engine.result import Result, Series
-from bastion.simulator.metrics.distribution import quantile
-from bastion.simulator.metrics.measures import (
-    Measures,
-    jct_of,
-    slowdown_of,
-    wait_of,
-)
+from bastion.simulator.metrics.measures import Measures, cdfs_of
 from bastion.simulator.workload.load import Load
 
 Row = dict[str, Any]
@@ -26,25 +20,22 @@ MAX_ROWS = 64
 DAY_S = 86400.0
 
 
+CDF_TITLES = {
+    "completion": "completion time",
+    "waiting": "waiting",
+    "responsiveness": "submission to first start",
+    "slowdown": "slowdown",
+}
+
+
 def cdf_rows(results: Sequence[Result]) -> list[Row]:
-    """How many jobs had ended, waited no longer, or were slowed no more: quantile by quantile."""
-    rows = []
-    for result in results:
-        done = [each for each in result.jobs if each.is_tracked and each.outcome == "succeeded"]
-        for name, of in (("completion", jct_of), ("waiting", wait_of), ("slowdown", slowdown_of)):
-            ordered = sorted(map(of, done))
-            for step in range(POINTS + 1):
-                part = step / POINTS
-                number = quantile(ordered, part)
-                rows.append(
-                    {
-                        "policy": result.label,
-                        "what": name,
-                        "value": max(number, 1.0),
-                        "fraction": part,
-                    }
-                )
-    return rows
+    """Of everything in `CDF_TITLES`, how many jobs had no more: quantile by quantile."""
+    return [
+        {"policy": result.label, "what": what, "value": number, "fraction": part}
+        for result in results
+        for what, pairs in cdfs_of(result, POINTS).items()
+        for number, part in pairs
+    ]
 
 
 def over_time(series: Series, until: float) -> Iterator[tuple[float, dict[str, float]]]:
@@ -68,20 +59,35 @@ def over_time(series: Series, until: float) -> Iterator[tuple[float, dict[str, f
 
 
 def load_rows(results: Sequence[Result]) -> list[Row]:
-    """Utilisation and the queue over time."""
+    """Utilisation, goodput and the queue over time."""
     rows = []
     for result in results:
-        for time, means in over_time(result.series, result.ended_at):
+        kept = kept_over_time(result)
+        for at, (time, means) in enumerate(over_time(result.series, result.ended_at)):
             capacity = means["capacity"] or 1.0
             rows.append(
                 {
                     "policy": result.label,
                     "day": time / DAY_S,
-                    "used": means["used"] / capacity,
-                    "waiting": means["waiting"],
+                    "utilisation": means["used"] / capacity,
+                    "goodput": kept[at] / capacity,
+                    "queue": means["waiting"],
                 }
             )
     return rows
+
+
+def kept_over_time(result: Result) -> list[float]:
+    """Devices whose work was kept, in equal parts of the time; work is even over an attempt."""
+    began = result.series.times[0] if result.series.times else result.began_at
+    width = max((result.ended_at - began) / POINTS, 1e-9)
+    found = [[0.0] * POINTS]
+    for each in result.jobs:
+        for span in each.spans:
+            if span.end > span.start and span.useful_s:
+                rate = span.useful_s / (span.end - span.start) * each.job.devices
+                _fill(found, {"": 0}, {"": rate}, span.start - began, span.end - began, width)
+    return found[0]
 
 
 def held_rows(result: Result, most: int = 9) -> list[Row]:
@@ -160,7 +166,8 @@ def group_rows(measures: Sequence[Measures], kind: str, most: int = 12) -> list[
                 {
                     "policy": each.label,
                     kind: name,
-                    "waiting": groups[name]["wait_s"] / 3600,
+                    "waiting": groups[name]["wait_s"],
+                    "hours": groups[name]["wait_s"] / 3600,
                     "slowdown": groups[name]["slowdown"],
                     "jobs": groups[name]["jobs"],
                     "preemptions": groups[name]["preemptions"],
@@ -177,6 +184,7 @@ def sweep_rows(
         {
             "policy": name,
             "load": load.number,
+            "is_part": load.is_part,
             "mean": each.jct_s["mean"] / 3600,
             "p90": each.jct_s["p90"] / 3600,
             "utilisation": each.utilisation,

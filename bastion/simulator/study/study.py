@@ -94,7 +94,9 @@ class Study:
         """Write one HTML page that needs nothing but itself."""
         from bastion.simulator.report.page import page
 
-        Path(path).write_text(page(self.results, self.measures, self.charts), encoding="utf-8")
+        loads = [point.load for point in self.points]
+        text = page(self.results, self.measures, self.charts, loads)
+        Path(path).write_text(text, encoding="utf-8")
 
     def export(self, folder: str | Path, form: str = "png") -> list[Path]:
         """Write every chart into `folder` as `png`, `svg` or `pdf`; the files."""

@@ -167,6 +167,31 @@ def test_demand_is_as_uneven_as_the_skew_says() -> None:
 
 
 @pytest.mark.prove
+@pytest.mark.parametrize("width", [420, 1600])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_fits_its_window(tmp_path: Path, width: int, scheme: str) -> None:
+    """On a phone and on a wide screen nothing is cut, and every chart is drawn."""
+    pytest.importorskip("altair")
+    browser = pytest.importorskip("tests.servers.browser")
+    if browser.CHROMIUM is None:
+        pytest.skip("no chromium here to draw the page")
+    work = generated(Recipe(jobs=60, load=1.0, projects=3, users=2, sizes="philly", seed=3), 16)
+    study = simulate(work, machines="4x4", order=["fair", "fifo", "srtf", "las"], cores=1)
+    study.report(tmp_path / "study.html")
+    address = (tmp_path / "study.html").as_uri()
+    with (
+        browser.chromium() as opened,
+        browser.page_of(opened, "", scheme=scheme, width=width) as (page, wrong),
+    ):
+        page.goto(address)
+        page.wait_for_selector(f"body[data-drawn='{len(study.charts)}']")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        wide = "[...document.querySelectorAll('svg')].map((e) => e.getBoundingClientRect().right)"
+        assert max(page.evaluate(wide)) <= width
+    assert wrong == []
+
+
+@pytest.mark.prove
 def test_the_page_is_whole_and_a_browser_draws_it(tmp_path: Path) -> None:
     """It loads nothing, and Chromium draws every chart of it without an error."""
     pytest.importorskip("altair")
@@ -208,6 +233,57 @@ def test_results_are_json() -> None:
     assert json.loads(json.dumps(study.as_json()))["simulations"][0]["ended"] == 1
 
 
+def test_the_best_of_a_row_is_that_of_its_load_and_is_seen_to_be() -> None:
+    """Loads are not held against each other, and numbers that look the same are marked alike."""
+    pytest.importorskip("altair")
+    from bastion.simulator.report.numbers import numbers_table
+
+    study = simulate(
+        jobs((0, 100, 4), (50, 100, 4)), machines="1x4", order=["fifo", "las"], cores=1
+    )
+    first, second = study.measures
+    low = [replace(first, label="a", utilisation=0.5), replace(second, label="b", utilisation=0.4)]
+    high = [
+        replace(first, label="c", utilisation=0.90001),
+        replace(second, label="d", utilisation=0.9),
+    ]
+    text = numbers_table([*low, *high], [Load(1), Load(1), Load(2), Load(2)])
+    (row,) = (line for line in text.split("<tr>") if "<td>in use</td>" in line)
+    assert row.startswith(
+        '<td>in use</td><td data-of="a" class=best>50.0 %</td><td data-of="b">40.0 %</td>'
+        '<td data-of="c">90.0 %</td><td data-of="d">90.0 %</td>'
+    )
+
+
+def test_what_is_drawn_is_what_was_measured() -> None:
+    """Waiting begins at zero, and what is kept over time is the goodput."""
+    from bastion.simulator.report import tables
+
+    low = TraceJob(name="low", submit_s=0, duration_s=1000, devices=4, priority=5)
+    high = TraceJob(name="high", submit_s=550, duration_s=10, devices=4, priority=1)
+    costs = Costs(start_s=10, restart_s=20, leave_s=5, checkpoint_s=100)
+    study = simulate(Workload(jobs=[low, high]), machines="1x4", costs=costs)
+    rows = tables.cdf_rows(study.results)
+    waiting = [row["value"] for row in rows if row["what"] == "waiting"]
+    assert (waiting[0], waiting[-1]) == (5, study.measures[0].wait_s["max"])
+    kept = tables.kept_over_time(study.results[0])
+    assert sum(kept) / len(kept) / 4 == pytest.approx(study.measures[0].goodput)
+
+
+def test_settings_say_what_was_simulated() -> None:
+    """Policies as they were in force, every cost, what fails and from which seed."""
+    costs = Costs(start_s=10, mtbf_s=1e6, repair_s=60, stockout=0.1, stockout_s=5)
+    study = simulate(
+        jobs((0, 100, 4)), machines="1x4", order=["fifo", "las"], costs=costs, seed=7, cores=1
+    )
+    assert [result.settings["preemption"] for result in study.results] == ["reclaim", "order"]
+    assert study.results[1].settings["order"] == "las"
+    assert study.results[0].settings["costs"] == (
+        "start 10 s, restart 60 s, leave 10 s, checkpoint every 1800 s, a machine fails every"
+        " 1e+06 s, repair 60 s, stock-outs 10 % for 5 s, seed 7"
+    )
+
+
 def test_a_pool_of_a_sweep_is_named_by_its_own_point() -> None:
     """The charts are those of the largest load, and so are their titles."""
     pytest.importorskip("altair")
@@ -228,6 +304,7 @@ def test_a_pool_of_a_sweep_is_named_by_its_own_point() -> None:
     ]
     study = Study(run_points(labelled(points), cores=1))
     assert [name for name in study.charts if name.startswith("pool-")] == ["pool-1"]
-    text = page(study.results, study.measures, study.charts)
+    text = page(study.results, study.measures, study.charts, [point.load for point in points])
+    assert "at loads of 1/h, 2/h, seed 1 on" in text
     assert "The pool under fifo at 2/h" in text
     assert "The pool under fifo at 1/h" not in text
