@@ -6,7 +6,7 @@ import getpass
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ class Sshd:
 
     folder: Path
     port: int
+    address: str = "127.0.0.1"
 
     def url(self, path: Path) -> str:
         """Return git's URL of the repository at `path`."""
@@ -37,12 +38,25 @@ class Sshd:
     def known_as(self, key: str) -> str:
         """Return the line of a known_hosts file that binds this host to `key`."""
         kind, public, *_ = (self.folder / f"{key}.pub").read_text().split()
-        return f"[127.0.0.1]:{self.port} {kind} {public}\n"
+        return f"[{self.address}]:{self.port} {kind} {public}\n"
 
 
 @contextmanager
-def sshd(folder: Path, *settings: str) -> Iterator[Sshd]:
-    """Run an sshd with its keys and settings in the existing `folder`; `settings` are lines."""
+def sshd(
+    folder: Path,
+    *settings: str,
+    address: str = "127.0.0.1",
+    inside: Sequence[str] = (),
+) -> Iterator[Sshd]:
+    """
+    Run an sshd.
+
+    Args:
+        folder: Exists; it gets the keys and settings.
+        settings: More lines of its configuration.
+        address: Where it listens.
+        inside: What its command begins with, as to be in a network namespace.
+    """
     for name in ("host", "key", "stranger"):
         _keygen(folder / name)
     shutil.copy(folder / "key.pub", folder / "authorized")
@@ -50,20 +64,20 @@ def sshd(folder: Path, *settings: str) -> Iterator[Sshd]:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     (folder / "sshd_config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nUsePAM no\n"
+        f"Port {port}\nListenAddress {address}\nHostKey {folder}/host\nUsePAM no\n"
         f"AuthorizedKeysFile {folder}/authorized\nStrictModes no\nPidFile none\n"
         "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
         + "".join(f"{line}\n" for line in settings)
     )
     Path("/run/sshd").mkdir(exist_ok=True)  # The directory for sshd's privilege separation.
-    command = [str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
+    command = [*inside, str(_SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
     # A file and no pipe: each connection is a process of its own that has it open, and may stay.
     log = folder / "sshd.log"
     with log.open("wb") as out:
         server = subprocess.Popen(command, stderr=out)
     try:
         line_in(log, "listening on", server)
-        yield Sshd(folder=folder, port=port)
+        yield Sshd(folder=folder, port=port, address=address)
     finally:
         killed(server)
 
@@ -71,20 +85,54 @@ def sshd(folder: Path, *settings: str) -> Iterator[Sshd]:
 @contextmanager
 def hosts(folder: Path, *names: str) -> Iterator[Path]:
     """Hosts that each are an sshd with a home of its own; yields the ssh_config that names them."""
-    config = folder / "ssh_config"
-    lines = [f"UserKnownHostsFile {folder}/known_hosts"]
+    config = OwnHosts(folder)
     with ExitStack() as stack:
         for name in names:
-            home = folder / name
-            home.mkdir()
-            own = f"SetEnv HOME={home} {CLAIMS}={home}"
-            server = stack.enter_context(sshd(home, own))
-            with (folder / "known_hosts").open("a") as known:
+            stack.enter_context(config.add(name))
+        yield config.path
+
+
+class OwnHosts:
+    """Hosts with a home each below `folder`, and the ssh_config that names them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "ssh_config"
+        self.known = folder / "known_hosts"
+        self._folder = folder
+        self.path.write_text(f"UserKnownHostsFile {self.known}\n")
+
+    @contextmanager
+    def add(
+        self,
+        name: str,
+        *,
+        over: str = "",
+        address: str = "127.0.0.1",
+        inside: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> Iterator[Sshd]:
+        """
+        One more host.
+
+        Args:
+            name: In the ssh_config; its home is the folder of that name.
+            over: A line about the way to it.
+            address: Where it listens.
+            inside: What the command of its sshd begins with.
+            env: Variables of what is run there.
+        """
+        home = self._folder / name
+        home.mkdir()
+        variables = {"HOME": str(home), CLAIMS: str(home), **(env or {})}
+        own = "SetEnv " + " ".join(f"{key}={text}" for key, text in variables.items())
+        with sshd(home, own, address=address, inside=inside) as server:
+            with self.known.open("a") as known:
                 known.write(server.known_as("host"))
-            lines += [f"Host {name}", "HostName 127.0.0.1", f"Port {server.port}"]
-            lines += [f"IdentityFile {home}/key", "IdentitiesOnly yes"]
-        config.write_text("\n".join(lines) + "\n")
-        yield config
+            lines = [f"Host {name}", f"HostName {address}", f"Port {server.port}"]
+            lines += [f"IdentityFile {home}/key", "IdentitiesOnly yes", *([over] if over else [])]
+            with self.path.open("a") as config:
+                config.write("\n".join(lines) + "\n")
+            yield server
 
 
 def _keygen(path: Path) -> None:

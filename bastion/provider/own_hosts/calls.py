@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from bastion.errors import ProviderUnavailableError
+from bastion.provider.own_hosts.host_key import key_problem
 
 _CONNECT_S = 10
 _CALL_S = 60.0
@@ -53,6 +54,7 @@ class Hosts:
             *ssh,
             *("-T", "-oBatchMode=yes", f"-oConnectTimeout={_CONNECT_S}"),
             *("-oServerAliveInterval=5", "-oServerAliveCountMax=3"),
+            "-oStrictHostKeyChecking=yes",  # also where the user's own configuration is lax
         )
 
     def ask(
@@ -156,8 +158,9 @@ def _answer(host: str, code: int, out: bytes, error: bytes) -> dict[str, Any]:
     Raises:
         ProviderUnavailableError: Nothing that could be understood.
     """
-    lines = error.decode("utf-8", "replace").strip().splitlines()
-    why = lines[-1][:500] if lines else f"its command ended with {code}"
+    told = error.decode("utf-8", "replace").strip()
+    why = told.splitlines()[-1][:500] if told else f"its command ended with {code}"
+    why = key_problem(host, told) or why
     if code == 0:
         try:
             said = json.loads(out)

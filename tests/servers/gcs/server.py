@@ -59,6 +59,7 @@ class GcsServer:
         mutation_pause_s: As Google: 1.0. Two writes of one object closer than that give 429.
         fault: Called before each request; returns an error to answer with, or None.
         observe: Called with each request and its response.
+        address: Where it listens.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class GcsServer:
         mutation_pause_s: float = 0.0,
         fault: Callable[[Request], ApiError | None] = lambda request: None,
         observe: Callable[[Request, Answer], None] = lambda request, answer: None,
+        address: str = "127.0.0.1",
     ) -> None:
         self.api = Api(mutation_pause_s=mutation_pause_s)
         self.fault = fault
@@ -76,7 +78,8 @@ class GcsServer:
         self._callers = callers
         for bucket in buckets:
             self.api.make_bucket(bucket)
-        self._http = _Http(("127.0.0.1", port), _handler(self))
+        self._address = address
+        self._http = _Http((address, port), _handler(self))
         self._open = ExitStack()
 
     @property
@@ -87,7 +90,7 @@ class GcsServer:
     @property
     def url(self) -> str:
         """For STORAGE_EMULATOR_HOST."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._address}:{self.port}"
 
     def __enter__(self) -> GcsServer:
         self._open.enter_context(answering(self._http))
