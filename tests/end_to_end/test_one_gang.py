@@ -22,7 +22,7 @@ from tests.end_to_end.grounds import (
     show_boot_logs,
     ssh_ground,
 )
-from tests.end_to_end.programs import REPOSITORY, Programs, until
+from tests.end_to_end.programs import DEADLINE_S, REPOSITORY, Programs, until
 from tests.end_to_end.roots import folder_root
 from tests.servers.dockerd import has_shell, needs_dockerd
 from tests.servers.sshd import needs_sshd
@@ -76,17 +76,27 @@ def test_one_gang_runs_on_every_provider(tmp_path: Path, makes_ground: MakesGrou
     Two replicas on two machines meet, and the machines end; the command is the same everywhere.
 
     A cloud's machines are made by one request, and greet by names that they learn of their
-    metadata server. Where the first zone is sold out, the next one is taken.
+    metadata server. Where the first zone is sold out, the next one is taken. While the gang runs, a
+    command beside each replica has its variables and its folder, and its exit code comes back.
     """
     (tmp_path / "provider").mkdir()
     with makes_ground(tmp_path / "provider") as ground, serving(tmp_path, ground) as on:
         code = f"--code={REPOSITORY / 'examples'}"
         gang = ("--replicas=2", "--resources=memory=32GiB", "--project_id=red", code)
-        ran = on.run("run", "--pool=ground", *gang, "--", "python3", "gang.py")
-        assert sorted(ran.stdout.splitlines()) == [
+        line = "python3 gang.py && until [ -e over ]; do sleep 0.1; done"
+        words = ("launch", "-q", "--pool=ground", *gang, "--shell", "--", line)
+        job = on.run(*words).stdout.strip()
+        until(lambda: on.printed(job).count("\n") == 2, "the gang has met", 2 * DEADLINE_S)
+        assert sorted(on.printed(job).splitlines()) == [
             "rank 0 of 2: 1 to 2 add up to 3",
             "rank 1 of 2: 1 to 2 add up to 3",
         ]
+        for replica in (1, 0):
+            beside = ("exec", f"{job}/{replica}", "--", "sh", "-c")
+            there = on.run(*beside, "ls gang.py; echo $RANK of $WORLD_SIZE; exit 3", check=False)
+            assert (there.returncode, there.stdout) == (3, f"gang.py\n{replica} of 2\n")
+            on.run(*beside, "touch over", check=False)
+        assert on.wait(job).state == "succeeded"
         used = {each["name"] for each in on.json("machines")["machines"]}
         assert len(used) == 2
         if ground.check_end is not None:
