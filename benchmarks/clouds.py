@@ -3,14 +3,16 @@ What machines promise, and what is measured: warm and new machines, a turn, memo
 
     python -m benchmarks.clouds
 
-One table with a limit in each row. The bastion and its machines are processes of their own; the
-cloud is a server on loopback that is held to Google's description of Compute Engine, its bucket one
-that plays Cloud Storage, and a host of the pool `ssh` has a real sshd.
+One table with a limit in each row; the exit code is 1 where one is missed. The bastion and its
+machines are processes of their own; the cloud is a server on loopback that is held to Google's
+description of Compute Engine, its bucket one that plays Cloud Storage, and a host of the pool `ssh`
+has a real sshd.
 """
 
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +26,7 @@ from bastion import Job, Launch, Process
 from bastion.clock import SystemClock
 from bastion.records import layout
 from benchmarks import machines, new_machine
-from benchmarks.table import show
+from benchmarks.table import show_limits
 from tests.end_to_end.grounds import Ground, MakesGround, local_ground, ssh_ground
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import Place, folder_root, gcs_root
@@ -44,8 +46,8 @@ h100 = 1.0
 """
 
 
-def main() -> None:
-    """Measure everything, and print the table."""
+def main() -> int:
+    """Measure everything, and print the table; 1 where a limit is missed."""
     rows = [
         ("warm local machine: submission to first line, s", 0.2, first_line(local_ground)),
         ("warm ssh machine: submission to first line, s", 1.0, first_line(ssh_ground)),
@@ -53,7 +55,7 @@ def main() -> None:
         ("a turn with 1,000 machines and 1,000 jobs, s", 1.0, turn()),
         ("a bastion with one cloud in use, MB", 150.0, memory()),
     ]
-    show([{"what": what, "limit": limit, "measured": found} for what, limit, found in rows])
+    return show_limits(rows)
 
 
 def first_line(makes_ground: MakesGround) -> float:
@@ -151,4 +153,4 @@ def _is_ready(on: Programs) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -56,6 +56,24 @@ def show(rows: Sequence[Mapping[str, object]]) -> None:
         print("  ".join(aligned).rstrip())
 
 
+def show_limits(rows: Sequence[tuple[str, float, float]]) -> int:
+    """
+    Print what is measured beside its limit, both in the unit that each text names.
+
+    Returns:
+        The exit code: 1 where a limit is missed, else 0.
+    """
+    missed = [measured > limit for _, limit, measured in rows]
+    verdicts = {False: "held", True: "MISSED"}
+    show(
+        [
+            {"what": what, "limit": limit, "measured": measured, "": verdicts[is_missed]}
+            for (what, limit, measured), is_missed in zip(rows, missed, strict=True)
+        ]
+    )
+    return int(any(missed))
+
+
 def _seconds(measured: Callable[[], object], clock: Callable[[], float]) -> float:
     began = clock()
     measured()

@@ -35,6 +35,17 @@ def test_no_rows_print_no_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{table.machine()}\n"
 
 
+def test_a_limit_that_is_missed_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each row says whether its limit holds, and one that does not is seen by a script."""
+    assert table.show_limits([("turn, s", 1.0, 0.5), ("memory, MB", 150.0, 150.0)]) == 0
+    assert "MISSED" not in capsys.readouterr().out
+    assert table.show_limits([("turn, s", 1.0, 1.5), ("memory, MB", 150.0, 100.0)]) == 1
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "turn, s         1       1.5  MISSED",
+        "memory, MB    150       100  held",
+    ]
+
+
 def test_the_median_leaves_out_the_first_run() -> None:
     """`median_of` runs once more than asked and times each of the others."""
     calls: list[int] = []
