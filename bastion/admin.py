@@ -170,6 +170,33 @@ class Admin:
             zones[each.pool].add(each.zone)
         return delete_orphans(found.odd, lambda pool: self._provider(pools[pool], zones[pool]))
 
+    def uninstall(self, host: str, *, pool: str = "") -> str:
+        """
+        Remove everything of Bastion's from a host of your own that no pool names any more.
+
+        Args:
+            host: As OpenSSH knows it, with the configuration in use here.
+            pool: The ssh pool whose settings lead there; needed where pools differ in them.
+
+        Returns:
+            Why something is kept, as where another bucket has a machine there; else empty.
+
+        Raises:
+            NotFoundError: The bucket has no root.
+            ProviderUnavailableError: The host cannot be reached, or what is there is not known.
+            SpecError: A pool names the host, a machine of the records is there, or the
+                configuration is not valid.
+            StoreError: Out of reach.
+        """
+        from bastion.provider.build import build_digest
+        from bastion.provider.own_hosts.ssh import SshProvider
+        from bastion.service.repair.uninstall import way_to
+
+        root = self._root()
+        way = way_to(host, self._pools(), root.machines.values(), by=pool)
+        provider = SshProvider(self.root, way, bucket=root.bucket or "none", build=build_digest())
+        return provider.remove(host)
+
     def _root(self) -> Root:
         from bastion.records.root import RootWriter
 

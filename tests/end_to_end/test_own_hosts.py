@@ -28,16 +28,18 @@ CONFIG = """
 provider = "ssh"
 hosts = ["gpu1", "gpu2"]
 resources = {{ h100 = 8 }}
+idle_timeout = "{idle}"
 options = {{ ssh_config = "{ssh_config}", python = "{python}" }}
 """
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[Programs]:
-    """A bastion with two hosts, on which nothing of ours is."""
+def own(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Programs]:
+    """A bastion with two hosts, on which nothing of ours is; how long machines idle may be said."""
+    idle = getattr(request, "param", "10m")
     with hosts(tmp_path, "gpu1", "gpu2") as ssh_config, folder_root(tmp_path) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
-        config = CONFIG.format(ssh_config=ssh_config, python=sys.executable)
+        config = CONFIG.format(ssh_config=ssh_config, python=sys.executable, idle=idle)
         place.store.create(layout.CONFIG, config.encode())
         on = Programs(tmp_path, place)
         try:
@@ -78,6 +80,30 @@ def test_a_host_that_comes_back_goes_on(own: Programs) -> None:
         assert ran.stdout == "here\n"
     finally:
         server.resume()
+
+
+@pytest.mark.parametrize("own", ["1s"], indirect=True)
+def test_a_host_is_given_back_as_it_was(own: Programs) -> None:
+    """It is refused while in use; once no pool names it, nothing of Bastion stays or comes back."""
+    assert own.run("run", "--resources=h100=8", "--", "echo", "here").stdout == "here\n"
+    (zone,) = {each["zone"] for each in own.json("machines")["machines"]}
+    home = own.folder / zone / ".bastion"
+    refused = own.run("machine", "uninstall", zone, check=False)
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        f"error: {zone} is a host of pool own, and would be installed again\n"
+        "hint: first take it out of hosts in config/bastion.toml, or out of its inventory\n",
+    )
+    stands = own.place.store.read(layout.CONFIG)
+    assert stands is not None
+    other = stands.data.replace(f'"{zone}", '.encode(), b"").replace(f', "{zone}"'.encode(), b"")
+    own.place.store.swap(layout.CONFIG, other, if_version=stands.version)
+    until(lambda: not own.json("machines")["machines"], "its machine leaves the records")
+    gone = own.run("machine", "uninstall", zone)
+    assert gone.stderr == f"{zone}: nothing of Bastion is left there\n"
+    assert not home.exists()
+    assert own.run("run", "--resources=h100=8", "--", "echo", "there").stdout == "there\n"
+    assert not home.exists()
 
 
 def test_a_shell_is_where_the_job_runs(own: Programs) -> None:

@@ -28,10 +28,19 @@ _LAST_S = 2.0
 """For the output of a call that was killed."""
 _INSTALL_S = 600.0
 """Longest installation: wheels of some megabytes over a slow line."""
-_MISSING = 97
-"""Exit status of a host on which this build is not installed."""
+_NOT_CONNECTED = 255
+"""Exit status of OpenSSH itself."""
+_NO_WAY = ("ssh: connect to host ", "ssh: Could not resolve hostname ")
+"""How its last line begins where it never reached a host; else it may have been cut off there."""
+_BARE, _MISSING = 96, 97
+"""Exit statuses of a host on which nothing of ours is, or not this build."""
 _MAX_ANSWER_BYTES = 4 << 20
+_NOTHING = b'{"machines": []}'
 _ROOMS = ("bastion", "bundler", "quota")
+
+
+class UnreachedError(ProviderUnavailableError):
+    """OpenSSH did not get to a host, so nothing was done there."""
 
 
 class Hosts:
@@ -50,6 +59,8 @@ class Hosts:
         self._folder, self._build = str(about["folder"]), str(about["build"])
         self._python = python
         self._wanted = _wanted(str(about["root"]))
+        self._installed: set[str] = set()
+        """Hosts on which this build was found or put."""
         self._ssh = (
             *ssh,
             *("-T", "-oBatchMode=yes", f"-oConnectTimeout={_CONNECT_S}"),
@@ -63,12 +74,19 @@ class Hosts:
         """
         Ask several hosts at once; their answers, and why others gave none.
 
-        This build is put on a host that lacks it.
+        This build is put on a host that lacks it; not for a list on a host that had it and is bare
+        now, for an admin has removed everything there.
         """
+        is_list = wanted["do"] == "list"
         data = json.dumps({**self._about, **wanted}).encode()
         line = self._line("exec {python} -m bastion.provider.own_hosts.remote")
         outcomes = self._run(hosts, line, data, timeout_s=_CALL_S)
-        missing = tuple(host for host, (code, _, _) in outcomes.items() if code == _MISSING)
+        bare = {host for host, (code, _, _) in outcomes.items() if code == _BARE}
+        kept_bare = bare & self._installed if is_list else set[str]()
+        outcomes |= dict.fromkeys(kept_bare, (0, _NOTHING, b""))
+        missing = tuple(
+            host for host, (code, _, _) in outcomes.items() if code in (_BARE, _MISSING)
+        )
         if missing:
             installed = self._run(missing, self._installation(), self._archive(), _INSTALL_S)
             whole = tuple(host for host, (code, _, _) in installed.items() if code == 0)
@@ -79,9 +97,31 @@ class Hosts:
         for host, (code, out, error) in outcomes.items():
             try:
                 answers[host] = _answer(host, code, out, error)
+                self._installed.add(host)
             except ProviderUnavailableError as unavailable:
                 errors[host] = unavailable
         return answers, errors
+
+    def remove(self, host: str) -> str:
+        """
+        Remove everything of ours from a host; return why it is kept, or empty.
+
+        Raises:
+            ProviderUnavailableError: What is there now is not known.
+        """
+        looked = f"cd && [ -e {shlex.quote(self._folder)} ] && echo yes || echo no"
+        code, out, error = self._run((host,), looked, b"", timeout_s=_CALL_S)[host]
+        if (code, out.strip()) == (0, b"no"):
+            return ""
+        if code != 0:
+            _answer(host, code, out, error)
+        answers, errors = self.ask((host,), {"do": "remove"})
+        if errors:
+            raise errors[host]
+        answer = answers[host]
+        if busy := answer.get("busy"):
+            return f"it still holds machine {str(busy)[:100]} of {str(answer.get('owner'))[:500]}"
+        return str(answer.get("kept", ""))[:500]
 
     def _run(
         self, hosts: Sequence[str], line: str, data: bytes, timeout_s: float
@@ -112,10 +152,18 @@ class Hosts:
         """A command line for a host's shell that runs `command` with this build."""
         folder, build = shlex.quote(self._folder), shlex.quote(self._build)
         return (
-            f"cd && cd {folder} 2>/dev/null && [ -e builds/{build}/whole ] || exit {_MISSING};"
+            f"cd && cd {folder} 2>/dev/null || exit {_BARE};"
+            f" [ -e builds/{build}/whole ] || exit {_MISSING};"
+            f" touch -c {self._in_use} 2>/dev/null;"
             f' PYTHONPATH="$PWD/builds/{build}"; export PYTHONPATH; '
             + command.format(python=self._interpreter)
         )
+
+    @property
+    def _in_use(self) -> str:
+        """What says when this build was used last, and its Python."""
+        own = "" if self._python else f" {self._interpreter.removesuffix('bin/python')}whole"
+        return f"builds/{shlex.quote(self._build)}/whole{own}"
 
     @property
     def _interpreter(self) -> str:
@@ -157,9 +205,12 @@ def _answer(host: str, code: int, out: bytes, error: bytes) -> dict[str, Any]:
 
     Raises:
         ProviderUnavailableError: Nothing that could be understood.
+        UnreachedError: Nothing was asked.
     """
     told = error.decode("utf-8", "replace").strip()
     why = told.splitlines()[-1][:500] if told else f"its command ended with {code}"
+    if code == _NOT_CONNECTED and why.startswith(_NO_WAY):
+        raise UnreachedError(f"host {host}: {why}")
     why = key_problem(host, told) or why
     if code == 0:
         try:

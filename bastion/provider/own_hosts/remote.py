@@ -30,6 +30,7 @@ from bastion.machine_name import pool_of
 from bastion.provider.local import LocalProvider
 from bastion.provider.machine_folder import words
 from bastion.provider.own_hosts.claim import Claim, free_host, take_host
+from bastion.provider.own_hosts.leftovers import prune, remove_all
 from bastion.provider.port import Listed
 from quota.amounts import Amounts
 
@@ -58,7 +59,11 @@ def answer_to(said: dict[str, Any]) -> dict[str, Any]:
     provider = _provider(said, folder / said["bucket"])
     match said["do"]:
         case "list":
-            return {"machines": _listed(said, folder, provider)}
+            machines = _listed(said, folder, provider)
+            prune(folder, SystemClock().wall())
+            return {"machines": machines}
+        case "remove":
+            return _remove(said, folder)
         case "delete":
             is_known = said["machine"] in {each.name for each in provider.list()}
             provider.delete(said["machine"])
@@ -98,6 +103,17 @@ def _create(said: dict[str, Any], folder: Path, provider: LocalProvider) -> dict
         )
         provider.create([Machine(name=said["machine"], pool=pool.name, zone=said["zone"])], pool)
     return {}
+
+
+def _remove(said: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Remove everything of ours, unless a machine of any bucket is left here."""
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        holder = _other_machine({**said, "machine": ""}, folder)
+        if holder is not None:
+            return {"busy": holder.machine, "owner": holder.owner}
+        why = remove_all(folder)
+    return {"kept": why} if why else {}
 
 
 def _other_machine(said: dict[str, Any], folder: Path) -> Claim | None:

@@ -24,7 +24,7 @@ from typing import get_args
 from bastion.errors import NoCapacityError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
-from bastion.provider.own_hosts.calls import Hosts
+from bastion.provider.own_hosts.calls import Hosts, UnreachedError
 from bastion.provider.port import Listed, State
 
 FOLDER = ".bastion"
@@ -68,6 +68,9 @@ class SshProvider:
         python = pool.options.get("python", "")
         self._hosts = Hosts(about, python=python, ssh=(*ssh, *(("-F", config) if config else ())))
 
+        self._doubtful: set[str] = set()
+        """Machines of which it is not known whether a call made them."""
+
     def list(self) -> tuple[Listed, ...]:
         """See the port; hosts that do not answer are left out, unless none does."""
         answers, errors = self._hosts.ask(self._pool.zones, {"do": "list"})
@@ -86,7 +89,11 @@ class SshProvider:
         return False
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
-        """See the port; a host that holds another machine has no capacity."""
+        """
+        See the port; a host that holds another machine has no capacity.
+
+        Nor has one that was not reached, unless an earlier call may have made the machine there.
+        """
         for machine in machines:
             self._create(machine, pool)
 
@@ -103,7 +110,10 @@ class SshProvider:
             "labels": dict(pool.labels),
         }
         answers, errors = self._hosts.ask((host,), wanted)
+        if isinstance(errors.get(host), UnreachedError) and machine.name not in self._doubtful:
+            raise NoCapacityError(errors[host].message)
         if errors:
+            self._doubtful.add(machine.name)
             raise errors[host]
         busy = answers[host].get("busy")
         if busy:
@@ -116,6 +126,17 @@ class SshProvider:
         is_known = any(answer.get("known") is True for answer in answers.values())
         if errors and not is_known:
             raise next(iter(errors.values()))
+
+    def remove(self, host: str) -> str:
+        """
+        Remove everything of ours from `host`; return why it is kept, or empty.
+
+        A host that still holds a machine, of this bucket or of another, keeps everything.
+
+        Raises:
+            ProviderUnavailableError: It cannot be reached, or what is there now is not known.
+        """
+        return self._hosts.remove(host)
 
     def _listed(self, host: str, said: Mapping[str, object]) -> Listed | None:
         """One machine as a host tells of it; None where it is none of this pool."""

@@ -1,4 +1,4 @@
-"""What admins do to machines: cordon, uncordon, drain, machine check."""
+"""What admins do to machines: cordon, uncordon, drain, check; and uninstall their hosts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from launch import exits
+from launch.errors import UsageError
 from launch.grammar.parser import Parser, Run, Verbs, switch, text
 from launch.screen.notes import note
 from launch.screen.render import Column, write_lines
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from bastion.client import MachineView
 
 _WHO = "For admins: it takes the right to write into inbox/_admin/ of the bucket."
+ACTIONS = ("check", "uninstall")
 BY: tuple[Literal["hello", "burn"], ...] = ("hello", "burn")
 
 
@@ -34,21 +36,30 @@ def register(verbs: Verbs) -> None:
     switch(parser, "--wait", "until nothing runs there any more")
     parser = verbs.add(
         "machine",
-        check,
-        "have a machine say what there is, or load its devices",
+        machine,
+        "check a machine; remove Bastion from a host",
         prints=True,
         text=(
-            "hello: its agent describes the machine; nothing is disturbed. burn: a load on"
-            " processors and GPUs, the pool's own burn where it names one; it takes a machine on"
-            f" which nothing runs, and cordons one that does not bear it. {_WHO}"
+            "check hello: its agent describes the machine; nothing is disturbed. check burn: a load"
+            " on processors and GPUs, the pool's own burn where it names one; it takes a machine on"
+            " which nothing runs, and cordons one that does not bear it. uninstall: everything of"
+            " Bastion's is removed from a host of your own that no pool names any more, over"
+            " OpenSSH as it is configured for you. For admins: check takes the right to write into"
+            " inbox/_admin/ of the bucket."
         ),
-        example="bastion machine check gpu-12-0 hello\nbastion machine check gpu-12-0 burn",
+        example="""\
+bastion machine check gpu-12-0 hello
+bastion machine check gpu-12-0 burn
+bastion machine uninstall gpu1""",
     )
-    parser.add_argument("action", choices=("check",), metavar="ACTION", help="check")
-    parser.add_argument("machine", metavar="MACHINE", help="as bastion machines has it")
+    parser.add_argument("action", choices=ACTIONS, metavar="ACTION", help=", ".join(ACTIONS))
     parser.add_argument(
-        "by", nargs="?", choices=BY, default=BY[0], metavar="BY", help="hello (default) or burn"
+        "machine", metavar="MACHINE", help="as bastion machines has it; to uninstall, a host"
     )
+    parser.add_argument(
+        "by", nargs="?", choices=BY, metavar="BY", help="to check: hello (default) or burn"
+    )
+    text(parser, "--pool", "to uninstall: the pool whose settings lead to the host", metavar="NAME")
 
 
 def _add(verbs: Verbs, name: str, run: Run, summary: str, *, flags: str = "") -> Parser:
@@ -93,15 +104,40 @@ def empty(args: argparse.Namespace) -> int:
     return _changed(session, args.machine, became)
 
 
-def check(args: argparse.Namespace) -> int:
+def machine(args: argparse.Namespace) -> int:
+    """`bastion machine ACTION MACHINE`."""
+    if args.action == "check":
+        if args.pool:
+            raise UsageError("machine check: --pool is for uninstall; leave it out")
+        return _check(args)
+    if args.by:
+        raise UsageError(f"machine uninstall: {args.by!r} is for check; leave it out")
+    return _uninstall(args)
+
+
+def _uninstall(args: argparse.Namespace) -> int:
+    """`bastion machine uninstall HOST`."""
+    from bastion.admin import Admin
+
+    session = Session(args)
+    kept = Admin(session.profile.root).uninstall(args.machine, pool=args.pool)
+    if session.out.format == "json":
+        session.out.json({"host": args.machine, "kept": kept})
+    else:
+        note(f"{args.machine}: {kept or 'nothing of Bastion is left there'}")
+    return exits.FAILED if kept else exits.OK
+
+
+def _check(args: argparse.Namespace) -> int:
     """`bastion machine check MACHINE [hello|burn]`."""
     session = Session(args)
+    by = args.by or BY[0]
 
     def on_begun() -> None:
         if not session.is_quiet:
             note(f"waiting for the agent of {args.machine}")
 
-    found = session.client.operator.check(args.machine, args.by, on_begun=on_begun)
+    found = session.client.operator.check(args.machine, by, on_begun=on_begun)
     if session.out.format == "json":
         more = {"problem": found.problem, "undone": found.undone}
         session.out.json({"machine": args.machine, "lines": list(found.lines), **more})
@@ -110,7 +146,7 @@ def check(args: argparse.Namespace) -> int:
     if found.undone:
         note(f"{args.machine} was not checked: {found.undone}")
     elif found.problem:
-        cordoned = "; it is cordoned" if args.by == "burn" else ""
+        cordoned = "; it is cordoned" if by == "burn" else ""
         note(f"{args.machine}: {found.problem}{cordoned}")
     return exits.FAILED if found.undone or found.problem else exits.OK
 

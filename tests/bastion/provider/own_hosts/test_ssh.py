@@ -104,11 +104,24 @@ def test_a_host_holds_one_machine(own: Own, tmp_path: Path) -> None:
 
 def test_an_unknown_outcome_is_told(own: Own, tmp_path: Path) -> None:
     """A host that is away may hold the machine: neither create nor delete says that all is well."""
+    provider = own()
+    (tmp_path / "two/says").write_text("cut off")
+    with pytest.raises(ProviderUnavailableError, match="host two"):
+        provider.create([TWO], POOL)
+    (tmp_path / "two/says").unlink()
     (tmp_path / "two").rmdir()
-    with pytest.raises(ProviderUnavailableError, match="host two"):
+    for _ in range(2):
+        with pytest.raises(ProviderUnavailableError, match="host two"):
+            provider.create([TWO], POOL)
+        with pytest.raises(ProviderUnavailableError, match="host two"):
+            provider.delete(TWO.name)
+
+
+def test_a_host_that_is_not_reached_makes_room_for_the_next(own: Own, tmp_path: Path) -> None:
+    """Where nothing can have been made, that is told, so that the job is placed elsewhere."""
+    (tmp_path / "two").rmdir()
+    with pytest.raises(NoCapacityError, match="host two: ssh: connect to host two port 22: No"):
         own().create([TWO], POOL)
-    with pytest.raises(ProviderUnavailableError, match="host two"):
-        own().delete(TWO.name)
 
 
 @pytest.mark.parametrize(
@@ -152,3 +165,31 @@ def test_a_python_that_lacks_something_is_told(own: Own, tmp_path: Path) -> None
     bare.chmod(0o755)
     with pytest.raises(ProviderUnavailableError, match="host one: no module named pydantic"):
         own(options={"python": str(bare)}).list()
+
+
+def test_a_host_is_left_as_it_was_found(own: Own, tmp_path: Path) -> None:
+    """Everything is removed, and no list of the same bastion puts it back; another's does."""
+    first = own(zones=("one",))
+    first.list()
+    assert first.remove("one") == ""
+    assert not (tmp_path / "one/.bastion").exists()
+    assert first.remove("one") == "", "there is nothing to remove"
+    assert first.list() == ()
+    assert not (tmp_path / "one/.bastion").exists()
+    own(zones=("one",)).list()
+    assert (tmp_path / "one/.bastion").exists()
+
+
+def test_a_host_that_holds_a_machine_is_kept_whole(own: Own, tmp_path: Path) -> None:
+    """Whatever bucket's machine it is: nothing is removed, and it is named."""
+    taken = tmp_path / "one/.bastion/another/own-9-9"
+    taken.mkdir(parents=True)
+    (taken / "machine").write_text("own one\n")
+    said = own().remove("one")
+    assert said.startswith("it still holds machine own-9-9 of pool own of bucket another, user ")
+    assert (tmp_path / "one/.bastion/builds").exists()
+    (taken / "gone").touch()
+    assert own().remove("one") == ""
+    (tmp_path / "two").rename(tmp_path / "away")
+    with pytest.raises(ProviderUnavailableError, match="host two: ssh: connect"):
+        own().remove("two")

@@ -1,0 +1,102 @@
+"""
+What earlier versions left on a host: builds and Pythons that nothing uses any more.
+
+Each call marks its own build and Python as used now. What no call has used for a week, and no
+process of the host's login runs from, is removed: agents and keepers outlive the calls that began
+them, and import from their build as long as they live.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from bastion.provider.own_hosts.claim import free_host
+
+KEPT_S = 7 * 86400.0
+"""How long what no call uses is kept: a bastion of another version may use it again."""
+_ROOMS = ("builds", "python")
+
+
+def prune(folder: Path, now: float) -> tuple[str, ...]:
+    """Remove builds and Pythons that nothing has used for a week; return their names."""
+    old = [each for each in _installed(folder) if now - _used_at(each) > KEPT_S]
+    if not old:
+        return ()
+    lines = tuple(_processes())
+    unused = [each for each in old if not _runner_of(each, lines)]
+    for each in unused:
+        _remove(each)
+    return tuple(f"{each.parent.name}/{each.name}" for each in unused)
+
+
+def remove_all(folder: Path) -> str:
+    """
+    Remove everything of ours below `folder`; return what is kept and why, or empty.
+
+    The caller has made sure that no machine of the folder is left. What is not ours stays.
+    """
+    lines = tuple(_processes())
+    for each in _installed(folder):
+        if pid := _runner_of(each, lines):
+            return f"process {pid} still runs from {each}"
+    for machine in [path.parent for path in folder.glob("*/*/machine")]:
+        free_host(machine / "home", os.environ)
+        _remove(machine)
+        with suppress(OSError):
+            machine.parent.rmdir()
+    for room in _ROOMS:
+        _remove(folder / room)
+    (folder / "lock").unlink(missing_ok=True)
+    try:
+        folder.rmdir()
+    except OSError:
+        left = sorted(each.name for each in folder.iterdir())
+        return f"{folder} holds what cannot be removed or is not Bastion's: {', '.join(left[:5])}"
+    return ""
+
+
+def _installed(folder: Path) -> Iterator[Path]:
+    for room in _ROOMS:
+        with suppress(OSError):
+            yield from sorted((folder / room).iterdir())
+
+
+def _used_at(place: Path) -> float:
+    """When a call used it last; what is not whole was begun then."""
+    mark = place / "whole"
+    with suppress(OSError):
+        return (mark if mark.exists() else place).stat().st_mtime
+    return float("inf")
+
+
+def _processes() -> Iterator[tuple[str, bytes]]:
+    """Each process but this one, with its command line and as much as is told of its variables."""
+    mine = str(os.getpid())
+    for process in Path("/proc").glob("[0-9]*"):
+        if process.name == mine:
+            continue
+        with suppress(OSError):
+            said = (process / "cmdline").read_bytes() + b"\0"
+            with suppress(OSError):
+                said += (process / "environ").read_bytes()
+            yield process.name, said
+
+
+def _runner_of(place: Path, lines: Iterable[tuple[str, bytes]]) -> str:
+    """The first process that runs from `place`, or empty."""
+    words = (os.fsencode(place), os.fsencode(place.resolve()))
+    return next((pid for pid, said in lines if any(word in said for word in words)), "")
+
+
+def _remove(place: Path) -> None:
+    """Remove a folder, also where a job took rights on its own folders away."""
+    for folder, folders, _ in os.walk(place):
+        for each in (Path(folder) / name for name in folders):
+            with suppress(OSError):
+                if not each.is_symlink():
+                    each.chmod(0o700)
+    shutil.rmtree(place, ignore_errors=True)

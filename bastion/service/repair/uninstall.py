@@ -1,0 +1,71 @@
+"""
+Whether everything of ours may be removed from a host of one's own, and by which pool it is reached.
+
+Pure: what the host itself holds is asked there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from bastion.errors import SpecError
+from bastion.machine import Machine, Pool
+from bastion.service.config.inventory import HOST, plain_host
+from quota.amounts import NOTHING
+
+_WAYS = ("ssh_config", "folder", "python")
+"""Options of a pool that say how its hosts are reached and where things lie there."""
+
+
+def way_to(
+    host: str, pools: Mapping[str, Pool], machines: Iterable[Machine], *, by: str = ""
+) -> Pool:
+    """
+    Return the pool, with `host` as its only one, by which the host is reached.
+
+    Args:
+        host: As OpenSSH knows it.
+        pools: Those of the configuration.
+        machines: Those of the records.
+        by: The pool whose settings lead there; needed where pools differ in them.
+
+    Raises:
+        SpecError: The host is in use, or it is not known how it is reached.
+    """
+    if not HOST.fullmatch(host):
+        raise SpecError(f"{host!r} is not a name that OpenSSH takes, such as gpu1 or root@gpu1")
+    own = {name: pool for name, pool in pools.items() if pool.provider == "ssh"}
+    for pool in own.values():
+        if any(plain_host(zone) == plain_host(host) for zone in pool.zones):
+            raise SpecError(
+                f"{host} is a host of pool {pool.name}, and would be installed again",
+                hint="first take it out of hosts in config/bastion.toml, or out of its inventory",
+            )
+    for machine in machines:
+        if machine.zone and plain_host(machine.zone) == plain_host(host):
+            raise SpecError(
+                f"{host} still holds machine {machine.name}, which is {machine.phase.value}",
+                hint=f"bastion drain {machine.name}; it leaves once it has been idle for the"
+                " idle_timeout of its pool",
+            )
+    if by and by not in own:
+        raise SpecError(
+            f"pool {by!r} is no pool of provider ssh; there are {', '.join(sorted(own)) or 'none'}"
+        )
+    chosen = [own[by]] if by else list(own.values())
+    ways = {tuple(pool.options.get(name, "") for name in _WAYS) for pool in chosen}
+    if len(ways) > 1:
+        raise SpecError(
+            f"pools {', '.join(sorted(own))} reach their hosts in different ways",
+            hint=f"say which leads to {host}, as --pool={min(own)}",
+        )
+    options = dict(zip(_WAYS, ways.pop() if ways else ("", "", ""), strict=True))
+    return Pool(
+        name=by or "none",
+        provider="ssh",
+        resources=NOTHING,
+        max_machines=1,
+        zones=(host,),
+        machines_per_zone=1,
+        options={name: text for name, text in options.items() if text},
+    )

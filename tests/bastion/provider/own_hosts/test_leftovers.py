@@ -1,0 +1,77 @@
+"""What earlier builds left on a host is removed, and nothing that is in use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from bastion.provider.own_hosts.leftovers import KEPT_S, prune, remove_all
+from tests.rigs.limits import killed
+
+NOW = 1_700_000_000.0
+
+
+def installed(folder: Path, place: str, *, age_s: float) -> Path:
+    """A build or a Python that a call used so long ago."""
+    made = folder / place
+    made.mkdir(parents=True)
+    mark = made / "whole"
+    mark.touch()
+    os.utime(mark, (NOW - age_s, NOW - age_s))
+    return made
+
+
+def test_what_nothing_has_used_for_a_week_is_removed(tmp_path: Path) -> None:
+    """Builds and Pythons go by their last call, also one whose installation was cut off."""
+    kept = installed(tmp_path, "builds/new", age_s=KEPT_S - 60)
+    installed(tmp_path, "builds/old", age_s=KEPT_S + 60)
+    installed(tmp_path, "python/old", age_s=KEPT_S + 60)
+    half = tmp_path / "builds/.new-7"
+    half.mkdir()
+    os.utime(half, (NOW - KEPT_S - 60, NOW - KEPT_S - 60))
+    assert set(prune(tmp_path, NOW)) == {"builds/old", "builds/.new-7", "python/old"}
+    assert list(tmp_path.glob("*/*")) == [kept]
+    assert prune(tmp_path, NOW) == ()
+
+
+@pytest.mark.parametrize("by", ["variable", "word"])
+def test_what_a_process_runs_from_stays(tmp_path: Path, by: str) -> None:
+    """An agent imports from its build, and a keeper that outlived its agent from its own."""
+    old = installed(tmp_path, "builds/old", age_s=KEPT_S + 60)
+    env, words = ({"PYTHONPATH": str(old)}, ()) if by == "variable" else ({}, (str(old),))
+    argv = ["/bin/sh", "-c", "read line", "sh", *words]
+    process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=env)
+    try:
+        assert prune(tmp_path, NOW) == ()
+        assert remove_all(tmp_path) == f"process {process.pid} still runs from {old}"
+        assert old.exists()
+    finally:
+        killed(process)
+    assert prune(tmp_path, NOW) == ("builds/old",)
+
+
+def test_everything_of_ours_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    """Jobs' folders without rights go too; what a link leads to and what is not ours stays."""
+    folder = tmp_path / ".bastion"
+    installed(folder, "builds/new", age_s=0)
+    work = folder / "bucket/own-1-0/home/work"
+    work.mkdir(parents=True)
+    (work / "file").touch()
+    (folder / "bucket/own-1-0/machine").write_text("own gpu1")
+    (folder / "lock").touch()
+    others = tmp_path / "others"
+    others.mkdir(mode=0o500)
+    (work / "link").symlink_to(others)
+    work.chmod(0o000)
+    (folder / "notes").touch()
+    assert remove_all(folder) == (
+        f"{folder} holds what cannot be removed or is not Bastion's: notes"
+    )
+    assert [path.name for path in folder.iterdir()] == ["notes"]
+    assert others.stat().st_mode & 0o777 == 0o500
+    (folder / "notes").unlink()
+    assert remove_all(folder) == ""
+    assert not folder.exists()
