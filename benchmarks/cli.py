@@ -50,6 +50,7 @@ h100 = 1.0
 Row = dict[str, object]
 IMPORTS = 15
 """Modules that the last table names."""
+ANSWERED_EVERY_S = 0.002
 LOOPS, LAUNCHES = 8, 15
 """Shell loops at once, and submissions of each."""
 _IMPORTED = re.compile(r"import time:\s+(\d+) \|\s+\d+ \| +(\S+)")
@@ -62,26 +63,41 @@ def main() -> None:
         store.create(layout.QUOTA, QUOTA.encode())
         store.create(layout.view("queue"), queue_bytes(queue() | {"arrays": []}))
         store.create(layout.view("status"), status())
-        root = f"--root={Path(folder).as_uri()}"
-        last = f"train-{JOBS - 1:010d}"
-        launch = [*COMMAND, "launch", "-q", root, "--user_id=ada", "--", "true"]
         rows = [
             timed("python -c pass", [sys.executable, "-c", "pass"]),
             timed("import bastion", [sys.executable, "-c", "import bastion"]),
             timed("import bastion, all names", [sys.executable, "-c", "from bastion import *"]),
             timed("bastion --help", [*COMMAND, "--help"]),
             timed("bastion launch --help", [*COMMAND, "launch", "--help"]),
-            timed(f"bastion list, {JOBS:,} jobs", [*COMMAND, "list", root]),
-            timed(f"bastion list --json, {JOBS:,} jobs", [*COMMAND, "list", "--json", root]),
-            timed(f"bastion why, {JOBS:,} jobs", [*COMMAND, "why", last, root]),
         ]
-        with answered(store):
-            rows += [timed("bastion launch -q", launch), submitting(store)]
-            rows.append(looping("bastion launch -q", shlex.join(launch)))
-        rows += slurms(beside) if beside is not None else []
-        show(rows)
-        with answered(store):
-            show(imports(launch))
+        with led(store):
+            rows += verbs(store, f"--root={Path(folder).as_uri()}")
+            rows += slurms(beside) if beside is not None else []
+            show(rows)
+            show(imports(_launch(f"--root={Path(folder).as_uri()}")))
+
+
+def verbs(store: LocalStore, root: str) -> Iterator[Row]:
+    """Yield the rows of a bastion that answers at once."""
+    many = f"{JOBS:,} jobs"
+    last = f"train-{JOBS - 1:010d}"
+    yield timed(f"bastion list, {many}", [*COMMAND, "list", root])
+    yield timed(f"bastion list --json, {many}", [*COMMAND, "list", "--json", root])
+    yield timed(f"bastion list -q, {many}", [*COMMAND, "list", "-q", root])
+    yield timed(f"bastion why, {many}", [*COMMAND, "why", last, root])
+    yield timed(f"bastion show, {many}", [*COMMAND, "show", last, root])
+    yield timed(f"bastion cancel, one of {many}", [*COMMAND, "cancel", "-q", last, root])
+    every = [f"train-{number:010d}" for number in range(JOBS)]
+    yield timed(f"bastion cancel, {many} by id", [*COMMAND, "cancel", "-q", root, *every])
+    array = [*COMMAND, "launch", "-q", root, "--user_id=ada", f"--array=0-{JOBS - 1}"]
+    yield timed(f"bastion launch, an array of {JOBS:,}", [*array, "--", "true"])
+    yield timed("bastion launch -q", _launch(root))
+    yield submitting(store)
+    yield looping("bastion launch -q", shlex.join(_launch(root)))
+
+
+def _launch(root: str) -> list[str]:
+    return [*COMMAND, "launch", "-q", root, "--user_id=ada", "--", "true"]
 
 
 def slurms(beside: Slurm) -> Iterator[Row]:
@@ -156,32 +172,40 @@ _REPOSITORY = Path(__file__).parents[1]
 
 
 @contextlib.contextmanager
-def answered(store: LocalStore) -> Iterator[None]:
-    """Answer each request at once, as an idle bastion does."""
+def led(store: LocalStore) -> Iterator[None]:
+    """Answer each request at once and publish a status a second, as an idle bastion does."""
     over = threading.Event()
 
-    def answer() -> None:
-        while not over.wait(0.002):
+    def lead() -> None:
+        published = perf_counter()
+        while not over.wait(ANSWERED_EVERY_S):
             for entry in store.list(layout.INBOX):
-                name = layout.parse_request(entry.key)
-                assert name is not None
-                said = Answer(
-                    ulid=name.ulid,
-                    verb=name.verb,
-                    accepted=True,
-                    launch=job_id("train", name.ulid),
-                    jobs=(job_id("train", name.ulid),),
-                )
-                store.create(layout.answer(name.project, name.user, name.ulid), encode(said))
-                store.delete(entry.key)
+                answer(store, entry.key)
+            if perf_counter() > published + 1:
+                published = perf_counter()
+                known = store.read(layout.view("status"))
+                assert known is not None
+                store.swap(layout.view("status"), status(), if_version=known.version)
 
-    thread = threading.Thread(target=answer)
+    thread = threading.Thread(target=lead)
     thread.start()
     try:
         yield
     finally:
         over.set()
         thread.join()
+
+
+def answer(store: LocalStore, key: str) -> None:
+    """Accept the request at `key`."""
+    name = layout.parse_request(key)
+    assert name is not None
+    launched = (job_id("train", name.ulid),) if name.verb == "launch" else ()
+    said = Answer(
+        ulid=name.ulid, verb=name.verb, accepted=True, launch="".join(launched), jobs=launched
+    )
+    store.create(layout.answer(name.project, name.user, name.ulid), encode(said))
+    store.delete(key)
 
 
 def submitting(store: LocalStore) -> Row:
