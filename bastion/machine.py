@@ -16,6 +16,9 @@ from typing import Literal
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
+MISSED_BEATS = 4.0
+"""Heartbeats that fail to come before a machine is told to be silent."""
+
 
 class MachinePhase(StrEnum):
     """The phase of a machine."""
@@ -189,6 +192,11 @@ class Machine:
     missing: int = 0
     """How many listings in a row lacked it."""
     idle_since: float | None = None
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether its agent has not rung for `MISSED_BEATS` times as long as it rings."""
+        silent_s = now - self.heard_at
+        return bool(self.life and self.heartbeat_s) and silent_s > MISSED_BEATS * self.heartbeat_s
 
     @property
     def accepts(self) -> bool:

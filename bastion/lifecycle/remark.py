@@ -54,7 +54,7 @@ def trouble(
     Return which machine keeps `job` from starting or stopping, and why, or an empty string.
 
     `unmade` are the machines that their provider does not make now -> why. A machine is reported as
-    silent while an instruction to it is unanswered, or once it is quarantined for that.
+    silent while an instruction to it is unanswered, and when its agent is overdue to ring.
     """
     if job.attempt is not None and job.phase is Phase.RUNNING:
         return _silence(job.attempt, machines, now)
@@ -82,8 +82,9 @@ def trouble(
 def _silence(attempt: Attempt, machines: Mapping[str, Machine], now: float) -> str:
     for _, _, place, state in attempt.each_host():
         machine = machines.get(place.machine)
-        is_mute = machine is not None and machine.phase is MachinePhase.SILENT
-        if machine is not None and is_mute and state.end is None:
+        if machine is None or state.end is not None:
+            continue
+        if machine.phase is MachinePhase.SILENT or machine.is_overdue(now):
             heard = text_of_seconds(float(int(now - machine.heard_at)))
             return f"runs on machine {machine.name}, whose agent was heard {heard} ago"
     return ""

@@ -145,3 +145,12 @@ def test_words_that_are_no_wish_are_refused(run: Run) -> None:
         ran = run("pool", *words)
         assert ran.code == exits.USAGE
         assert "bastion pool warm POOL N keeps N machines ready" in ran.err
+
+
+def test_a_machine_whose_agent_is_silent_says_so(run: Run, bucket: Bucket) -> None:
+    """Four heartbeats late, it is told beside the phase for how long nothing was heard."""
+    rows = [row("late", heard_at=1000.0, heartbeat_s=30.0), row("well", heard_at=1000.0)]
+    publish(bucket.store, "pool", {"now": 1300.0, "machines": rows})
+    late, well = run("machines").out.splitlines()[1:]
+    assert "ready, silent for 5m" in late
+    assert "silent" not in well

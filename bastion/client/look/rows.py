@@ -136,6 +136,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         zone=row.get("zone", ""),
         address=row.get("address", ""),
         heard_at=row.get("heard_at", 0.0),
+        heartbeat_s=row.get("heartbeat_s", 0.0),
         held={
             job: {kind: tuple(indices) for kind, indices in kinds.items()}
             for job, kinds in (row.get("held") or {}).items()

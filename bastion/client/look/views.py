@@ -192,6 +192,9 @@ class MachineView:
     address: str = ""
     """Where machines of its gang reach it."""
     heard_at: float = 0.0
+    """When its agent was last heard."""
+    heartbeat_s: float = 0.0
+    """Its agent rings at least so often; 0: only when there is news."""
     held: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
     """The devices of each job on it, by type and index."""
 
@@ -199,6 +202,16 @@ class MachineView:
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.phase}, free: {self.free}, jobs: {', '.join(self.jobs) or '-'}>"
+
+    def silence_s(self, now: float) -> float:
+        """Return for how long its agent has failed to ring, 0 while it is not overdue."""
+        from bastion.machine import MISSED_BEATS
+
+        silent_s = now - self.heard_at
+        is_overdue = (
+            self.heartbeat_s and self.heard_at and silent_s > MISSED_BEATS * self.heartbeat_s
+        )
+        return silent_s if is_overdue else 0.0
 
     @property
     def cells(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 from typing import Any
 
@@ -18,10 +18,12 @@ from bastion.errors import ConflictError, NotFoundError
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import kept_outcome, remark, trouble
 from bastion.lifecycle.phrases import stop_text
+from bastion.lifecycle.remark import SILENT_S
 from bastion.machine import Machine, Pool
 from bastion.metrics.meter import NO_METER, Meter
 from bastion.records import layout
 from bastion.records.codec import plain
+from bastion.records.notification import iso
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
@@ -30,6 +32,7 @@ from bastion.service.act.shortages import Shortage, unmade_machines
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.intake.requests import told
 from bastion.service.publish.array_rows import array_rows, plain_start, range_fields
+from bastion.spec.quantity import text_of_seconds
 from bastion.store import ObjectStore, Version
 from bastion.value import value
 from bastion.version import VERSION
@@ -41,6 +44,8 @@ COST_SHARE = 10.0
 """A view that took t seconds to make is made again after this many times t."""
 LONGEST_S = 10.0
 """But after at most so long, or twice t: on a busy machine t is mostly waiting."""
+SILENCE_STEP_S = 20.0
+"""How often rows are made again only because the agent of a machine is silent."""
 STATUS_LONGEST_S = 2.0
 """The same of the status, by whose age readers tell whether a bastion lives."""
 
@@ -61,6 +66,7 @@ class Publisher:
         self._shown: tuple[object, ...] = ()
         self._shown_seq = -1
         self._shortages: tuple[Shortage, ...] = ()
+        self._silences: Mapping[str, int] = {}
         self._totals: tuple[tuple[object, ...], Totals] | None = None
         self._is_writing = False
         self._versions: dict[str, Version] = {}
@@ -82,13 +88,15 @@ class Publisher:
         now = self._clock.monotonic()
         shown = (root.jobs, root.arrays, root.machines, root.warm, plan)
         is_same = len(self._shown) == len(shown) and all(a is b for a, b in zip(shown, self._shown))
-        is_same = is_same and shortages == self._shortages
+        silences = _silences(root)
+        is_same = is_same and (shortages, silences) == (self._shortages, self._silences)
         has_news = root.seq != self._published or not is_same
         if self._is_writing or now < self._status_at or not has_news:
             return None
         data: dict[str, bytes] = {}
         if not is_same and now >= self._rows_at:
             self._shown, self._shown_seq, self._shortages = shown, root.seq, shortages
+            self._silences = silences
             is_same = True
             data = self._rows(root, plan, files, shortages)
             self._rows_at = self._after(now, longest_s=LONGEST_S)
@@ -346,6 +354,7 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
         "address": machine.address,
         "life": machine.life,
         "heard_at": machine.heard_at,
+        "heartbeat_s": machine.heartbeat_s,
         "idle_since": machine.idle_since,
         "slice": machine.slice,
     }
@@ -391,7 +400,27 @@ def status_view(
         "config": {"pools": sorted(files.config.pools), "problem": files.config_problem},
         "counts": totals.counts,
         "projects": totals.projects,
-        "problems": list(told(problems)),
+        "problems": list(told((*problems, *_overdue(root)))),
+    }
+
+
+def _overdue(root: Root) -> Iterator[str]:
+    """Yield a sentence about each machine whose agent should have rung."""
+    for machine in root.machines.values():
+        if machine.is_overdue(root.now):
+            every = text_of_seconds(machine.heartbeat_s)
+            yield (
+                f"machine {machine.name}: its agent rings every {every} and was heard last at"
+                f" {iso(machine.heard_at)}; bastion cordon {machine.name} keeps jobs away"
+            )
+
+
+def _silences(root: Root) -> dict[str, int]:
+    """Return for how many steps machines are silent: their jobs' rows tell it at each."""
+    return {
+        machine.name: int((root.now - machine.heard_at) // SILENCE_STEP_S)
+        for machine in root.machines.values()
+        if machine.heartbeat_s and root.now - machine.heard_at > SILENT_S
     }
 
 

@@ -153,7 +153,7 @@ def show_machines(args: argparse.Namespace) -> int:
     columns: list[Column[MachineView]] = [
         Column(title="MACHINE", text=lambda machine: machine.name),
         Column(title="POOL", text=lambda machine: machine.pool),
-        Column(title="PHASE", text=_phase),
+        Column(title="PHASE", text=lambda machine: _phase(machine) + _silence(machine, view.as_of)),
         Column(title="HAS", text=lambda machine: amounts(machine.resources)),
         Column(title="FREE", text=lambda machine: _free([machine])),
         Column(title="ZONE", text=lambda machine: machine.zone, wide=not zoned),
@@ -185,6 +185,11 @@ def tasks_joined(jobs: Sequence[str]) -> list[str]:
         tasks = tasks_of_id(job)
         arrays.setdefault(job if tasks is None else tasks[0], []).extend(tasks[1] if tasks else ())
     return [f"{name}.{Indices.of(each)}" if each else name for name, each in arrays.items()]
+
+
+def _silence(machine: MachineView, now: float) -> str:
+    silent_s = machine.silence_s(now)
+    return f", silent for {span(float(int(silent_s)))}" if silent_s else ""
 
 
 def _phase(machine: MachineView) -> str:

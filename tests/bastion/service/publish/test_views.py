@@ -15,6 +15,7 @@ from bastion.client.look.array_views import array_of_row
 from bastion.client.look.rows import job_of_result, job_of_row
 from bastion.clock import VirtualClock
 from bastion.lifecycle import HostReported, step
+from bastion.machine import Machine
 from bastion.metrics.meter import NoMeter
 from bastion.records import layout
 from bastion.records.root import Root
@@ -156,3 +157,32 @@ def _view(store: MemoryStore, name: str) -> Any:
     found = store.read(layout.view(name))
     assert found is not None
     return json.loads(found.data)
+
+
+def test_rows_tell_of_a_silent_agent_although_nothing_else_changes() -> None:
+    """Once the agent of a job's machine is overdue, its row and the status say since when."""
+    clock = VirtualClock(wall=T0)
+    store = MemoryStore(clock.wall)
+    publisher = Publisher(store, clock, every_s=0.1)
+    files = AdminFiles(store, store, clock, every_s=0.1)
+    job = running()
+    assert job.attempt is not None
+    ((_, _, place, _),) = job.attempt.each_host()
+    machine = Machine(name=place.machine, pool="gpu", resources=GPU, created_at=T0)
+    machine = replace(machine, life=1, heard_at=T0, heartbeat_s=30.0)
+    jobs, machines = {job.id: job}, {machine.name: machine}
+
+    def told(seq: int) -> tuple[str, list[str]]:
+        clock.advance(70.0)
+        root = Root(epoch=1, seq=seq, now=clock.wall(), write_id="w", jobs=jobs, machines=machines)
+        work = publisher.works(root, None, files, ())
+        assert work is not None
+        work()
+        return _view(store, "queue")["jobs"][0]["text"], _view(store, "status")["problems"]
+
+    seen = [told(seq) for seq in range(1, 5)]
+    assert seen[0] == ("", [])
+    assert seen[1][0] == f"runs on machine {machine.name}, whose agent was heard 2m 20s ago"
+    assert seen[3][0] == f"runs on machine {machine.name}, whose agent was heard 4m 40s ago"
+    (problem,) = seen[1][1]
+    assert problem.startswith(f"machine {machine.name}: its agent rings every 30s and was heard")
