@@ -193,9 +193,14 @@ def queues(seed: int, parts: Parts = SOUND) -> World:
     return world
 
 
-def killed(seed: int, operation: str, fate: Fate, *, nth: int) -> World:
-    """The small scenario, in which the bastion meets `fate` at its nth call of this kind."""
-    return _cloud(Baton(seed), SOUND, Choice("north", operation, "", fate, nth=nth))[0]
+def killed(seed: int, fates: Fates) -> World:
+    """The small scenario, in which the bastion meets a chosen fate at a call of its provider."""
+    return _cloud(Baton(seed), SOUND, fates)[0]
+
+
+def killed_at_a_queue(seed: int, fates: Fates) -> World:
+    """The same where slices are asked for, and each request is kept for a while."""
+    return _queue(Baton(seed), SOUND, fates)[0]
 
 
 def made_late(seed: int, parts: Parts = SOUND) -> World:

@@ -212,5 +212,10 @@ class Choice:
                 return self._fate
         return Fate.FINE
 
+    @property
+    def is_met(self) -> bool:
+        """Whether it came."""
+        return self._left <= 0
+
     def end(self) -> None:
         """It comes when it comes."""

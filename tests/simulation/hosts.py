@@ -11,6 +11,7 @@ from functools import partial
 
 from tests.simulation.baton import Baton
 from tests.simulation.cut_off import CutOff
+from tests.simulation.fates import Fates
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.small import small
 from tests.simulation.storm import CONFIG
@@ -44,9 +45,17 @@ def long_cut(seed: int, parts: Parts = SOUND) -> World:
     return world
 
 
-def _world(baton: Baton, parts: Parts) -> tuple[World, CutOff]:
+def killed_amid_cuts(seed: int, fates: Fates) -> World:
+    """The small scenario, in which a host is cut off for long and another one for a moment."""
+    world, cut = _world(Baton(seed), SOUND, fates)
+    for at_s, host, lasts_s in ((30.0, "one", 400.0), (50.0, "two", 20.0)):
+        world.baton.later(at_s, partial(cut_off, world, cut, host, lasts_s))
+    return world
+
+
+def _world(baton: Baton, parts: Parts, fates: Fates | None = None) -> tuple[World, CutOff]:
     cut = CutOff(baton, "Network is unreachable")
-    return small(baton, parts, config=HOSTS_CONFIG, through=cut.of), cut
+    return small(baton, parts, config=HOSTS_CONFIG, through=cut.of, fates=fates), cut
 
 
 def cut_off(world: World, cut: CutOff, host: str, lasts_s: float) -> None:

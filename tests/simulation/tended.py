@@ -145,6 +145,17 @@ def tended(seed: int, parts: Parts = SOUND) -> World:
     return world
 
 
+def killed_amid_spot(seed: int, fates: Fates) -> World:
+    """The small scenario on spot machines, of which one is taken and one vanishes."""
+    baton = Baton(seed)
+    world = small(baton, fates=fates, config=CLOUD_CONFIG, provider=SimSpot, machines=4)
+    cloud = world.provider
+    assert isinstance(cloud, SimSpot)
+    baton.later(30.0, partial(cloud.take, is_announced=True))
+    baton.later(90.0, partial(cloud.take, is_announced=False))
+    return world
+
+
 def forsaken(seed: int, parts: Parts = SOUND) -> World:
     """The small scenario on spot machines; while the long job runs, its agent dies for good."""
     baton = Baton(seed)

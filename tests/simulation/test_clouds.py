@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from bastion.service.draft.machines.deaf import MUTE_S
-from tests.simulation.clouds import clouds, killed, queues
-from tests.simulation.fates import Fate
+from tests.simulation.clouds import clouds, killed, killed_at_a_queue, queues
+from tests.simulation.fates import Choice, Fate
 from tests.simulation.final_records import OTHERS, PORTION, PROVE
-from tests.simulation.tended import closed, forsaken, spot, tended
+from tests.simulation.hosts import killed_amid_cuts
+from tests.simulation.tended import closed, forsaken, killed_amid_spot, spot, tended
 
 
 @pytest.mark.parametrize("seed", range(OTHERS))
@@ -51,12 +52,41 @@ def test_a_gang_waits_until_its_machines_are_opened() -> None:
     assert world.baton.now > 60.0
 
 
-@pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER, Fate.UNANSWERED])
-@pytest.mark.parametrize("operation", ["create machine", "list machines", "delete machine"])
-def test_a_bastion_may_die_at_every_call_of_a_provider(operation: str, fate: Fate) -> None:
+KILLED = {
+    "cloud": killed,
+    "queue": killed_at_a_queue,
+    "spot": killed_amid_spot,
+    "hosts": killed_amid_cuts,
+}
+"""A world of each kind of provider, in which the bastion meets a chosen fate."""
+OPERATIONS = ("create machine", "list machines", "delete machine")
+DEATHS = (Fate.CRASH_BEFORE, Fate.CRASH_AFTER, Fate.UNANSWERED)
+
+
+@pytest.mark.parametrize("fate", DEATHS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("kind", KILLED)
+def test_a_bastion_may_die_at_every_call_of_a_provider(
+    kind: str, operation: str, fate: Fate
+) -> None:
     """The next one asks again by the same name, and nothing is made twice or left."""
-    for nth in (1, 2):
-        killed(nth, operation, fate, nth=nth).run()
+    chosen = Choice("north", operation, "", fate, nth=1)
+    KILLED[kind](1, chosen).run()
+    assert chosen.is_met
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("fate", DEATHS)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("kind", KILLED)
+def test_a_bastion_may_die_at_any_later_call(kind: str, operation: str, fate: Fate) -> None:
+    """The same for the first thirty calls, each of another run; some runs have fewer."""
+    met = 0
+    for nth in range(1, 31):
+        chosen = Choice("north", operation, "", fate, nth=nth)
+        KILLED[kind](nth, chosen).run()
+        met += chosen.is_met
+    assert met >= 2
 
 
 @pytest.mark.prove
