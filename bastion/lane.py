@@ -41,6 +41,10 @@ class Lane(Protocol):
         """Return the work that finished since the last call, sorted by key."""
         ...
 
+    def has_failed(self) -> bool:
+        """Whether something can be collected that raised an error."""
+        ...
+
     def wait(self, timeout_s: float) -> None:
         """Wait until something can be collected, or nothing is in flight."""
         ...
@@ -72,6 +76,10 @@ class InlineLane:
         """Return the work that was submitted since the last call."""
         done, self._done = self._done, []
         return tuple(sorted(done, key=lambda one: one.key))
+
+    def has_failed(self) -> bool:
+        """Whether something can be collected that raised an error."""
+        return any(done.error is not None for done in self._done)
 
     def wait(self, timeout_s: float) -> None:
         """Return at once: nothing is ever in flight."""
@@ -123,6 +131,11 @@ class ThreadLane:
         with self._changed:
             done, self._done = self._done, []
         return tuple(sorted(done, key=lambda one: one.key))
+
+    def has_failed(self) -> bool:
+        """Whether something can be collected that raised an error."""
+        with self._changed:
+            return any(done.error is not None for done in self._done)
 
     def wait(self, timeout_s: float) -> None:
         """Wait for one piece of work to finish, at most `timeout_s`."""

@@ -226,6 +226,11 @@ class Leader:
         """Wait up to `timeout_s` for actions under way: their results likely move something."""
         self._lane.settle(timeout_s)
 
+    def has_refusals(self) -> bool:
+        """Whether a turn could act on a provider's refusal now: it places the jobs elsewhere."""
+        since_commit_s = self._clock.monotonic() - self._synced_at
+        return since_commit_s >= self._pace.commit_s and self._machines.is_refused()
+
     def wait_s(self, *, moved: bool, busy: bool) -> float:
         """Return how long to wait before the next turn; `busy`: something moved lately."""
         poll_s = self._pace.busy_poll_s if busy else self._pace.idle_poll_s

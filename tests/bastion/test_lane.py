@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from bastion.lane import Done, InlineLane, ThreadLane
+from bastion.lane import Done, InlineLane, Lane, ThreadLane
 
 
 @pytest.fixture
@@ -137,3 +137,18 @@ def test_urgent_work_is_begun_before_all_that_waits() -> None:
     assert not [each.error for each in collected(lane, 5) if each.error is not None]
     lane.close()
     assert order == ["view", "answer", "a", "b"]
+
+
+@pytest.mark.parametrize("makes", [InlineLane, lambda: ThreadLane("test", workers=1)])
+def test_a_failure_is_seen_before_it_is_collected(makes: Callable[[], Lane]) -> None:
+    """A loop may begin its next turn for it; once it is collected, nothing has failed."""
+    lane = makes()
+    lane.submit("good", lambda: None)
+    lane.settle(10.0)
+    assert not lane.has_failed()
+    lane.submit("bad", lambda: 1 / 0)
+    lane.settle(10.0)
+    assert lane.has_failed()
+    assert [done.key for done in lane.collect()] == ["bad", "good"]
+    assert not lane.has_failed()
+    lane.close()

@@ -234,6 +234,10 @@ class Machines:
         self._asked &= root.machines.keys()
         self._unmade = {n: why for n, why in self._unmade.items() if n in root.machines}
 
+    def is_refused(self) -> bool:
+        """Whether a provider has refused something since the last turn, or did not answer."""
+        return any(opened.lane.has_failed() for opened in self._pools.values())
+
     def close(self) -> None:
         """Submit no more calls."""
         for opened in self._pools.values():

@@ -165,7 +165,7 @@ class Service:
                 leader.settle(self._pace.settle_s)
             now = self._clock.monotonic()
             moved_at = now if moved else moved_at
-            self._await_news(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+            self._await_news(leader, leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
 
     def _refuse_removed(self) -> None:
         """
@@ -200,12 +200,12 @@ class Service:
         self._journal.note("gave up the lead; running jobs continue, the queue waits for a bastion")
         return 0
 
-    def _await_news(self, seconds: float) -> None:
-        """Sleep for `seconds`, until the inbox has something new, or until asked to stop."""
+    def _await_news(self, leader: Leader, seconds: float) -> None:
+        """Sleep for `seconds`, or until there is something to do or the process is to stop."""
         until = self._clock.monotonic() + seconds
         while not self._is_stopping():
             left = until - self._clock.monotonic()
-            if left <= 0 or self._watch.wait(min(left, SLICE_S)):
+            if left <= 0 or leader.has_refusals() or self._watch.wait(min(left, SLICE_S)):
                 return
 
     def _sleep(self, seconds: float) -> None:

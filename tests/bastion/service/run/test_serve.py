@@ -32,6 +32,8 @@ class Script:
         self.clock = VirtualClock()
         self.give_up_error: Exception | None = None
         self.moves = False
+        self.refused_at: float | None = None
+        self.waits_s = 0.1
 
     @property
     def moved_at(self) -> float:
@@ -67,9 +69,13 @@ class Script:
         """See `Leader`."""
         self.did.append("close")
 
+    def has_refusals(self) -> bool:
+        """See `Leader`."""
+        return self.refused_at is not None and self.clock.monotonic() >= self.refused_at
+
     def wait_s(self, *, moved: bool, busy: bool) -> float:
         """See `Leader`."""
-        return 0.1
+        return self.waits_s
 
     def is_stopping(self) -> bool:
         """Whether enough was done."""
@@ -132,6 +138,18 @@ def test_news_ends_the_pause_between_two_turns() -> None:
     took_s, still_s = (each.clock.monotonic() - began_s for each in (script, still))
     assert took_s == pytest.approx(0.005 * len(paper.waited_s))
     assert still_s > 10 * took_s
+
+
+def test_a_refusal_of_a_provider_ends_the_pause_too() -> None:
+    """What was to be made in a zone that is sold out is placed in another one at once."""
+    script = Script()
+    script.waits_s, script.stop_after = 5.0, 3
+    script.refused_at = script.clock.monotonic() + 1.0
+    service = script.service()
+    began = script.clock.monotonic()
+    assert service.run() == 0
+    assert script.did[:3] == ["stand", "turn", "turn"]
+    assert script.clock.monotonic() - began < 1.5
 
 
 def test_a_store_out_of_reach_is_waited_for() -> None:
