@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from math import inf
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, NoCapacityError, ProviderRefusedError
@@ -93,6 +94,7 @@ class Machines:
         self.strangers = 0
         """Machines that providers list and the committed root does not have."""
         self._shortages = Shortages()
+        self._offers_until = inf
         self._turned_at = self._steady_since = float("-inf")
         """In the store's seconds: the last turn, and the first of those without a gap."""
 
@@ -128,8 +130,19 @@ class Machines:
         return self._shortages.of_zones(now)
 
     def offered(self, pools: Mapping[str, Pool], now: float) -> Mapping[str, Pool]:
-        """`pools` with the zones that have capacity first: new machines go to the first zone."""
+        """
+        `pools` with the zones that have capacity first: new machines go to the first zone.
+
+        A pool of hosts has only those that have capacity.
+        """
+        self._offers_until = min(
+            (each.until for each in self._shortages.of_zones(now)), default=inf
+        )
         return {name: self._in_stock(pool, now) for name, pool in pools.items()}
+
+    def offers_more(self, now: float) -> bool:
+        """Whether a zone is to be asked again that was left out of what was offered last."""
+        return now >= self._offers_until
 
     def collect(self, now: float) -> dict[str, tuple[Seen, ...]]:
         """Collect the results of calls since the last turn; the new listings, by pool."""

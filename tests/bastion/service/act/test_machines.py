@@ -138,6 +138,20 @@ def test_a_sold_out_zone_costs_one_turn_and_the_job_nothing() -> None:
     assert "its machines are not made: no machine in gpu" in told
 
 
+def test_a_gang_starts_when_its_last_host_is_asked_again() -> None:
+    """Nothing else happens meanwhile: the end of the wait for a host begins a cycle by itself."""
+    hosts = ZONES.replace('"fake"', '"ssh"').replace("zones", "hosts").replace("30s", "1h")
+    rig = Rig(quota=WIDE, config=hosts)
+    rig.turn()
+    rig.providers["gpu"].sold_out = {"b"}
+    gang = rig.submit("gang", h100=8, replicas=2)
+    rig.until(lambda: rig.phase(gang) == "queued")
+    rig.providers["gpu"].sold_out = set()
+    began = rig.leader.now
+    rig.until(lambda: rig.phase(gang) == "running", turns=1000)
+    assert rig.leader.now - began < 70.0
+
+
 def test_a_half_made_gang_is_given_up_whole() -> None:
     """A gang whose zone runs dry half-way moves to the next zone, and its half is deleted."""
     rig = Rig(quota=WIDE, config=ZONES)
