@@ -16,7 +16,7 @@ from bastion.catalog import units_a_chip
 from bastion.records.usage import ForeignProcess
 
 _MOST_NAMED = 8
-"""Devices of one report that are told with their holders."""
+"""Processes of one report that are told with what they hold."""
 NO_HOLDERS = DeviceReport()
 
 
@@ -31,14 +31,18 @@ def held_devices(foreign: Sequence[ForeignProcess], declared: Mapping[str, int])
                 for index in range(device * per, min((device + 1) * per, declared[kind])):
                     holders.setdefault((kind, index), process)
     held: dict[str, list[int]] = defaultdict(list)
+    by: dict[int, list[str]] = defaultdict(list)
     for kind, index in sorted(holders):
         held[kind].append(index)
+        by[holders[kind, index].pid].append(f"{kind} {index}")
+    processes = {each.pid: each for each in holders.values()}
     told = [
-        f"{kind} {index}: process {each.pid} ({each.name or 'unnamed'}) of user"
-        f" {each.user or 'unknown'} holds it, and is none of this bastion"
-        for (kind, index), each in sorted(holders.items())[:_MOST_NAMED]
+        f"process {pid} ({processes[pid].name or 'unnamed'}) of user"
+        f" {processes[pid].user or 'unknown'}, which is none of this bastion, holds"
+        f" {', '.join(devices)}"
+        for pid, devices in list(by.items())[:_MOST_NAMED]
     ]
-    more = len(holders) - len(told)
+    more = len(by) - len(told)
     text = "; ".join([*told, *([f"and {more} more"] if more else [])])
     return DeviceReport(bad={kind: tuple(found) for kind, found in held.items()}, text=text)
 

@@ -24,4 +24,7 @@ def outage_of(room: Room, types: Iterable[str]) -> Outage:
     if machine.phase is MachinePhase.DELETING:
         return Outage(machine=machine.name, cause="deleting")
     units = Amounts({t: room.lost(t) for t in types if room.lost(t)})
-    return Outage(machine=machine.name, cause="devices", units=units)
+    host = machine.zone if machine.permit_s else ""
+    return Outage(
+        machine=machine.name, host=host, cause="devices", why=machine.bad_text, units=units
+    )

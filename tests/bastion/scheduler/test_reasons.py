@@ -438,6 +438,25 @@ def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
     assert w.runs("six")
 
 
+def test_holders_of_devices_are_named_with_their_host() -> None:
+    """What others hold on a host of one's own is told as its agent told it, cut where too long."""
+    w = world(2)
+    holder = "process 7 (python3) of user eve, which is none of this bastion, holds gpu 0, gpu 5"
+    own = {"permit_s": 600.0, "zone": "gpu1", "bad_devices": {"gpu": (0, 5)}}
+    w.machines["p-001"] = replace(w.machines["p-001"], **own, bad_text=holder)  # type: ignore[arg-type]
+    w.ask("A", "a", gpu=8)
+    w.ask("B", "b", gpu=8)
+    w.cycle()
+    assert w.why("b") == (
+        f"waits for 2 of 16 gpu, out of use on p-001 on gpu1 (2 gpu: {holder}); can start when they"
+        " are back"
+    )
+    w.machines["p-001"] = replace(w.machines["p-001"], bad_text=holder * 9)
+    w.cycle()
+    assert len(w.why("b")) < 350
+    assert " ...); can start" in w.why("b")
+
+
 def test_lost_machines_are_named() -> None:
     """What is missing is on broken devices of a machine; when they are back the job starts."""
     w = world(2)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from bastion.job import End
 from bastion.lifecycle.remark import SILENT_S
+from bastion.records import layout
 from bastion.records.facts import Health, Interruption
 from bastion.service.draft.machines.health import MAX_FAILED_STARTS, PAUSE_S
 from bastion.service.publish.views import pool_view, queue_view
@@ -101,7 +104,7 @@ def test_no_job_lands_on_a_device_that_others_hold() -> None:
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
-    why = "h100 3: process 7 (python3) of user eve holds it, and is none of this bastion"
+    why = "process 7 (python3) of user eve, which is none of this bastion, holds h100 3"
     rig.agents[name].ring(Health(bad_devices={"h100": (3,)}, text=why))
     rig.turn(2)
     jobs = [rig.submit(f"job-{n}", h100=1) for n in range(8)]
@@ -117,6 +120,10 @@ def test_no_job_lands_on_a_device_that_others_hold() -> None:
     assert held == {0, 1, 2, 4, 5, 6, 7}
     (row,) = pool_view(rig.root, rig.leader._files.config.pools, ())["machines"]
     assert (row["bad_devices"], row["bad_text"]) == ({"h100": [3]}, why)
+    view = rig.bucket.read(layout.view("queue"))
+    assert view is not None
+    reasons = [row["text"] for row in json.loads(view.data)["jobs"] if row["phase"] == "queued"]
+    assert any(f"{name} (1 h100: {why})" in reason for reason in reasons), reasons
     assert any(event.what == "machine health" and why in event.text for event in rig.history())
     rig.agents[name].ring(Health())
     rig.turn(20)
