@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 
 from bastion.history.attempt_row import COLUMNS, Column, attempt_row
 from bastion.records.history import Shares
@@ -34,6 +35,15 @@ class Table:
     rows_of: Callable[[Event], Iterator[Row]]
     before_s: float = 0.0
     """How long before a window the rows lie that say what held at its beginning."""
+    moments: tuple[str, ...] = field(init=False)
+    """The columns that are times."""
+    wholes: tuple[str, ...] = field(init=False)
+    """The columns that are whole numbers."""
+
+    def __post_init__(self) -> None:
+        for name, kind in (("moments", "TIMESTAMP"), ("wholes", "BIGINT")):
+            found = tuple(each.name for each in self.columns if each.sql_type == kind)
+            object.__setattr__(self, name, found)
 
 
 def _attempts(event: Event) -> Iterator[Row]:
@@ -107,15 +117,18 @@ def json_line(table: Table, row: Row) -> str:
     Raises:
         ValueError: A number in it fits no column.
     """
-    made: dict[str, object] = {}
-    for column in table.columns:
-        cell = row[column.name]
-        if column.sql_type == "TIMESTAMP" and cell is not None:
-            cell = _microseconds(column.name, cell)
-        elif isinstance(cell, int) and abs(cell) >= _MOST:
-            raise ValueError(f"{column.name}: {cell} has more than 64 bits")
-        made[column.name] = cell
-    return json.dumps(made, allow_nan=False, separators=(",", ":"))
+    made = dict(row)
+    for name in table.moments:
+        if (moment := made[name]) is not None:
+            made[name] = _microseconds(name, moment)
+    for name in table.wholes:
+        whole = made[name]
+        if isinstance(whole, int) and abs(whole) >= _MOST:
+            raise ValueError(f"{name}: {whole} has more than 64 bits")
+    return _encoded(made)
+
+
+_encoded = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 def _microseconds(name: str, seconds: object) -> int:
