@@ -84,7 +84,7 @@ class OutcomeKind(StrEnum):
     SETUP_FAILED = "setup_failed"
     PREEMPTED = "preempted"
     STOPPED = "stopped"
-    """Only of an attempt: another job of its launch failed, or a machine was not made."""
+    """Only of an attempt: another job of its launch failed, a machine was not made, or it grows."""
     LOST = "lost"
 
 

@@ -60,6 +60,7 @@ class AttemptRow:
     exit_code: int | None
     priority: int
     replicas: int
+    """How many it had; of an elastic job that ended in the queue the fewest."""
     job_class: str | None
     guaranteed_s: float
     borrowed_s: float
@@ -154,7 +155,7 @@ def row_of(record: EndedAttempt, event: Event) -> AttemptRow:
         text=record.text,
         exit_code=record.exit_code,
         priority=record.request.priority,
-        replicas=record.request.replicas,
+        replicas=record.replicas or record.request.replicas,
         job_class=record.job_class or None,
         guaranteed_s=record.guaranteed_s,
         borrowed_s=record.borrowed_s,

@@ -143,6 +143,7 @@ def _with_attempt(
         _with_devices(_with_machines(row, attempt, hardware), held, outcome),
         attempt=attempt.number,
         nonce=attempt.nonce,
+        replicas=None if len(held) == job.request.replicas else len(held),
         admitted_at=attempt.admitted_at,
         started_at=attempt.started_at,
         freed_at=freed_at,

@@ -43,16 +43,8 @@ def asks_of(job: JobView) -> str:
     """Return what it asks for in total, or has; for an array, what each task asks for."""
     asked = amounts(job.units)
     if job.replica_range is not None:
-        asked = f"{asked} ({replicas_of(job)})".strip()
+        asked = f"{asked} ({job.replicas_text})".strip()
     return f"{asked} a task" if job.is_array and asked else asked
-
-
-def replicas_of(job: JobView) -> str:
-    """Return how many replicas it has: `4`, or `4 of 2-8` where they may grow and shrink."""
-    if job.replica_range is None:
-        return str(job.replicas)
-    least, most = job.replica_range
-    return f"{job.replicas} of {least}-{most}" if job.machines else f"{least}-{most}"
 
 
 def parameters_of(job: JobView) -> str:

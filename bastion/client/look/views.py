@@ -146,6 +146,14 @@ class JobView:
         return moment(self.estimated_at)
 
     @property
+    def replicas_text(self) -> str:
+        """How many replicas it has: `4`, or `4 of 2-8` where they may grow and shrink."""
+        if self.replica_range is None:
+            return str(self.replicas)
+        least, most = self.replica_range
+        return f"{self.replicas} of {least}-{most}" if self.machines else f"{least}-{most}"
+
+    @property
     def has_ended(self) -> bool:
         """Whether its state is final."""
         return self.state in ENDED

@@ -7,7 +7,8 @@ are those of both. Attempts that have not ended count up to now. All times are t
 
 * **waiting**: from joining the queue to the admission, of attempts admitted in the window.
 * **waste**: device hours held after the last checkpoint of attempts that were preempted; and of
-  those that failed, were lost or were stopped because another job failed.
+  those that failed, were lost or were stopped because another job failed; and, by themselves, of
+  elastic jobs that were stopped to grow.
 * **owned**: what the quota file gave the project, over the window, from the first day on record.
 * **idle**: device hours in which sampled devices were used less than 5 %, of attempts that ended.
 """
@@ -54,6 +55,8 @@ class UsageRow:
     preempted_h: float
     failed_h: float
     """Device hours for nothing, by preemption and by failure or loss."""
+    resized_h: float
+    """The same of attempts that were stopped to start again with more replicas."""
     idle_h: float | None
     """None: nothing was sampled."""
     cost: float | None
@@ -152,6 +155,7 @@ def _unused(project: str | None, kind: str | None, owned_h: float) -> UsageRow:
         waited_p90_s=None,
         preempted_h=0.0,
         failed_h=0.0,
+        resized_h=0.0,
         idle_h=None,
         cost=None,
         unpriced_h=0.0,
@@ -190,7 +194,7 @@ s, three digits above. The last is three years.
 """
 _SUMS = (
     *("jobs", "attempts", "guaranteed_h", "borrowed_h"),
-    *("preempted_h", "failed_h", "idle_h", "cost", "unpriced_h"),
+    *("preempted_h", "failed_h", "resized_h", "idle_h", "cost", "unpriced_h"),
 )
 
 
@@ -211,7 +215,9 @@ def _sql(by: Sequence[Key]) -> str:
     )
     return f"""
         WITH parts AS (
-            SELECT {keys}, outcome, attempt = 1 OR queued_at < {since} AS is_job,
+            SELECT {keys}, CASE WHEN outcome = 'stopped' AND stop_reason = 'resize'
+                        THEN 'resized' ELSE outcome END AS outcome,
+                   attempt = 1 OR queued_at < {since} AS is_job,
                    guaranteed_device_s, borrowed_device_s, lost_device_s,
                    cost, idle_fraction, lost_s,
                    epoch_us(admitted_at) AS begins, epoch_us(freed_at) AS ends,
@@ -241,7 +247,9 @@ def _sql(by: Sequence[Key]) -> str:
                    coalesce(sum(lost_device_s * lost_part)
                        FILTER (outcome = 'preempted'), 0) / 3600 AS preempted_h,
                    coalesce(sum(lost_device_s * lost_part)
-                       FILTER (outcome <> 'preempted'), 0) / 3600 AS failed_h,
+                       FILTER (outcome NOT IN ('preempted', 'resized')), 0) / 3600 AS failed_h,
+                   coalesce(sum(lost_device_s * lost_part)
+                       FILTER (outcome = 'resized'), 0) / 3600 AS resized_h,
                    sum((guaranteed_device_s + borrowed_device_s) * part * idle_fraction) / 3600
                        AS idle_h,
                    sum(cost * part) AS cost,

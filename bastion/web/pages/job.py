@@ -32,6 +32,8 @@ class Tried:
     ended_at: float | None = None
     code: int | None = None
     machines: tuple[str, ...] = ()
+    replicas: int | None = None
+    """None: it is not known."""
     spent: Spent | None = None
 
 
@@ -53,6 +55,8 @@ class JobPage:
     code_text: str
     rerun: str
     processes: int
+    most_replicas: int
+    """Of any attempt."""
 
 
 def job_page(
@@ -70,7 +74,7 @@ def job_page(
     now = spent_now(job, happened, board)
     return JobPage(
         job=job,
-        attempts=tuple(_with_spent(each, job, happened, now) for each in attempts),
+        attempts=tuple(_with_record(each, job, happened, now) for each in attempts),
         spent=together([spent_of(happened.ended), *([now] if now is not None else [])]),
         events=events,
         is_cut=happened.is_cut or len(events) < len(happened.events),
@@ -81,6 +85,7 @@ def job_page(
         code_text="" if code is None else _reference(code.code),
         rerun=shlex.join(["bastion", "rerun", job.id]),
         processes=max(1, len(spec.processes)) if spec else 1,
+        most_replicas=job.replica_range[1] if job.replica_range else job.replicas,
     )
 
 
@@ -116,14 +121,19 @@ def attempts_of(job: JobView, events: Sequence[EventView]) -> tuple[Tried, ...]:
             state=job.state,
             started_at=job.started_at,
             machines=job.machines,
+            replicas=job.replicas,
         )
         found.append(now)
     return tuple(found)
 
 
-def _with_spent(tried: Tried, job: JobView, happened: Happened, now: Spent | None) -> Tried:
+def _with_record(tried: Tried, job: JobView, happened: Happened, now: Spent | None) -> Tried:
+    """What the record says of an attempt that has ended: more than its events do."""
     rows = [row for row in happened.ended if (row.job, row.attempt) == (job.id, tried.number)]
-    return replace(tried, spent=spent_of(rows) if rows else now if not tried.ended_at else None)
+    if not rows:
+        return replace(tried, spent=now if not tried.ended_at else None)
+    row = rows[-1]
+    return replace(tried, state=row.outcome, replicas=row.replicas, spent=spent_of(rows))
 
 
 _ENDS = ("preempted", "queued", "held", "lost", "failed", "succeeded", "cancelled", "timed_out")
@@ -138,6 +148,7 @@ def _tried(past: PastAttempt) -> Tried:
         ended_at=past.ended_at,
         code=past.code,
         machines=tuple(machines),
+        replicas=len(past.machines) or None,
     )
 
 

@@ -23,7 +23,7 @@ class Spent:
     borrowed_h: float = 0.0
     """The part of it on what other projects lent."""
     lost_h: float = 0.0
-    """The part of it that preemptions and failures wasted."""
+    """The part of it that preemptions, failures and restarts of elastic jobs wasted."""
     cost: float | None = None
     """None: no price is known."""
     unpriced_h: float = 0.0

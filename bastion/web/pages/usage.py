@@ -47,6 +47,8 @@ class UsagePage:
     """The address of the chart of the same rows; empty where nothing was used."""
     known: Known
     has_cost: bool
+    has_resized: bool
+    """Whether restarts of elastic jobs cost anything."""
 
 
 def period_of(query: Mapping[str, str], now: float) -> tuple[int, Period]:
@@ -101,4 +103,5 @@ def usage_page(
         chart=chart,
         known=known,
         has_cost=any(line.sums.cost for line in lines),
+        has_resized=any(line.sums.resized_h for line in lines),
     )

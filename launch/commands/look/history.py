@@ -156,7 +156,7 @@ def show_usage(args: argparse.Namespace) -> int:
         session.out.show(
             "rows",
             found.rows,
-            _usage_columns(keys),
+            _usage_columns(keys, found.rows),
             name=lambda row: " ".join(str(getattr(row, key)) for key in keys),
             more={"since": iso(found.since), "until": iso(found.until), "by": keys},
         )
@@ -173,9 +173,10 @@ def _note_usage(rows: Sequence[UsageRow], since: float, until: float) -> None:
         note(f"{_hours(unpriced)} of the hours have no price, and COST leaves them out")
 
 
-def _usage_columns(keys: Sequence[str]) -> list[Column[UsageRow]]:
+def _usage_columns(keys: Sequence[str], rows: Sequence[UsageRow]) -> list[Column[UsageRow]]:
     # Without a project nothing is owned.
     share: Column[UsageRow] = Column(title="OF SHARE", text=lambda row: _percent(row.share))
+    resized: Column[UsageRow] = Column(title="RESIZED", text=lambda row: _hours(row.resized_h))
     return [
         *(_key_column(key) for key in keys),
         Column(title="DEVICE", text=lambda row: row.device_type or "-"),
@@ -187,6 +188,7 @@ def _usage_columns(keys: Sequence[str]) -> list[Column[UsageRow]]:
         Column(title="WAIT P90", text=lambda row: _span(row.waited_p90_s)),
         Column(title="PREEMPTED", text=lambda row: _hours(row.preempted_h)),
         Column(title="FAILED", text=lambda row: _hours(row.failed_h)),
+        *([resized] if any(row.resized_h for row in rows) else []),
         Column(title="IDLE", text=lambda row: _hours(row.idle_h)),
         Column(title="COST", text=lambda row: _cost(row.cost)),
     ]

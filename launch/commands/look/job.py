@@ -10,7 +10,7 @@ from launch.commands.job_verb import add_job_verb
 from launch.commands.look.code import show_code
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.job_spec import spec_fields, stored
-from launch.screen.job_table import asks_of, id_of, parameters_of, replicas_of
+from launch.screen.job_table import asks_of, id_of, parameters_of
 from launch.screen.notes import note
 from launch.screen.render import (
     Column,
@@ -66,7 +66,7 @@ def show_one(args: argparse.Namespace) -> int:
             *((state, f"tasks {indices}") for state, indices in job.ranges.items()),
             ("at once", str(job.at_once or "")),
             ("parameters", parameters_of(job)),
-            ("replicas", replicas_of(job)),
+            ("replicas", job.replicas_text),
             ("priority", str(job.priority)),
             ("class", job.job_class),
             ("machines", ", ".join(job.machines)),

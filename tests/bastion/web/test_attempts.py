@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 from bastion.client.look.views import EventView, JobView
+from bastion.clock import VirtualClock
+from bastion.records import layout
+from bastion.records.codec import encode
+from bastion.records.history import EndedAttempt
+from bastion.records.root import Event
+from bastion.store.memory import MemoryStore
 from bastion.web.pages.job import attempts_of
+from tests.bastion.web.site import site
+from tests.rigs.busy_bucket import NOW, busy_root, write_bucket
 
 JOB = "train-0123456789"
 
@@ -55,3 +66,59 @@ def test_a_job_that_never_started_has_no_attempt() -> None:
         id=JOB, name="t", project="p", user="u", launch=JOB, state="queued", phase="queued"
     )
     assert attempts_of(job, events) == ()
+
+
+def test_an_elastic_job_tells_how_many_replicas_each_attempt_had() -> None:
+    """What it has now and may have, what an earlier attempt had, and how that one ended."""
+    root = busy_root(machines=4, running=6, queued=2)
+    name, job = next(iter(root.jobs.items()))
+    assert job.attempt is not None
+    elastic = replace(
+        job,
+        request=replace(job.request, max_replicas=6),
+        attempt=replace(job.attempt, number=2),
+        attempts=2,
+    )
+    ended = EndedAttempt(
+        user=job.user,
+        launch=name,
+        attempt=1,
+        replicas=5,
+        request=elastic.request,
+        submitted_at=NOW - 900.0,
+        queued_at=NOW - 900.0,
+        admitted_at=NOW - 900.0,
+        started_at=NOW - 890.0,
+        freed_at=NOW - 600.0,
+        outcome="stopped",
+        stop_reason="resize",
+        devices=20,
+        guaranteed_device_s=6000.0,
+    )
+    told = [
+        ("starting", "attempt 1 on m-1-0", None),
+        ("running", "attempt 1 on m-1-0", None),
+        ("queued", "stopped to grow: 6 replicas fit in place of 5", ended),
+        ("starting", "attempt 2 on m-1-0", None),
+    ]
+    log = [
+        Event(n=n, at=NOW - 900.0 + 100 * n, job=name, project=job.project, what=what, text=text)
+        if record is None
+        else Event(n=n, at=NOW - 600.0, job=name, project=job.project, what=what, record=record)
+        for n, (what, text, record) in enumerate(told)
+    ]
+    clock = VirtualClock(wall=NOW)
+    store = MemoryStore(clock.wall)
+    write_bucket(store, replace(root, jobs={**root.jobs, name: elastic}))
+    store.create(layout.events(0), b"\n".join(map(encode, log)))
+    with site(store, clock=clock) as client:
+        page = client.get(f"/jobs/{job.project}/{name}").text
+        now = client.get(f"/?search={name}").text
+        rigid = client.get("/jobs/vision/train-0000000002").text
+    assert "for 1 of 1-6 replicas" in page
+    assert "(1 of 1-6)" in now
+    attempts = page.partition('id="attempts"')[2].partition("</table>")[0]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in attempts.split("<tr>")[2:]]
+    assert [row[:3] for row in rows] == [["1", "stopped", "5"], ["2", "running", "1"]]
+    assert 'name="replica" type="number" min="0" max="5"' in page
+    assert "Replicas" not in rigid

@@ -92,6 +92,21 @@ def workload() -> Bucket:
             lost_s=H,
             lost_device_s=8 * H,
         ),
+        # dan's elastic job held 2 for an hour, and was stopped to grow: 15 minutes were lost.
+        bucket.end(
+            T0 + 10 * H,
+            user="dan",
+            project="red",
+            **held(T0 + 9 * H, T0 + 10 * H, waited_s=60.0),
+            devices=2,
+            replicas=2,
+            guaranteed_device_s=2 * H,
+            outcome="stopped",
+            job_outcome="",
+            stop_reason="resize",
+            lost_s=0.25 * H,
+            lost_device_s=2 * 0.25 * H,
+        ),
         # Cancelled in the queue: no attempt, so no usage.
         bucket.end(
             T0 + 10 * H,
@@ -142,9 +157,10 @@ def test_the_sums_of_a_day_are_those_that_a_person_adds_up() -> None:
     assert blue.unpriced_h == pytest.approx(12)
     assert blue.idle_h == pytest.approx(16 * 0.25)
     assert red.idle_h is None
-    assert red.guaranteed_h == pytest.approx(8)
+    assert red.guaranteed_h == pytest.approx(8 + 2)
     assert red.failed_h == pytest.approx(8)
     assert red.preempted_h == 0
+    assert (blue.resized_h, red.resized_h) == (0, pytest.approx(0.5))
     assert red.cost is None
 
 
@@ -152,8 +168,13 @@ def test_users_of_a_project_add_up_to_it() -> None:
     """By project and user, each user has its own row, and its part of the project's share."""
     found = usage(Record(workload().store), by=["project", "user"], since=T0, until=T0 + 24 * H)
     hours = {(row.project, row.user): row.used_h for row in found.rows}
-    assert hours == {("blue", "ann"): 16.0, ("blue", "ben"): 12.0, ("red", "cat"): 8.0}
-    assert {row.user: row.owned_h for row in found.rows} == {"ann": 192, "ben": 192, "cat": 192}
+    assert hours == {
+        ("blue", "ann"): 16.0,
+        ("blue", "ben"): 12.0,
+        ("red", "cat"): 8.0,
+        ("red", "dan"): 2.0,
+    }
+    assert {row.owned_h for row in found.rows} == {192}
     whole = usage(Record(workload().store), by=["project"], since=T0, until=T0 + 24 * H)
     shares = {row.user: row.share or 0.0 for row in found.rows}
     assert by_name(whole, "project")["blue"].share == pytest.approx(shares["ann"] + shares["ben"])
@@ -163,19 +184,25 @@ def test_users_of_a_project_add_up_to_it() -> None:
 
 def test_a_wait_is_told_to_three_digits() -> None:
     """Below 1,000 s it is rounded to tenths, above to three digits, up to weeks."""
-    for waited_s, told in (
-        (0.0, 0.0),
-        (0.26, 0.3),
-        (999.94, 999.9),
-        (1234.56, 1230.0),
-        (12_350.0, 12_400.0),
-        (123_499.0, 123_000.0),
-        (1_234_567.0, 1_230_000.0),
-    ):
-        bucket = Bucket()
-        bucket.seal(bucket.end(T0 + H, **held(T0, T0 + H, waited_s=waited_s)))
-        (row,) = usage(Record(bucket.store), by=["user"], since=T0, until=T0 + H).rows
-        assert row.waited_p50_s == pytest.approx(told), waited_s
+    waits = {
+        0.0: 0.0,
+        0.26: 0.3,
+        999.94: 999.9,
+        1234.56: 1230.0,
+        12_350.0: 12_400.0,
+        123_499.0: 123_000.0,
+        1_234_567.0: 1_230_000.0,
+    }
+    bucket = Bucket()
+    bucket.seal(
+        *(
+            bucket.end(T0 + H, user=f"waited {each}", **held(T0, T0 + H, waited_s=each))
+            for each in waits
+        )
+    )
+    rows = by_name(usage(Record(bucket.store), by=["user"], since=T0, until=T0 + H), "user")
+    for waited_s, told in waits.items():
+        assert rows[f"waited {waited_s}"].waited_p50_s == pytest.approx(told), waited_s
 
 
 def test_an_attempt_counts_with_its_part_of_the_window() -> None:
@@ -251,6 +278,8 @@ class History:
         self.root = Root(epoch=1, seq=1, now=T0, write_id="w", machines=MACHINES)
         self.truth: dict[tuple[str, str], float] = defaultdict(float)
         """Device seconds by project and class, as the scheduler charged them at each moment."""
+        self.replicas: dict[tuple[str, int], int] = {}
+        """How many each attempt had, by job and number."""
         self.count = 0
 
     def run(self, steps: int = 120) -> MemoryStore:
@@ -291,8 +320,13 @@ class History:
     def _submit(self, draft: Draft) -> None:
         self.count += 1
         where = Where(exclusive=True) if self.chance.random() < 0.3 else Where()
+        fewest = self.chance.randint(1, 3)
+        is_elastic = not where.exclusive and self.chance.random() < 0.4
         request = Request(
-            replicas=self.chance.randint(1, 3), per_replica=Amounts({"h100": 2}), where=where
+            replicas=fewest,
+            max_replicas=fewest + 2 if is_elastic else 0,
+            per_replica=Amounts({"h100": 2}),
+            where=where,
         )
         draft.add(
             JobRecord(
@@ -309,7 +343,10 @@ class History:
         )
 
     def _admit(self, draft: Draft, job: JobRecord) -> None:
-        names = self.chance.sample(sorted(MACHINES), job.request.replicas)
+        fewest = job.request.replicas
+        count = self.chance.randint(fewest, max(fewest, job.request.max_replicas))
+        self.replicas[job.id, job.attempts + 1] = count
+        names = self.chance.sample(sorted(MACHINES), count)
         placement = tuple(
             ReplicaPlace(hosts=(HostPlace(machine=name, devices={"h100": (0, 1)}),))
             for name in names
@@ -333,7 +370,8 @@ class History:
             case "mark":
                 draft.apply(job.id, HostCheckpointed(replica=r, host=0))
             case "stop" if job.phase is not Phase.STOPPING:
-                stop = Stop(reason=StopReason.PREEMPT, at=draft.now, deadline=draft.now + 9)
+                reason = self.chance.choice([StopReason.PREEMPT, StopReason.RESIZE])
+                stop = Stop(reason=reason, at=draft.now, deadline=draft.now + 9)
                 draft.apply(job.id, StopWanted(stop=stop))
             case "lost":
                 draft.apply(job.id, HostEnded(replica=r, host=0, end=End(kind="lost")))
@@ -376,6 +414,8 @@ def check_history(seed: int) -> None:
         if each.idle_fraction is not None:
             held_s = each.guaranteed_device_s + each.borrowed_device_s
             idle_h[each.project] += held_s * each.idle_fraction / H
+        if each.attempt:
+            assert each.replicas == history.replicas[each.job, each.attempt], (seed, each.job)
     for row in found.rows:
         assert (row.idle_h or 0.0) == pytest.approx(idle_h[str(row.project)], abs=1e-6), seed
     middle = (T0 + history.root.now) / 2
