@@ -13,6 +13,7 @@ SUFFIX = "-bastion"
 _NAME = re.compile(r"[a-z][-a-z0-9]{0,54}-bastion", re.ASCII)
 """A name that every cloud takes, of at most 63 characters. Source: RFC 1035."""
 _IMAGE = re.compile(r"[a-z0-9][\w.:/@-]{0,400}", re.ASCII)
+_ADDRESS = re.compile(r"[\w.:-]{1,255}", re.ASCII)
 _CLOUDS = {"gs": "Google", "s3": "Amazon"}
 
 State = Literal["starting", "running", "stopping", "stopped"]
@@ -46,6 +47,10 @@ class BastionVm:
     project: str = ""
     """Google's; empty for the project of the credentials."""
     disk_gib: int = 20
+    metrics_port: int | None = None
+    """Where the bastion answers Prometheus; None: nowhere."""
+    metrics_host: str = ""
+    """The address for that; empty: loopback."""
 
     @property
     def is_google(self) -> bool:
@@ -79,4 +84,11 @@ def problems(vm: BastionVm) -> tuple[str, ...]:
         )
     if vm.disk_gib < 10:
         wrong.append(f"--disk: {vm.disk_gib} GiB is not enough; 10 or more")
+    port = vm.metrics_port
+    if port is not None and not 1 <= port <= 65535:
+        wrong.append(f"--metrics_port: {port} is not allowed; 1 to 65535")
+    if vm.metrics_host and port is None:
+        wrong.append("--metrics_host: is the address of --metrics_port, which is missing")
+    elif vm.metrics_host and not _ADDRESS.fullmatch(vm.metrics_host):
+        wrong.append(f"--metrics_host: {vm.metrics_host!r} is no address, such as 0.0.0.0")
     return tuple(wrong)

@@ -20,6 +20,8 @@ def startup_script(vm: BastionVm) -> str:
     """
     serve = ["serve", f"--root={vm.root_url}", f"--name={vm.name}"]
     serve += [f"--quota={vm.quota_url}"] if vm.quota_url else []
+    serve += [f"--metrics_port={vm.metrics_port}"] if vm.metrics_port is not None else []
+    serve += [f"--metrics_host={vm.metrics_host}"] if vm.metrics_host else []
     said = {
         "root": vm.root_url,
         "wheel": vm.wheel,

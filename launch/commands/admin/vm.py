@@ -88,6 +88,8 @@ def _add_what(parser: Parser) -> None:
     text(parser, "--network", "network at Google, security group at Amazon", metavar="NAME")
     text(parser, "--subnet", "by default the zone's", metavar="NAME")
     number(parser, "--disk", "GiB of its disk", default=20)
+    number(parser, "--metrics_port", "the bastion answers Prometheus there")
+    text(parser, "--metrics_host", "the address for that; 127.0.0.1 by default", metavar="ADDRESS")
 
 
 def make(args: argparse.Namespace) -> int:
@@ -173,6 +175,8 @@ def _ready(session: Session) -> BastionVm:
             network=args.network,
             subnet=args.subnet,
             disk_gib=args.disk,
+            metrics_port=args.metrics_port,
+            metrics_host=args.metrics_host,
         )
     )
     if vm.image:

@@ -29,6 +29,10 @@ def test_a_zone_tells_the_cloud() -> None:
         ({"image": "a b"}, "--image: 'a b' is no name of an image"),
         ({"identity": ""}, "--identity: missing"),
         ({"disk_gib": 5}, "--disk: 5 GiB is not enough"),
+        ({"metrics_port": 0}, "--metrics_port: 0 is not allowed; 1 to 65535"),
+        ({"metrics_port": 70_000}, "--metrics_port: 70000 is not allowed"),
+        ({"metrics_host": "0.0.0.0"}, "--metrics_host: is the address of --metrics_port"),
+        ({"metrics_port": 9420, "metrics_host": "a b"}, "--metrics_host: 'a b' is no address"),
     ],
 )
 def test_what_cannot_be_is_told(changes: dict[str, object], problem: str) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.request import urlopen
 
 import psutil
 import pytest
@@ -23,6 +24,7 @@ from bastion.store.local import LocalStore
 from bastion.vm.bastion_vm import BastionVm
 from bastion.vm.script import startup_script
 from tests.bastion.vm.shared import VM
+from tests.servers.s3 import free_port
 
 EC2_BYTES = 16 << 10
 """Source: Amazon EC2 User Guide, "User data is limited to 16 KB"."""
@@ -77,9 +79,12 @@ def test_a_bastion_that_is_killed_is_begun_again(served: Path) -> None:
         zone="us-central1-a",
         wheel=key,
         digest=wheel.digest,
+        metrics_port=free_port(),
     )
     run(served, vm)
     first = leader(root)
+    with urlopen(f"http://127.0.0.1:{vm.metrics_port}/metrics", timeout=DEADLINE_S) as answer:
+        assert "bastion_leads" in answer.read().decode()
     run(served, vm)
     os.kill(first, signal.SIGKILL)
     until(lambda: leader(root) not in (0, first))
@@ -96,7 +101,8 @@ def test_an_image_is_run_by_the_engine(served: Path) -> None:
         tool = tools / name
         tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{served}/calls\n' + DOCKER)
         tool.chmod(0o755)
-    run(served, replace(VM, image=IMAGE), tools=tools)
+    vm = replace(VM, image=IMAGE, metrics_port=9420, metrics_host="10.0.0.7")
+    run(served, vm, tools=tools)
     calls = served / "calls"
     until(lambda: calls.exists() and "docker run" in calls.read_text())
     said = calls.read_text().splitlines()
@@ -106,7 +112,8 @@ def test_an_image_is_run_by_the_engine(served: Path) -> None:
         f"docker pull {IMAGE}",
         "docker rm --force bastion",
         f"docker run --rm --name bastion --network host {IMAGE} serve"
-        " --root=gs://bucket/shared-bastion --name=shared-bastion",
+        " --root=gs://bucket/shared-bastion --name=shared-bastion"
+        " --metrics_port=9420 --metrics_host=10.0.0.7",
     ]
 
 
