@@ -31,6 +31,11 @@ class Effort:
         self._left -= steps
 
     @property
+    def left(self) -> int:
+        """The steps that are left; negative where a search went on beyond them."""
+        return self._left
+
+    @property
     def is_spent(self) -> bool:
         """Whether no further search may begin."""
         return self._left <= 0

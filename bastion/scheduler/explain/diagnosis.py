@@ -19,7 +19,7 @@ from bastion.scheduler.explain.reach import Reach
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
 from bastion.scheduler.forecast.estimate import Estimates, estimates
-from bastion.scheduler.phases.planned_starts import Claims
+from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.placement.place import cheapest
 from bastion.scheduler.placement.room import GUESTS
 from bastion.scheduler.plan import Wait, wait_for
@@ -74,7 +74,8 @@ def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
     """Those that something is reserved for, the first to start before the others."""
     first, *others = sorted(closed, key=lambda each: (each.until, each.name))
     more = tuple(each.name for each in others[:MOST_NAMED])
-    return PlannedForOther(other=first.name, at=first.until, units=first.shape.units, more=more)
+    at = None if first.drains else first.until
+    return PlannedForOther(other=first.name, at=at, units=first.shape.units, more=more)
 
 
 def _always(_units: Amounts, _gone: Sequence[Running]) -> bool:
@@ -135,7 +136,8 @@ class Diagnosis:
         plans = self.draft.plans
         for line in self.draft.blocked:
             if plans and (plan := plans.get(line.head[0].id)) is not None:
-                yield line.head, Wait(reason=self._planned(plan), estimated_at=plan.until)
+                at = None if plan.drains else plan.until
+                yield line.head, Wait(reason=self._planned(plan, at), estimated_at=at)
                 line.at += 1
                 if line.is_over:
                     continue
@@ -166,9 +168,9 @@ class Diagnosis:
             return False
         return draft.search.is_cut_short or draft.search.is_unseen(line.head)
 
-    def _planned(self, plan: Reserved) -> Planned:
+    def _planned(self, plan: Reserved, at: float | None) -> Planned:
         ending = plan.waits
-        return Planned(at=plan.until, waiting_for=tuple(job for r in ending for job in r.ids))
+        return Planned(at=at, waiting_for=tuple(job for r in ending for job in r.ids))
 
     def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
         """The first of a row; the others too, where one of them may not wait."""

@@ -96,7 +96,8 @@ def _raised(quota: Quota, name: str) -> Quota:
 
 def ending(draft: Draft, projects: set[str]) -> tuple[str, ...]:
     """The running gangs of `projects`."""
-    return tuple(name for name, each in draft.running.items() if each.project in projects)
+    by_project = draft.occupancy.by_project
+    return tuple(each.name for name in sorted(projects) for each in by_project.get(name, ()))
 
 
 def staying(draft: Draft, change: Change) -> list[Running]:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from bastion.scheduler.forecast.end_times import WORLDS, Likely
 from bastion.scheduler.forecast.playout import Ending, Future
-from bastion.scheduler.phases.planned_starts import ends_at
+from bastion.scheduler.phases.first_fit import ends_at
 from bastion.scheduler.plan import Estimate
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.state.draft import Draft

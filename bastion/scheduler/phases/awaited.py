@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.running import Running
@@ -26,6 +27,7 @@ def by_end(draft: Draft, ending: Iterable[Running]) -> Iterator[Running]:
 def awaited(
     draft: Draft,
     project: str,
+    shape: Shape,
     wanted: Footprint,
     placed: Placed,
     sure: Iterable[Running],
@@ -41,6 +43,7 @@ def awaited(
     Args:
         draft: Unchanged when this returns.
         project: That of the gang to start.
+        shape: What it asks for.
         wanted: What it takes.
         placed: At what charge; neither is closed or counted yet.
         sure: Gangs that have ended by then in any case, all holders of its devices among them.
@@ -57,7 +60,7 @@ def awaited(
             return False
         if within_share:
             return draft.shares.is_under_group_ceilings(project, placed.total)
-        return draft.shares.may_borrow(project, placed.total)
+        return draft.shares.has_room(project, shape, placed.total)
 
     others = (running for running in ending if running.name not in certain)
     needed: list[Running] = []
@@ -83,13 +86,18 @@ def awaited(
 
 
 def has_room_then(
-    draft: Draft, project: str, wanted: Footprint, placed: Placed, gone: Collection[Running]
+    draft: Draft,
+    project: str,
+    shape: Shape,
+    wanted: Footprint,
+    placed: Placed,
+    gone: Collection[Running],
 ) -> bool:
-    """Whether a gang of `project` may borrow what it wants once all of `gone` have ended."""
+    """Whether a gang of `project` may have what it wants once all of `gone` have ended."""
     if not _Gone(draft, wanted, placed, gone).leaves_enough():
         return False
     with draft.shares.without(gone):
-        return draft.shares.may_borrow(project, placed.total)
+        return draft.shares.has_room(project, shape, placed.total)
 
 
 class _Gone:

@@ -11,14 +11,16 @@ It must not know why anything is closed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
+from bastion.scheduler.phases.backfill import backfill, gaps
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
-from bastion.scheduler.phases.revocation import may_yield, newest
+from bastion.scheduler.phases.revocation import may_yield
 from bastion.scheduler.preemption.harm import first_to_yield, in_project
 from bastion.scheduler.preemption.victims import find, yields_to
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score, first_asked
@@ -124,10 +126,10 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
                 shape, guaranteed=False
             ) and draft.shares.lets_borrow(project, shape, shape.asked)
         # Whoever is gone again in time may use what is closed for others.
-        is_short = (
-            shape.borrows
-            and shape.max_runtime_s is not None
-            and bool(draft.reserved or draft.plans)
+        is_short = shape.borrows and (
+            any(plan.drains for plan in draft.plans.values())
+            if shape.max_runtime_s is None
+            else bool(draft.reserved or draft.plans)
         )
         if roomy[shape.form] or is_short or _has_lower(draft, project, shape):
             hopeful.add(id(shape))
@@ -180,24 +182,15 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     """Start on what is open, or for a short while on what is closed for a later time."""
     if start_borrowing(draft, gang, shape):
         return True
-    if shape.max_runtime_s is None:
-        return False
-    end = draft.now + shape.max_runtime_s + shape.grace_s
     reserved = [*draft.reserved.values(), *draft.plans.values()]
-    closed = [each for each in reserved if each.until >= end and each.gang is not gang]
-    if not closed or draft.search.effort.is_spent:
+    opened = gaps(draft, shape, (each for each in reserved if each.gang is not gang))
+    project = gang[0].project  # what others drain is had back within their share
+    opened += [each for each in reserved if each.drains and each.gang[0].project != project]
+    if not opened or draft.search.effort.is_spent:
         return False
-    draft.search.effort.spend(len(reserved))
-    others = [each for each in reserved if each not in closed]
-    draft.set_apart(closed, others)
-    done = start_borrowing(draft, gang, shape)
+    done = backfill(draft, shape, opened, partial(start_borrowing, draft, gang, shape))
     if done:
         _borrows(draft, draft.admitted[-1])
-        new = newest(draft)
-        for each in closed:  # a gang that has ended by then is one that it waits for
-            if each.footprint.meets(new.footprint):
-                draft.reservations.wait_for(each, (new, *each.waits))
-    draft.put_back(closed, others)
     return done
 
 

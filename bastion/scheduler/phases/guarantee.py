@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import awaited, by_end
+from bastion.scheduler.phases.backfill import backfill, counted, gaps
 from bastion.scheduler.phases.revocation import could_borrow, may_yield, take_back
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import (
@@ -205,30 +207,74 @@ def spent(draft: Draft, line: Line) -> float:
 
 
 def start_or_promise(draft: Draft, line: Line) -> bool:
-    """Whether something was done for the head of `line`."""
-    gang, shape = line.head, line.shape
-    project = gang[0].project
+    """Whether something was done for the head of `line`, without delaying what goes before it."""
+    ahead = draft.reservations.ahead_of(line)
+    if not ahead:
+        return _start_or_promise(draft, line)
+    with counted(draft, ahead):
+        is_within = _may_be_within(draft, line.project, line.shape)
+        if is_within and _start_or_promise(draft, line, ahead):
+            return True
+    return _start_in_gap(draft, line, ahead)
 
-    def start() -> bool:
-        is_free = draft.shares.is_under_group_ceilings(project, shape.asked)
-        return is_free and draft.try_admit(gang, shape, allows, guaranteed=True)
+
+def _start_in_gap(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
+    """Start it on what is kept for planned starts of its project, if it has ended by then."""
+    opened = gaps(draft, line.shape, ahead)
+    if not opened or line.key in draft.search.no_gap or draft.search.effort.is_spent:
+        return False
+    with counted(draft, [plan for plan in ahead if plan not in opened]):
+        is_within = _may_be_within(draft, line.project, line.shape)
+        if is_within and backfill(draft, line.shape, opened, partial(_start, draft, line)):
+            return True
+    draft.search.no_gap.add(line.key)
+    return False
+
+
+def _start(draft: Draft, line: Line) -> bool:
+    """Start the head of `line` on what is free and open, if a share holds it."""
+    shape, project = line.shape, line.project
+    if not draft.shares.is_under_group_ceilings(project, shape.asked):
+        return False
 
     def allows(charge: Amounts) -> bool:
         return draft.shares.may_start(project, charge, own=not shape.borrows)
 
-    if start():
+    return draft.try_admit(line.head, shape, allows, guaranteed=True)
+
+
+def _start_as_planned(draft: Draft, line: Line) -> bool:
+    """Start the head of `line` while what is planned for itself is open."""
+    own = draft.plans.get(line.head[0].id)
+    if own is None:
+        return False
+    draft.lend(own)
+    if not _start(draft, line):
+        draft.call_in(own)
+        return False
+    draft.planned.pop(own.name, None)
+    draft.drop(own)
+    return True
+
+
+def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) -> bool:
+    gang, shape = line.head, line.shape
+    project = gang[0].project
+    if _start_as_planned(draft, line) or _start(draft, line):
+        draft.forget_plan(gang)
         return True
     lower = draft.outranked(project, shape.priority)
     within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
-    weak = [*draft.weak(project, shape.asked), *lower]
+    weak = [*draft.weak(project, shape.asked, ahead), *lower]
     for each in weak:
         draft.lend(each)
-    done = bool(weak) and start()
+    done = bool(weak) and _start(draft, line)
     if not done and not gang[0].fail_when_busy:
         done = _promise(draft, line)
     for each in weak:
         draft.call_in(each)
     if done:
+        draft.forget_plan(gang)
         if draft.shares.is_nested:
             within += [r for r in weak if r.is_promise and r not in within and r not in lower]
         for each in sorted(within, key=lambda r: (-r.shape.priority, -r.number)):
@@ -326,9 +372,18 @@ def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
 
 def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
     """Whether the head of `line`, within its share, could start once `going` have gone."""
+    ahead = [plan for plan in draft.reservations.ahead_of(line) if not plan.holds_quota]
+    with counted(draft, ahead):
+        return _would_take_beside(draft, line, gang, going, ahead)
+
+
+def _would_take_beside(
+    draft: Draft, line: Line, gang: Gang, going: Sequence[Running], ahead: Sequence[Reserved]
+) -> bool:
     if not _may_be_within(draft, line.project, line.shape, later=True):
         return False
-    weak = [each for each in draft.weak(line.project, line.shape.asked) if each.gang is not gang]
+    weak = draft.weak(line.project, line.shape.asked, ahead)
+    weak = [each for each in weak if each.gang is not gang]
     weak += draft.outranked(line.project, line.shape.priority, later=True)
     for each in weak:
         draft.lend(each)
@@ -387,7 +442,9 @@ def _waits(
     others = by_end(draft, found.departing)
     wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
     project = gang[0].project
-    waits = awaited(draft, project, wanted, found.placed, sure, others, within_share=within_share)
+    waits = awaited(
+        draft, project, shape, wanted, found.placed, sure, others, within_share=within_share
+    )
     assert waits is not None, "it fits once all of them have ended: so it was found"
     return waits
 

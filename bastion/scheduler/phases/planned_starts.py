@@ -1,13 +1,16 @@
 """
-Phase 4: planned starts, so that no large gang waits for ever while small ones stream past it.
+Phase 4: planned starts, so that no gang waits for ever while small ones stream past it.
 
 The oldest blocked gang of each pool gets a start in the future, at the first time when enough has
-ended; its devices are closed from now on to borrowers that would not have ended by then. Only a
-gang within its own share may still come in between.
+ended; its devices are closed from now on to borrowers that would not have ended by then. The first
+gang of each project that its share holds gets one, too, and before phase 3 starts what comes after
+it: inside a project order is kept. Only higher priority, and a gang of another project within its
+own share, may still come in between.
 
 Rules: nothing idles for a gang that cannot start beside what other projects use, wait for and keep
 of their own shares. A job without `max_runtime` counts as endless; that a borrower among them ends
-is known only because it is rotated after its slice.
+is known only because it is rotated after its slice. Around endless jobs of its own project a gang
+that the share holds drains what it could use: until it starts no later job of the project does.
 
 It must not know how borrowers are ordered.
 
@@ -17,51 +20,128 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 from bastion.scheduler.phases.awaited import awaited
+from bastion.scheduler.phases.backfill import counted
+from bastion.scheduler.phases.claims import Claims
+from bastion.scheduler.phases.first_fit import (
+    Fit,
+    ends_at,
+    first_fit,
+    fits_share,
+    holding,
+    is_reclaimable,
+)
 from bastion.scheduler.phases.guarantee import would_be_taken
 from bastion.scheduler.phases.promises import is_covered, placed_again, start_reserved, waiting_gang
 from bastion.scheduler.phases.revocation import could_borrow, starting
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.preemption.victims import Need
 from bastion.scheduler.promise import PlannedStart
-from bastion.scheduler.queue.order import Gang, Line, ids_of
+from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of, place_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
-from quota.amounts import NOTHING, Amounts
-from quota.tree import Group
 
-SEARCHES = 8
-"""New planned starts that one cycle looks for; what is left is looked at in the next."""
+SEARCHES = 4
+"""Searches for new planned starts in each phase; what is left is looked at in the next cycle."""
+PART = 4
+"""Before phase 3 that part of the steps is spent on planned starts at most, as one of so many."""
 
 
 def take_over_plans(draft: Draft) -> None:
-    """Close again what earlier cycles planned, as far as it still holds."""
+    """Close again what earlier cycles planned, and plan for those that others may not overtake."""
+    lapsed = []
     for planned in sorted(draft.snapshot.planned, key=lambda each: (each.at, each.gang)):
         found = waiting_gang(draft, planned.gang)
-        if found is None or draft.now > planned.at:
+        if found is not None and not _take_over(draft, planned, *found):
+            lapsed.append(draft.line_of(found[1][3]))
+    _plan_ahead(draft, [*lapsed, *_aged_on_shares(draft)])
+
+
+def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) -> bool:
+    """Close what `planned` keeps, or find that it does not hold any more."""
+    placed = placed_again(draft, line, planned.placements)
+    if placed is None or draft.now > planned.at:
+        return False
+    plan = Reserved(
+        gang=entry[3],
+        shape=line.shape,
+        placed=placed,
+        until=planned.at,
+        is_promise=False,
+        rank=entry[0],
+    )
+    if not all(_is_gone(draft, running, plan) for running in draft.holders(plan.footprint)):
+        return False
+    waits = _waits(draft, plan)
+    if waits is None:
+        return False
+    plan.waits = tuple(waits)
+    draft.reserve(plan)
+    return True
+
+
+def _aged_on_shares(draft: Draft) -> list[Line]:
+    """Lines with aged heads that the share of their project holds, the first to plan for first."""
+    aged = _aged_in(draft, draft.lines.values())
+    found = [line for line in aged if fits_share(draft, line.project, line.shape)]
+    return sorted(found, key=lambda line: place_of(line.gangs[line.at]))
+
+
+def _plan_ahead(draft: Draft, lines: Sequence[Line]) -> None:
+    """
+    Plan for the first of each project in each pool, before anything after it starts.
+
+    Where running gangs yield to the order, what comes after it is stopped for it instead.
+    """
+    if draft.parts.preemption.follows_order:
+        return
+    searches, effort = 0, draft.search.effort
+    enough = effort.left - effort.left // PART
+    for line in lines:
+        if searches == SEARCHES or effort.left < enough:
+            return
+        if line.head[0].id in draft.plans or line.head[0].id in draft.search.no_start:
             continue
-        line, entry = found
-        placed = placed_again(draft, line, planned.placements)
-        if placed is None:
+        pools = set(_pools(draft, line.shape))
+        ahead = draft.reservations.ahead_of(line)
+        if any(pools <= set(_pools(draft, plan.shape)) for plan in ahead):
             continue
-        plan = Reserved(
-            gang=entry[3], shape=line.shape, placed=placed, until=planned.at, is_promise=False
-        )
-        holders = draft.holders(plan.footprint)
-        if any(ends_at(draft, r, plan.shape, line.project) > planned.at for r in holders):
-            continue
-        waits = _waits(draft, plan)
-        if waits is not None:
-            plan.waits = tuple(waits)
-            draft.reserve(plan)
+        searches += 1
+        with counted(draft, ahead):
+            _plan_before_others(draft, line, pools)
+
+
+def _plan_before_others(draft: Draft, line: Line, pools: set[str]) -> None:
+    """Plan for the head of `line`; what is planned for a later gang of its project gives way."""
+    later = [
+        plan
+        for plan in draft.reservations.planned_for(line.project)
+        if plan.rank > line.gangs[line.at][0] and pools & set(_pools(draft, plan.shape))
+    ]
+    for plan in later:
+        draft.lend(plan)
+    found = _first_start(draft, line)
+    for plan in later:
+        draft.call_in(plan)
+    if found is not None:
+        for plan in later:
+            draft.give_up(plan)
+        _plan(draft, line, *found)
+
+
+def _first_start(draft: Draft, line: Line) -> Fit | None:
+    """As `first_fit`; what has no start is not looked at again in this cycle."""
+    found = first_fit(draft, line)
+    if found is None:
+        draft.search.no_start.add(line.head[0].id)
+    return found
 
 
 def plan_starts(draft: Draft) -> None:
@@ -70,8 +150,12 @@ def plan_starts(draft: Draft) -> None:
     if not aged and not draft.plans:
         return
     claims = Claims(draft)
+    waiting = {line.head[0].id: line for line in _waiting_lines(draft)}
     for plan in list(draft.plans.values()):
-        _renew(draft, plan, claims)
+        line = waiting.get(plan.name)
+        if line is None or line.is_over or line.head is not plan.gang:
+            line = next((each for each in _waiting_lines(draft) if each.has(plan.gang)), None)
+        _renew(draft, plan, line, claims)
     if not draft.search.unseen:  # else what starts could be stopped for one of them at once
         _plan_oldest(draft, _aged(draft), claims)
 
@@ -101,13 +185,14 @@ def _give_up(draft: Draft) -> None:
 
 def _plan_oldest(draft: Draft, aged: list[Line], claims: Claims) -> None:
     """Start the oldest of each pool without a plan, or plan for it."""
-    planned_pools = {name for plan in draft.plans.values() for name in _pools(draft, plan.shape)}
+    planned_pools = {each for plan in draft.plans.values() for each in _places(draft, plan)}
     searches = 0
     for line in aged:
-        pools = set(_pools(draft, line.shape))
+        owner = line.project if fits_share(draft, line.project, line.shape) else ""
+        pools = {(owner, name) for name in _pools(draft, line.shape)}
         if line.is_over or line.head[0].id in draft.plans:
             continue
-        if pools <= planned_pools:
+        if pools <= planned_pools or line.head[0].id in draft.search.no_start:
             continue
         if not claims.leave_room(line) or _goes_behind(draft, line):
             continue
@@ -121,10 +206,20 @@ def _plan_oldest(draft: Draft, aged: list[Line], claims: Claims) -> None:
             if not claims.leave_room(line):
                 continue
         searches += 1
-        found = first_fit(draft, line)
+        found = _first_start(draft, line)
         if found is not None:
-            _commit(draft, _plan(draft, line, *found))
+            plan = _plan(draft, line, *found)
+            plan.holds_quota = True
+            draft.count(plan)
+            _commit(draft, plan)
             planned_pools |= pools
+
+
+def _places(draft: Draft, plan: Reserved) -> list[tuple[str, str]]:
+    """The pools of a planned start, each with its project where its share holds it."""
+    project = plan.gang[0].project
+    owner = project if fits_share(draft, project, plan.shape) else ""
+    return [(owner, name) for name in _pools(draft, plan.shape)]
 
 
 def _goes_behind(draft: Draft, line: Line) -> bool:
@@ -144,19 +239,24 @@ def _goes_behind(draft: Draft, line: Line) -> bool:
 
 
 def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
-    """Close what the head of `line` will start on, and its room in the quota."""
-    plan = Reserved(gang=line.head, shape=line.shape, placed=placed, until=at, is_promise=False)
+    """Close what the head of `line` will start on."""
+    plan = Reserved(
+        gang=line.head,
+        shape=line.shape,
+        placed=placed,
+        until=at,
+        is_promise=False,
+        rank=line.gangs[line.at][0],
+    )
     waits = _waits(draft, plan)
     assert waits is not None, "it fits once all that end by then have ended"
     plan.waits = tuple(waits)
-    plan.holds_quota = True
     draft.reserve(plan)
     return plan
 
 
-def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
+def _renew(draft: Draft, plan: Reserved, line: Line | None, claims: Claims) -> None:
     """Start the gang of a standing plan if it fits; it is void if it does not hold."""
-    line = next((line for line in _waiting_lines(draft) if line.has(plan.gang)), None)
     if line is None or not claims.leave_room(line) or not is_covered(draft, plan):
         draft.give_up(plan)
         return
@@ -182,19 +282,24 @@ def _waiting_lines(draft: Draft) -> Iterator[Line]:
 
 def _aged(draft: Draft) -> list[Line]:
     """Lines with heads that have waited long, the longest first; each line once."""
+    found = [
+        (line.gangs[line.at][4], line.head[0].id, line)
+        for line in _aged_in(draft, draft.rest.values())
+        # Within its share it is promised a start, and elsewhere it has none.
+        if draft.shares.ever_borrows(line.project, line.shape)
+    ]
+    return [line for *_, line in sorted(found, key=lambda each: each[:2])]
+
+
+def _aged_in(draft: Draft, lines: Iterable[list[Line]]) -> Iterator[Line]:
+    """Those with heads that have waited for `plan_after_s` and have no planned start."""
     since = draft.now - draft.options.plan_after_s
-    found = []
-    for lines in draft.rest.values():
-        for line in lines:
-            gangs, at = line.gangs, line.at
-            if at >= len(gangs) or gangs[at][4] > since or line.fail_when_busy:
-                continue
-            if not draft.shares.ever_borrows(line.project, line.shape):
-                continue  # within its share it is promised a start, and elsewhere it has none
-            first = line.head[0].id
-            if first not in draft.plans:
-                found.append((gangs[at][4], first, line))
-    return [line for _, _, line in sorted(found, key=lambda each: each[:2])]
+    for line in chain.from_iterable(lines):
+        gangs, at = line.gangs, line.at
+        if at >= len(gangs) or gangs[at][4] > since or line.fail_when_busy:
+            continue
+        if gangs[at][3][0].id not in draft.plans:
+            yield line
 
 
 def _pools(draft: Draft, shape: Shape) -> list[str]:
@@ -204,102 +309,6 @@ def _pools(draft: Draft, shape: Shape) -> list[str]:
         for shelves in draft.capacity.scope(part.where).tiers:
             names |= {s.name for s in shelves if (s.hosts > 1) == (part.hosts > 1)}
     return sorted(names)
-
-
-class Claims:
-    """What every project uses, waits for or keeps of its own share: it will not be left idle."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
-        self.shares = draft.shares
-        self.version = draft.shares.version
-        waits = {name: _waited_for(draft, name) for name in draft.rest}
-        wanted = {}
-        self._own: dict[str, Amounts] = {}
-        for name in draft.shares.names():
-            owner = draft.shares.project(name)
-            wanted[name] = draft.shares.held(name) + waits.get(name, NOTHING)
-            self._own[name] = (wanted[name] & owner.nominal) | owner.kept
-        self._add_groups(wanted)
-        groups_of = draft.snapshot.quota.groups_of
-        self._all = Amounts.sum(
-            self._own[name] for name in sorted(self._own) if not groups_of(name)
-        )
-        self._others: dict[str, Amounts] = {}
-        self._claiming: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """Types -> the projects that claim any of them, most first."""
-
-    def _add_groups(self, wanted: dict[str, Amounts]) -> None:
-        """What every group claims: what its members do, and more up to its own share."""
-        quota = self.draft.snapshot.quota
-        for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
-            group = quota.groups[name]
-            wanted[name] = Amounts.sum(wanted.get(each, NOTHING) for each in group.members)
-            own = Amounts.sum(self._own.get(each, NOTHING) for each in group.members)
-            self._own[name] = own | (wanted[name] & group.nominal) | group.kept
-
-    def of_others(self, project: str) -> Amounts:
-        """The claims of all projects but `project`, and of the groups that it is not in."""
-        known = self._others.get(project)
-        if known is None:
-            quota = self.draft.snapshot.quota
-            inside = project
-            claims = NOTHING
-            for group in quota.groups_of(project):
-                claims += self._beside(inside, group)
-                inside = group.name
-            known = self._others[project] = claims + self._all - self._own.get(inside, NOTHING)
-        return known
-
-    def _beside(self, name: str, group: Group) -> Amounts:
-        """The claims of the members of `group` but `name`."""
-        others = (each for each in group.members if each != name)
-        return Amounts.sum(self._own.get(each, NOTHING) for each in others)
-
-    def lenders(self, project: str, asked: Amounts) -> tuple[str, ...]:
-        """The projects but `project` that claim any of the types in `asked`, most first."""
-        types = asked.types()
-        claiming = self._claiming.get(types)
-        if claiming is None:
-            claims = {name: own.only(types) for name, own in self._own.items()}
-            weights = {name: self.shares.weight(units) for name, units in claims.items() if units}
-            claiming = tuple(sorted(weights, key=lambda name: (-weights[name], name)))
-            self._claiming[types] = claiming
-        quota = self.draft.snapshot.quota
-        if not quota.groups:
-            return tuple(name for name in claiming if name != project)
-        own = {project, *(group.name for group in quota.groups_of(project))}
-        around = {"", *own} - {project}
-        beside = (name for name in claiming if quota.node(name).group in around)
-        return tuple(name for name in beside if name not in own)
-
-    def leave_room(self, line: Line) -> bool:
-        """Whether the head of `line` could ever start beside them."""
-        asked = self.draft.asks(line.shape)
-        if not asked <= self.shares.project(line.project).ceiling:
-            return False
-        claims, inside = asked, line.project
-        for group in self.draft.snapshot.quota.groups_of(line.project):
-            claims += self._beside(inside, group)
-            if not group.ceiling.holds(claims - asked, asked):
-                return False
-            inside = group.name
-        return self.shares.totals.holds(self.of_others(line.project), asked)
-
-
-def _waited_for(draft: Draft, project: str) -> Amounts:
-    """What gangs that could each start within the project's share wait for."""
-    nominal = draft.shares.project(project).nominal
-    gangs: dict[int, int] = {}
-    shapes: dict[int, Shape] = {}
-    for line in draft.rest[project]:
-        if line.fail_when_busy:
-            continue  # it does not wait
-        form = line.shape.form
-        shapes[form] = line.shape
-        gangs[form] = gangs.get(form, 0) + len(line.gangs) - line.at
-    asked = {form: draft.asks(shape) for form, shape in shapes.items()}
-    return Amounts.sum(gangs[form] * each for form, each in asked.items() if each <= nominal)
 
 
 def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
@@ -318,69 +327,44 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
     return draft.try_admit(gang, shape, may_borrow, guaranteed=False)
 
 
-def first_fit(draft: Draft, line: Line) -> tuple[float, Placed] | None:
-    """The first time at which the head of `line` fits, and where; None when that never is."""
-    ends = [(ends_at(draft, r, line.shape, line.project), r.name, r) for r in holding(draft)]
-    ends = sorted((end, name, r) for end, name, r in ends if not math.isinf(end))
-    draft.capacity.begin()
-    need = Need(draft, line.shape, guaranteed=False)
-    may_borrow = partial(draft.shares.lets_borrow, line.project, line.shape)
-    gone: list[Running] = []
-    try:
-        for position, (end, _, running) in enumerate(ends):
-            need.count(Release(draft.capacity, running))
-            draft.shares.leave(running)
-            gone.append(running)
-            if position + 1 < len(ends) and ends[position + 1][0] == end:
-                continue
-            if not (need.may_fit() and may_borrow(line.shape.asked)):
-                continue
-            draft.capacity.begin()
-            placed = draft.try_place(line.shape, may_borrow, guaranteed=False)
-            draft.capacity.undo()
-            if placed is not None:
-                return max(end, draft.now), placed
-        return None
-    finally:
-        draft.capacity.undo()
-        for running in gone:
-            draft.shares.stay(running)
-
-
-def holding(draft: Draft) -> list[Running]:
-    """The gangs that run, and those that start in this cycle."""
-    return [*draft.running.values(), *starting(draft)]
-
-
 def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     """The gangs that must end before `plan` starts; None when it has no room even then."""
     others = _enders(draft, plan)
     new = [running for running in starting(draft) if running.footprint.meets(plan.footprint)]
-    project = plan.gang[0].project
-    if any(ends_at(draft, running, plan.shape, project) > plan.until for running in new):
+    if not all(_is_gone(draft, running, plan) for running in new):
         return None
+    project, shape = plan.gang[0].project, plan.shape
     sure = [*draft.holders(plan.footprint), *new]
-    return awaited(draft, project, plan.footprint, plan.placed, sure, others, within_share=False)
+    wanted = plan.footprint
+    return awaited(draft, project, shape, wanted, plan.placed, sure, others, within_share=False)
 
 
 def _enders(draft: Draft, plan: Reserved) -> Iterator[Running]:
     """The gangs that have ended when `plan` starts; none is rotated for room that comes anyway."""
     ends = [
-        (draft.ends_at(running) > plan.until, end, running.name, running)
-        for running in holding(draft)
-        if (end := ends_at(draft, running, plan.shape, plan.gang[0].project)) <= plan.until
+        (draft.ends_at(r) > plan.until, ends_at(draft, r, plan.shape, _project(plan)), r.name, r)
+        for r in holding(draft)
+        if _is_gone(draft, r, plan)
     ]
     yield from (running for *_, running in sorted(ends, key=lambda each: each[:3]))
 
 
-def ends_at(draft: Draft, running: Running, shape: Shape, project: str) -> float:
-    """When `running` is gone at the latest, if it is rotated for a gang of `project` in time."""
-    own = draft.ends_at(running)
-    may_rotate = draft.is_open_to(running, project) and draft.parts.preemption.reclaims
-    if running.is_leaving or not may_rotate or running.priority < shape.priority:
-        return own
-    rotated = max(draft.now, running.whole_since + draft.options.borrow_slice_s)
-    return min(own, rotated + running.grace_s)
+def _is_gone(draft: Draft, running: Running, plan: Reserved) -> bool:
+    """Whether `running` has ended when `plan` starts, by itself or as it is stopped for that."""
+    project = _project(plan)
+    end = ends_at(draft, running, plan.shape, project)
+    if end <= plan.until and not math.isinf(end):
+        return True
+    if not fits_share(draft, project, plan.shape):
+        return False
+    if running.project == project:
+        return plan.drains
+    least_s = draft.options.min_runtime_s + running.grace_s
+    return is_reclaimable(draft, running, project) and running.started_at + least_s <= plan.until
+
+
+def _project(plan: Reserved) -> str:
+    return plan.gang[0].project
 
 
 def _is_in_vain(draft: Draft, plan: Reserved, rotated: Sequence[Running]) -> bool:
@@ -390,22 +374,30 @@ def _is_in_vain(draft: Draft, plan: Reserved, rotated: Sequence[Running]) -> boo
     return is_taken
 
 
+def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
+    """Whether it goes on beyond the start of `plan` unless it is rotated, as it may be."""
+    if draft.ends_at(running) <= plan.until:
+        return False
+    return ends_at(draft, running, plan.shape, _project(plan)) <= plan.until
+
+
 def _commit(draft: Draft, plan: Reserved) -> None:
     """
     Write the plan down; rotate the borrowers whose time has come.
 
     It is given up where a gang within its share would take what they leave.
     """
-    rotated = [running for running in plan.waits if draft.ends_at(running) > plan.until]
+    rotated = [running for running in plan.waits if _is_rotated(draft, running, plan)]
     if rotated and _is_in_vain(draft, plan, rotated):
         draft.give_up(plan)
         return
+    if plan.drains:
+        return  # it has no time yet, and is found anew in every cycle
     draft.planned[plan.name] = PlannedStart(
-        gang=tuple(job.id for job in plan.gang), placements=plan.placed.placements, at=plan.until
+        gang=ids_of(plan.gang), placements=plan.placed.placements, at=plan.until
     )
-    for running in plan.waits:
-        stop = plan.until - running.grace_s
-        if draft.ends_at(running) > plan.until and stop <= draft.now:
+    for running in rotated:
+        if plan.until - running.grace_s <= draft.now:
             borrowed_s = draft.now - running.whole_since
             slice_s = draft.options.borrow_slice_s
             reason = Rotated(by=plan.name, borrowed_s=borrowed_s, slice_s=slice_s)

@@ -132,7 +132,8 @@ def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
     for running in draft.running.values():
         if draft.is_departing(running) or running.frees_at <= reserved.until:
             gone[running.name] = running
-    has_room = has_room_then(draft, project, reserved.footprint, reserved.placed, gone.values())
+    shape, wanted, placed = reserved.shape, reserved.footprint, reserved.placed
+    has_room = has_room_then(draft, project, shape, wanted, placed, gone.values())
     draft.put_back([reserved], others)
     return not has_room
 
@@ -151,7 +152,8 @@ def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> No
 def _break_in(draft: Draft, reserved: Reserved) -> bool:
     """Start it within its share on what is reserved for gangs that are beyond theirs."""
     project, asked = reserved.gang[0].project, reserved.placed.total
-    weak = [each for each in draft.weak(project, asked) if each is not reserved]
+    ahead = draft.reservations.ahead_of(draft.line_of(reserved.gang))
+    weak = [each for each in draft.weak(project, asked, ahead) if each is not reserved]
     for each in weak:
         draft.lend(each)
     done = bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
@@ -244,6 +246,7 @@ def _waits(
     return awaited(
         draft,
         line.project,
+        line.shape,
         wanted,
         placed,
         sure.values(),
@@ -369,11 +372,8 @@ def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
 
 def _has_room(draft: Draft, reserved: Reserved) -> bool:
     """Whether the quota has room already; victims may still hold what it needs of that."""
-    project, asked = reserved.gang[0].project, reserved.placed.total
-    own = not reserved.shape.borrows
-    return draft.shares.may_start(project, asked, own=own) or draft.shares.lets_borrow(
-        project, reserved.shape, asked
-    )
+    project = reserved.gang[0].project
+    return draft.shares.has_room(project, reserved.shape, reserved.placed.total)
 
 
 def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:

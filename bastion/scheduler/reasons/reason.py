@@ -215,12 +215,17 @@ class Planned:
     """It waited long, and has a planned start around which other jobs are backfilled."""
 
     kind: Literal["Planned"] = "Planned"
-    at: float
+    at: float | None
+    """None where jobs without a limit must end: nobody knows when they do."""
     waiting_for: tuple[str, ...] = ()
 
     def words(self, now: float) -> str:
         """The sentence."""
         ends = f"waits for {listed(self.waiting_for)} to end; " if self.waiting_for else ""
+        if self.at is None:
+            return (
+                f"{ends}starts before all later jobs of its project; not all of these have a limit"
+            )
         return f"{ends}planned to start {when(self.at, now)}"
 
 
@@ -230,7 +235,8 @@ class PlannedForOther:
 
     kind: Literal["PlannedForOther"] = "PlannedForOther"
     other: str
-    at: float
+    at: float | None
+    """None where it waits for jobs without a limit: nothing later of its project starts."""
     units: Amounts
     more: tuple[str, ...] = ()
     """Others for which something is reserved, and that start later."""
@@ -239,6 +245,11 @@ class PlannedForOther:
     def words(self, now: float) -> str:
         """The sentence."""
         later = f", then for {listed(self.more)}" if self.more else ""
+        if self.at is None:
+            return (
+                f"waits for {self.other}, which comes before it and for which {units(self.units)}"
+                f" are reserved{later}; it starts once enough jobs of its project have ended"
+            )
         return (
             f"waits for {self.other}, for which {units(self.units)} are reserved and which starts"
             f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is"

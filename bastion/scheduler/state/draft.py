@@ -290,16 +290,14 @@ class Draft:
             net.append(left)
         return tuple(net)
 
-    def weak(self, project: str, asked: Amounts) -> list[Reserved]:
-        """Reservations of others that a gang of `project` within a share may break for `asked`."""
+    def weak(self, project: str, asked: Amounts, ahead: Sequence[Reserved]) -> list[Reserved]:
+        """What a gang of `project` within a share may break for `asked`; not plans `ahead`."""
         if not self.is_open:
             return []
-        promised = [
-            reserved
-            for reserved in self.reservations.weak.values()
-            if reserved.gang[0].project != project
-        ]
-        return [*promised, *self._on_shared_shares(project, asked), *self.plans.values()]
+        weak = self.reservations.weak.values()
+        promised = [each for each in weak if each.gang[0].project != project]
+        plans = [plan for plan in self.plans.values() if plan not in ahead]
+        return [*promised, *self._on_shared_shares(project, asked), *plans]
 
     def _on_shared_shares(self, project: str, asked: Amounts) -> list[Reserved]:
         """

@@ -6,11 +6,12 @@ It must not know how it was found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from bastion.scheduler.placement.capacity import Hold
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.queue.order import Gang, Line, Rank
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.running import Running
@@ -30,13 +31,16 @@ class Reserved:
         is_promise: bool,
         victims: tuple[Running, ...] = (),
         waits: Sequence[Running] = (),
+        rank: Rank = (0.0, 0.0),
     ) -> None:
         self.gang = gang
         self.shape = shape
         self.placed = placed
         self.until = until
         self.is_promise = is_promise
-        """Otherwise a planned start: only a gang within its share may come in between."""
+        """Otherwise a planned start, which a gang of another project within its share may break."""
+        self.rank = rank
+        """Of the gang of a planned start, in the order of its project."""
         self.victims = victims
         self.waits = tuple(waits)
         """What must have ended before it starts; `Reservations.wait_for` changes it."""
@@ -52,6 +56,11 @@ class Reserved:
         self.number = 0
         """The higher, the later it was reserved."""
 
+    @property
+    def drains(self) -> bool:
+        """Whether it waits for jobs of which nobody knows when they end."""
+        return math.isinf(self.until)
+
 
 class Reservations:
     """Promises and planned starts by project, and by what they wait for."""
@@ -60,6 +69,8 @@ class Reservations:
         self.weak: dict[str, Reserved] = {}
         """Promises that rest on priority alone, by the name of the gang."""
         self._by_project: dict[str, dict[str, Reserved]] = {}
+        self._plans: dict[str, dict[str, Reserved]] = {}
+        """Planned starts by project, then by the name of the gang."""
         self._waiting: dict[str, dict[int, Reserved]] = {}
         """Running gang -> what waits for it, by number."""
         self._made = 0
@@ -68,8 +79,8 @@ class Reservations:
         """Take part from now on."""
         self._made += 1
         reserved.number = self._made
-        if reserved.is_promise:
-            self._by_project.setdefault(reserved.gang[0].project, {})[reserved.name] = reserved
+        kept = self._by_project if reserved.is_promise else self._plans
+        kept.setdefault(reserved.gang[0].project, {})[reserved.name] = reserved
         if not is_firm:
             self.weak[reserved.name] = reserved
         self._link(reserved)
@@ -77,9 +88,9 @@ class Reservations:
     def remove(self, reserved: Reserved) -> None:
         """Take part no longer."""
         self._unlink(reserved)
-        if reserved.is_promise:
-            self._by_project[reserved.gang[0].project].pop(reserved.name, None)
-            self.weak.pop(reserved.name, None)
+        kept = self._by_project if reserved.is_promise else self._plans
+        kept[reserved.gang[0].project].pop(reserved.name, None)
+        self.weak.pop(reserved.name, None)
 
     def wait_for(self, reserved: Reserved, running: Sequence[Running]) -> None:
         """Let `reserved`, which takes part, wait for other gangs than before."""
@@ -98,6 +109,18 @@ class Reservations:
     def of(self, project: str) -> Iterable[Reserved]:
         """The promises to gangs of `project`, in the order in which they were reserved."""
         return self._by_project.get(project, {}).values()
+
+    def ahead_of(self, line: Line) -> list[Reserved]:
+        """The planned starts of its project that go before the head of `line`."""
+        plans = self._plans.get(line.project)
+        if not plans:
+            return []
+        rank, _, _, gang, _ = line.gangs[line.at]
+        return [plan for plan in plans.values() if plan.gang is not gang and plan.rank <= rank]
+
+    def planned_for(self, project: str) -> Iterable[Reserved]:
+        """The planned starts of gangs of `project`."""
+        return self._plans.get(project, {}).values()
 
     def waiting_for(self, running: Iterable[str]) -> list[Reserved]:
         """What waits for any gang of these names: promises first, each in order."""

@@ -33,6 +33,10 @@ class Search:
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
         self.loosened: set[str] = set()
         """Projects that lost a promise in this cycle: others of them may be within the share."""
+        self.no_gap: set[tuple[str, int]] = set()
+        """(project, shape) that does not start before the planned starts of its project."""
+        self.no_start: set[str] = set()
+        """First jobs of gangs for which no planned start was found in this cycle."""
         self.no_room: dict[tuple[str, int], int] = {}
         """(project, form) -> at which state of the shares the quota had no room to borrow it."""
         self.leaves_nothing: set[str] = set()

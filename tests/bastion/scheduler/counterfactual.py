@@ -118,7 +118,9 @@ def take_away(world: World, reason: Reason) -> None:
             _lend_everything(world)
         case Planned():
             _end(world, reason.waiting_for)
-            if not reason.waiting_for:  # a plan closes devices, not quota: borrowers may undo it
+            if (
+                not reason.waiting_for and reason.at is not None
+            ):  # a plan closes devices, not quota: borrowers may undo it
                 _wait_until(world, reason.at + 1)
         case Promised():
             _end(world, reason.stopping)

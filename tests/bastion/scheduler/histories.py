@@ -152,6 +152,47 @@ def wide_world_of(random: Random, decide: Decide) -> World:
     return world
 
 
+def stream_world_of(random: Random, decide: Decide) -> World:
+    """
+    A small world of one or two projects that own everything, each with an endless stream.
+
+    Equal one-device jobs keep coming, with a limit or without; gangs that the share holds come now
+    and then.
+    """
+    shares = random.choice(({"A": 1.0}, {"A": 0.5, "B": 0.5}))
+    order = random.choice(("fair", "fifo"))
+    quota = quota_of(
+        {"gpu": 4 * len(shares)},
+        {name: {"gpu": share} for name, share in shares.items()},
+        options=dict.fromkeys(shares, f'order = "{order}"'),
+        min_runtime_s=random.choice((0, 100)),
+        grace_s=10,
+        max_grace_s=30,
+        plan_after_s=random.choice((60, 300)),
+        borrow_slice_s=500,
+    )
+    world = World(quota, machines_of(len(shares), gpu=4), decide=decide)
+    world.streams = {
+        name: (random.choice((4, 5, 6)), random.choice((200.0, None))) for name in shares
+    }
+    return world
+
+
+def _flow(random: Random, world: World) -> None:
+    """The streams go on, a gang may come, and time passes."""
+    for project, (width, limit) in world.streams.items():
+        there = sum(name.startswith(f"{project}-s") for name in world.jobs)
+        for n in range(width - there):
+            name = f"{project}-s{world.seq:04}-{n}"
+            user = random.choice(("u", "v", "u-w"))
+            world.ask(project, name, user=user, max_runtime_s=limit, runs_s=200.0, gpu=1)
+        if random.random() < 0.1 and not any(n.startswith(f"{project}-g") for n in world.jobs):
+            name = f"{project}-g{world.seq:04}"
+            size = random.choice((2, 3, 4))
+            world.ask(project, name, replicas=size, max_runtime_s=100.0, runs_s=100.0, gpu=1)
+    world.live(random.choice((10.0, 50.0)))
+
+
 GROUPS: tuple[dict[str, str], ...] = (
     {"one": 'members = ["A", "B"]'},
     {"one": 'members = ["A", "C"]'},
@@ -218,6 +259,9 @@ def _mixed_quota(random: Random, tiers: list[dict[str, int]]) -> Quota:
 
 def step(random: Random, world: World) -> None:
     """Something happens."""
+    if world.streams:
+        _flow(random, world)
+        return
     kind = random.random()
     if kind < 0.5:
         ask(random, world)

@@ -15,7 +15,7 @@ from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.shape import grace_of
-from bastion.scheduler.reasons.reason import NeverFits, text
+from bastion.scheduler.reasons.reason import NeverFits, Planned, text
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from quota.ledger import apart, available, closed, covering, is_open_to, may_reclaim
@@ -72,7 +72,7 @@ def usage(
     plan: Plan | None = None,
     *,
     gone: Iterable[str] = (),
-    promises: Iterable[Promise] = (),
+    promises: Iterable[Promise | PlannedStart] = (),
 ) -> dict[str, Amounts]:
     """What projects hold without `gone`, with those whom `plan` starts, and with `promises`."""
     left_out = set(gone)
@@ -88,7 +88,7 @@ def usage(
     return held
 
 
-def promised(snapshot: Snapshot, plan: Plan | None, promise: Promise) -> Amounts:
+def promised(snapshot: Snapshot, plan: Plan | None, promise: Promise | PlannedStart) -> Amounts:
     """What a promise costs its project."""
     pairs = zip(promise.gang, promise.placements)
     return Amounts.sum(
@@ -510,22 +510,47 @@ def _gangs(snapshot: Snapshot, names: Iterable[str]) -> list[set[str]]:
     return [set(each) for each in sorted(found, key=sorted)]
 
 
+def ends_by(snapshot: Snapshot, now: float, gang: Sequence[JobRecord]) -> float:
+    """When `gang` has ended at the latest if it starts now."""
+    runtimes = [job.request.max_runtime_s for job in gang]
+    grace_s = max(grace_of(job.request, snapshot.quota.scheduler) for job in gang)
+    return now + grace_s + max(float("inf") if s is None else s for s in runtimes)
+
+
 def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
-    Nothing idles that a waiting gang could legally use; promises and plans apart.
+    Nothing idles that a waiting gang could legally use; what is promised, planned or drained apart.
 
-    What a cycle gives up of them is used in the next.
+    A gang that has ended before every planned start may use what is planned, too. What a cycle
+    gives up of promises and plans is used in the next.
     """
-    if plan.promises or plan.planned or snapshot.promises or snapshot.planned or plan.considered:
+    if plan.promises or snapshot.promises or plan.considered:
+        return
+    if plan.planned != snapshot.planned:
         return
     held = usage(snapshot, plan)
+    beside = usage(snapshot, plan, promises=plan.planned)
     left = stand(snapshot, now, plan)
+    until = min((each.at for each in plan.planned), default=float("inf"))
+    open_left = stand(snapshot, now, plan, ignoring=[each.gang for each in plan.planned])
+    planned = {name for each in plan.planned for name in each.gang}
+    draining = {
+        snapshot.jobs[name].project
+        for name, verdict in plan.verdicts.items()
+        if isinstance(verdict.reason, Planned) and verdict.reason.at is None
+    }
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait | Refuse) or _is_aside(verdict.reason.kind):
             continue
         gang = waiting(snapshot, [job.id for job in gang_of(snapshot, name)])
-        allows = _allows(snapshot, gang[0].project, held)
+        project = gang[0].project
+        if name in planned or project in draining:
+            continue
+        allows = _allows(snapshot, project, beside)
         assert not can_start(snapshot, gang, left, allows), f"{name} could: {verdict.reason}"
+        if ends_by(snapshot, now, gang) <= until:
+            allows = _allows(snapshot, project, held)
+            assert not can_start(snapshot, gang, open_left, allows), f"{name}: {verdict.reason}"
 
 
 def what_is_promised_is_closed(snapshot: Snapshot, now: float, plan: Plan) -> None:
@@ -541,9 +566,7 @@ def what_is_promised_is_closed(snapshot: Snapshot, now: float, plan: Plan) -> No
         }
         for name, verdict in admits(plan).items():
             gang = gang_of(snapshot, name)
-            runtimes = [job.request.max_runtime_s for job in gang]
-            grace_s = max(grace_of(job.request, snapshot.quota.scheduler) for job in gang)
-            ends = now + grace_s + max(float("inf") if s is None else s for s in runtimes)
+            ends = ends_by(snapshot, now, gang)
             there = {host.machine for place in verdict.placement for host in place.hosts}
             meets = closed.keys() & devices([verdict.placement]).keys() or whole & there
             assert ends <= promise.deadline or not meets, (name, promise)
@@ -570,13 +593,44 @@ def _lowest(snapshot: Snapshot, job: JobRecord) -> int:
     return min(each.request.priority for each in members)
 
 
+def _kept_ahead(
+    snapshot: Snapshot, plan: Plan, gang: Sequence[JobRecord]
+) -> list[PlannedStart] | None:
+    """
+    The planned starts of gangs of its project, of no lower priority, that `gang` waits behind.
+
+    None while they are not settled: one drains, for a time that nobody knows, or was made or given
+    up in this cycle.
+    """
+    project = gang[0].project
+    mine = min(job.request.priority for job in gang)
+
+    def comes_before(names: Sequence[str]) -> bool:
+        jobs = [snapshot.jobs[name] for name in names if name in snapshot.jobs]
+        return any(
+            job.project == project and job.request.priority <= mine and job not in gang
+            for job in jobs
+        )
+
+    before = {(each.gang, each.at) for each in snapshot.planned if comes_before(each.gang)}
+    kept = [each for each in plan.planned if comes_before(each.gang)]
+    drains = any(
+        isinstance(verdict.reason, Planned) and verdict.reason.at is None and comes_before([name])
+        for name, verdict in plan.verdicts.items()
+    )
+    if drains or before != {(each.gang, each.at) for each in kept}:
+        return None
+    return kept
+
+
 def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     A satisfiable gang within its share starts, or has a promise within the admin's bound.
 
     Until a cycle has come to it, nothing is due to it. Its own project's jobs are in its way,
     unless they are of lower priority: no other of its project may be stopped for it, though one may
-    borrow, by a type that it does not ask for.
+    borrow, by a type that it does not ask for. A planned start of its project that goes before it
+    counts as held.
     """
     options = snapshot.quota.scheduler
     bound = now + options.min_runtime_s + options.max_grace_s
@@ -589,7 +643,6 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     holding = [promise for promise in snapshot.promises if promise.gang[0] in kept]
     own = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nobody
     on = covers(snapshot, own)
-    plans = [each.gang for each in plan.planned]
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait) or _is_aside(verdict.reason.kind):
             continue
@@ -597,6 +650,11 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
             continue
         project = snapshot.jobs[name].project
         gang = waiting(snapshot, [job.id for job in gang_of(snapshot, name)])
+        ahead = _kept_ahead(snapshot, plan, gang)
+        if ahead is None:
+            continue
+        plans = [each.gang for each in plan.planned if each not in ahead]
+        own_plans = Amounts.sum(promised(snapshot, plan, each) for each in ahead)
         priority = min(job.request.priority for job in gang)
         movable = {
             job.id
@@ -614,7 +672,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
                 and not is_safe(snapshot, own, on, job.id, project)
             }
             left = stand(snapshot, now, plan, gone=movable, ignoring=plans)
-            stays = usage(snapshot, plan, gone=movable, promises=plan.promises)
+            stays = usage(snapshot, plan, gone=movable, promises=[*plan.promises, *ahead])
             met = {job.project for job in alive(snapshot) if job.id in movable}
 
             def allows(
@@ -622,12 +680,41 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
                 project: str = project,
                 stays: dict[str, Amounts] = stays,
                 met: set[str] = met,
+                own_plans: Amounts = own_plans,
             ) -> bool:
-                if not is_within(snapshot, held, project, charge):
+                if not is_within(snapshot, held, project, charge + own_plans):
                     return False
                 return reclaims(snapshot, stays, project, charge, met)
 
             assert not can_start(snapshot, gang, left, allows), f"{name}: {verdict.reason}"
+
+
+def told_starts_are_kept() -> Law:
+    """
+    A planned start that was told is kept or becomes earlier, and its gang starts by then.
+
+    A law with a memory, for worlds where nothing is lost or edited and no priority differs. What
+    another project starts within its share is the one event that moves a start.
+    """
+    told: dict[tuple[str, ...], float] = {}
+
+    def law(snapshot: Snapshot, now: float, plan: Plan) -> None:
+        within = {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
+        within |= {promise.gang[0] for promise in (*snapshot.promises, *plan.promises)}
+        moving = {snapshot.jobs[name].project for name in within if name in snapshot.jobs}
+        for gang in list(told):
+            job = snapshot.jobs.get(gang[0])
+            if job is None or job.is_admitted or moving - {job.project}:
+                del told[gang]
+        for planned in plan.planned:
+            at = told.setdefault(planned.gang, planned.at)
+            assert planned.at <= at, f"{planned.gang} was told {at}, and now {planned.at}"
+            told[planned.gang] = planned.at
+        waits = {name for name, verdict in plan.verdicts.items() if isinstance(verdict, Wait)}
+        for gang, at in told.items():
+            assert now < at or not waits.intersection(gang), f"{gang} was told {at}, and waits"
+
+    return law
 
 
 LAWS: tuple[Law, ...] = (

@@ -11,10 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord, Phase
-from bastion.scheduler.cycle import decide
+from bastion.scheduler.cycle import PHASES, decide
+from bastion.scheduler.explain.verdicts import explain
+from bastion.scheduler.phases.planned_starts import take_over_plans
+from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Held, WaitingReason
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory import Memory
+from bastion.scheduler.state.policy_choice import chosen
 from bastion.spec.where import Where
 from quota import Amounts, Quota
 from tests.bastion.scheduler.world import Decide
@@ -264,6 +270,25 @@ def starves(snapshot: Snapshot, now: float) -> Plan:
         return plan
     verdicts = {**plan.verdicts, last: Wait(reason=Held(by="nobody"))}
     return replace(plan, verdicts=Verdicts(verdicts))
+
+
+def overtakes(snapshot: Snapshot, now: float) -> Plan:
+    """Plans only for what phase 3 left over: later jobs of a project overtake its gangs."""
+    draft = Draft(snapshot, now, chosen(snapshot.quota.scheduler), Memory())
+    survey(draft)
+    for phase in PHASES:
+        if phase is not take_over_plans:
+            phase(draft)
+    plan = explain(draft)
+    draft.close()
+    return plan
+
+
+def puts_off(snapshot: Snapshot, now: float) -> Plan:
+    """Tells a later time for a planned start than before, again and again."""
+    plan = decide(snapshot, now)
+    planned = tuple(replace(each, at=now + 1_000) for each in plan.planned)
+    return replace(plan, planned=planned)
 
 
 def depends_on_order(snapshot: Snapshot, now: float) -> Plan:

@@ -8,7 +8,7 @@ unless a test says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 
@@ -114,6 +114,8 @@ class World:
         """Whether its jobs ask for several types."""
         self.is_grouped = False
         """Whether its projects are in groups."""
+        self.streams: dict[str, tuple[int, float | None]] = {}
+        """Projects whose one-device jobs keep coming: how many at once, and their limit."""
         self.is_wide = False
         """Whether its jobs filter machines."""
         self._decide = decide
@@ -266,6 +268,28 @@ class World:
                 self.end(name)
             elif job.attempt.stop is not None and job.attempt.stop.deadline <= self.now:
                 self.requeue(name)
+
+    def live(self, seconds: float) -> None:
+        """Let time pass, with a cycle at every time that was told or at which something ends."""
+        until = self.now + seconds
+        while (at := min((at for at in self._due() if at > self.now), default=until)) < until:
+            self.pass_time(at - self.now)
+            self.cycle()
+        self.pass_time(until - self.now)
+
+    def _due(self) -> Iterator[float]:
+        """When something that runs ends, and when something was told to happen."""
+        for name, job in self.jobs.items():
+            if job.attempt is None or not job.is_admitted:
+                continue
+            if name in self.ends:
+                yield (job.attempt.started_at or self.now) + self.ends[name]
+            if job.attempt.stop is not None:
+                yield job.attempt.stop.deadline
+        for promise in self.plan.promises:
+            yield promise.deadline
+            yield from (stop_at for _, stop_at in promise.victims)
+        yield from (planned.at for planned in self.plan.planned)
 
     def run(self, seconds: float, step_s: float = 10.0) -> None:
         """Cycle every `step_s` for `seconds`."""

@@ -1,0 +1,78 @@
+"""
+Backfill: gangs that start beside what is closed for a later time, without delaying it.
+
+It must not know which gang is next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from bastion.scheduler.phases.revocation import newest
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.reservation import Reserved
+
+CHECKED = 32
+"""Reservations whose charge is added up in the time of one step."""
+
+
+@contextmanager
+def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
+    """Let planned starts hold their room in the quota for a moment, as promises do."""
+    for plan in plans:
+        plan.holds_quota = True
+        draft.count(plan)
+    try:
+        yield
+    finally:
+        for plan in plans:
+            draft.discount(plan)
+            plan.holds_quota = False
+
+
+def gaps(draft: Draft, shape: Shape, reserved: Iterable[Reserved]) -> list[Reserved]:
+    """What is closed until a time by which a gang of `shape` has ended if it starts now."""
+    if shape.max_runtime_s is None:
+        return []
+    end = draft.now + shape.max_runtime_s + shape.grace_s
+    return [each for each in reserved if end <= each.until and not each.drains]
+
+
+def backfill(
+    draft: Draft, shape: Shape, opened: Sequence[Reserved], start: Callable[[], bool]
+) -> bool:
+    """
+    Whether a gang of `shape` can `start` while these are open; each then waits for it, too.
+
+    Nothing is opened where the tiers would lack the units all the same.
+    """
+    reserved = [*draft.reserved.values(), *draft.plans.values()]
+    draft.search.effort.spend(1 + len(reserved) // CHECKED)
+    if not _may_fit(draft, shape, reserved):
+        return False
+    draft.search.effort.spend(len(reserved))
+    others = [each for each in reserved if each not in opened]
+    draft.set_apart(opened, others)
+    done = start()
+    if done:
+        new = newest(draft)
+        for each in opened:
+            if each.footprint.meets(new.footprint):
+                draft.reservations.wait_for(each, (new, *each.waits))
+    draft.put_back(opened, others)
+    return done
+
+
+def _may_fit(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> bool:
+    """Whether the tiers would have room for `shape` if all that is reserved were open."""
+    holds = [each.hold for each in reserved if each.hold is not None]
+    return all(
+        units
+        <= sum(
+            max(0, free[resource] + sum(hold.charge[tier][resource] for hold in holds))
+            for tier, free in enumerate(draft.capacity.tier_free)
+        )
+        for resource, units in shape.asked.items()
+    )

@@ -1,0 +1,111 @@
+"""
+Claims: what every project uses, waits for or keeps of its own share, so that it will not idle.
+
+A gang that cannot start beside them has no planned start: nothing idles for it.
+
+It must not know when anything ends.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.queue.order import Line
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.draft import Draft
+from quota.amounts import NOTHING, Amounts
+from quota.tree import Group
+
+
+class Claims:
+    """What every project uses, waits for or keeps of its own share: it will not be left idle."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.shares = draft.shares
+        self.version = draft.shares.version
+        waits = {name: _waited_for(draft, name) for name in draft.rest}
+        wanted = {}
+        self._own: dict[str, Amounts] = {}
+        for name in draft.shares.names():
+            owner = draft.shares.project(name)
+            wanted[name] = draft.shares.held(name) + waits.get(name, NOTHING)
+            self._own[name] = (wanted[name] & owner.nominal) | owner.kept
+        self._add_groups(wanted)
+        groups_of = draft.snapshot.quota.groups_of
+        self._all = Amounts.sum(
+            self._own[name] for name in sorted(self._own) if not groups_of(name)
+        )
+        self._others: dict[str, Amounts] = {}
+        self._claiming: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """Types -> the projects that claim any of them, most first."""
+
+    def _add_groups(self, wanted: dict[str, Amounts]) -> None:
+        """What every group claims: what its members do, and more up to its own share."""
+        quota = self.draft.snapshot.quota
+        for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
+            group = quota.groups[name]
+            wanted[name] = Amounts.sum(wanted.get(each, NOTHING) for each in group.members)
+            own = Amounts.sum(self._own.get(each, NOTHING) for each in group.members)
+            self._own[name] = own | (wanted[name] & group.nominal) | group.kept
+
+    def of_others(self, project: str) -> Amounts:
+        """The claims of all projects but `project`, and of the groups that it is not in."""
+        known = self._others.get(project)
+        if known is None:
+            quota = self.draft.snapshot.quota
+            inside = project
+            claims = NOTHING
+            for group in quota.groups_of(project):
+                claims += self._beside(inside, group)
+                inside = group.name
+            known = self._others[project] = claims + self._all - self._own.get(inside, NOTHING)
+        return known
+
+    def _beside(self, name: str, group: Group) -> Amounts:
+        """The claims of the members of `group` but `name`."""
+        others = (each for each in group.members if each != name)
+        return Amounts.sum(self._own.get(each, NOTHING) for each in others)
+
+    def lenders(self, project: str, asked: Amounts) -> tuple[str, ...]:
+        """The projects but `project` that claim any of the types in `asked`, most first."""
+        types = asked.types()
+        claiming = self._claiming.get(types)
+        if claiming is None:
+            claims = {name: own.only(types) for name, own in self._own.items()}
+            weights = {name: self.shares.weight(units) for name, units in claims.items() if units}
+            claiming = tuple(sorted(weights, key=lambda name: (-weights[name], name)))
+            self._claiming[types] = claiming
+        quota = self.draft.snapshot.quota
+        if not quota.groups:
+            return tuple(name for name in claiming if name != project)
+        own = {project, *(group.name for group in quota.groups_of(project))}
+        around = {"", *own} - {project}
+        beside = (name for name in claiming if quota.node(name).group in around)
+        return tuple(name for name in beside if name not in own)
+
+    def leave_room(self, line: Line) -> bool:
+        """Whether the head of `line` could ever start beside them."""
+        asked = self.draft.asks(line.shape)
+        if not asked <= self.shares.project(line.project).ceiling:
+            return False
+        claims, inside = asked, line.project
+        for group in self.draft.snapshot.quota.groups_of(line.project):
+            claims += self._beside(inside, group)
+            if not group.ceiling.holds(claims - asked, asked):
+                return False
+            inside = group.name
+        return self.shares.totals.holds(self.of_others(line.project), asked)
+
+
+def _waited_for(draft: Draft, project: str) -> Amounts:
+    """What gangs that could each start within the project's share wait for."""
+    nominal = draft.shares.project(project).nominal
+    gangs: dict[int, int] = {}
+    shapes: dict[int, Shape] = {}
+    for line in draft.rest[project]:
+        if line.fail_when_busy:
+            continue  # it does not wait
+        form = line.shape.form
+        shapes[form] = line.shape
+        gangs[form] = gangs.get(form, 0) + len(line.gangs) - line.at
+    asked = {form: draft.asks(shape) for form, shape in shapes.items()}
+    return Amounts.sum(gangs[form] * each for form, each in asked.items() if each <= nominal)

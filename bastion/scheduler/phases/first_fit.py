@@ -1,0 +1,160 @@
+"""
+First fit: the first time at which a waiting gang has room, and where.
+
+Rules: what runs has ended by its limit. A borrower is gone after its slice, as it is rotated for a
+planned gang; or after its least running time, for a gang that will be within its share by then.
+Jobs of the gang's own project that have no limit end at a time that nobody knows: where it takes
+them, the time is infinite, and what the gang could use is drained.
+
+It must not change anything: what it tries, it undoes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from bastion.scheduler.phases.revocation import starting
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.preemption.victims import Need, stop_at
+from bastion.scheduler.queue.order import Line
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+from quota.amounts import Amounts
+
+Fit = tuple[float, Placed]
+"""(when, where)"""
+Allows = Callable[[Amounts], bool]
+"""Whether the quota has room for such a charge."""
+
+
+def fits_share(draft: Draft, project: str, shape: Shape) -> bool:
+    """Whether the share of `project` holds a gang of `shape`, if nothing else stands on it."""
+    asked = draft.asks(shape)
+    return bool(asked) and asked <= draft.shares.project(project).nominal
+
+
+def first_fit(draft: Draft, line: Line) -> Fit | None:
+    """The first time at which the head of `line` fits, and where; None when that never is."""
+    project, shape = line.project, line.shape
+    own = fits_share(draft, project, shape)
+
+    def has_room(units: Amounts) -> bool:
+        return draft.shares.has_room(project, shape, units)
+
+    def is_within(units: Amounts) -> bool:
+        return draft.shares.may_start(project, units, own=not shape.borrows)
+
+    found = _search(draft, line, has_room, reclaims=False, drains=own)
+    if not own or (found is not None and found[0] <= draft.now) or not _may_reclaim(draft, line):
+        return found
+    within = _search(draft, line, is_within, reclaims=True, drains=own)
+    return min((f for f in (found, within) if f is not None), key=lambda f: f[0], default=None)
+
+
+def _may_reclaim(draft: Draft, line: Line) -> bool:
+    others = (r for name, those in draft.borrowers.items() if name != line.project for r in those)
+    return any(is_reclaimable(draft, running, line.project) for running in others)
+
+
+def _search(
+    draft: Draft, line: Line, allows: Allows, *, reclaims: bool, drains: bool
+) -> Fit | None:
+    """Let what runs end, one after the other, until the head of `line` fits."""
+    shape = line.shape
+    ends = _ends(draft, line, reclaims=reclaims, drains=drains)
+    need = Need(draft, shape, guaranteed=False)
+    draft.capacity.begin()
+    gone: list[Running] = []
+    end = draft.now
+    try:
+        for position in range(len(ends) + 1):
+            if position:
+                end, _, running = ends[position - 1]
+                need.count(Release(draft.capacity, running))
+                draft.shares.leave(running)
+                gone.append(running)
+            if position < len(ends) and ends[position][0] == end < math.inf:
+                continue
+            if not (need.may_fit() and allows(shape.asked)):
+                continue
+            placed = _placed(draft, shape, allows)
+            if placed is not None:
+                told = _told_by(draft, line.project, gone) if reclaims else 0.0
+                return max(end, draft.now, told), placed
+        return None
+    finally:
+        draft.capacity.undo()
+        for running in gone:
+            draft.shares.stay(running)
+
+
+def _ends(
+    draft: Draft, line: Line, *, reclaims: bool, drains: bool
+) -> list[tuple[float, str, Running]]:
+    """What runs, the first to end first; last what nobody knows the end of, if it counts."""
+    ending, endless = [], []
+    for running in holding(draft):
+        end = gone_at(draft, running, line.shape, line.project, reclaims=reclaims)
+        if not math.isinf(end):
+            ending.append((end, running.name, running))
+        elif drains and running.project == line.project:
+            endless.append(running)
+    ending.sort(key=lambda each: each[:2])
+    last = sorted(endless, key=lambda running: _crowd(draft, running))
+    return [*ending, *((math.inf, running.name, running) for running in last)]
+
+
+def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:
+    """When borrowers among `gone` have ended that are told once those of `project` have."""
+    own = max((draft.ends_at(r) for r in gone if r.project == project), default=draft.now)
+    others = [r.grace_s for r in gone if is_reclaimable(draft, r, project)]
+    return own + max((each for each in others), default=0.0)
+
+
+def _placed(draft: Draft, shape: Shape, allows: Allows) -> Placed | None:
+    draft.capacity.begin()
+    placed = draft.try_place(shape, allows, guaranteed=False)
+    draft.capacity.undo()
+    return placed
+
+
+def _crowd(draft: Draft, running: Running) -> tuple[int, str, str]:
+    """Those on machines with few others go first: these are drained soonest."""
+    machines = running.footprint.masks
+    return (
+        max((len(draft.on(m)) for m in machines), default=0),
+        min(machines, default=""),
+        running.name,
+    )
+
+
+def holding(draft: Draft) -> list[Running]:
+    """The gangs that run, and those that start in this cycle."""
+    return [*draft.running.values(), *starting(draft)]
+
+
+def ends_at(draft: Draft, running: Running, shape: Shape, project: str) -> float:
+    """When `running` is gone at the latest, if it is rotated for a gang of `project` in time."""
+    own = draft.ends_at(running)
+    may_rotate = draft.is_open_to(running, project) and draft.parts.preemption.reclaims
+    if running.is_leaving or not may_rotate or running.priority < shape.priority:
+        return own
+    rotated = max(draft.now, running.whole_since + draft.options.borrow_slice_s)
+    return min(own, rotated + running.grace_s)
+
+
+def gone_at(draft: Draft, running: Running, shape: Shape, project: str, *, reclaims: bool) -> float:
+    """`ends_at`, or sooner where a gang that `reclaims` may have it stopped for its share."""
+    end = ends_at(draft, running, shape, project)
+    if reclaims and running.project != project and is_reclaimable(draft, running, project):
+        end = min(end, stop_at(draft, running) + running.grace_s)
+    return end
+
+
+def is_reclaimable(draft: Draft, running: Running, project: str) -> bool:
+    """Whether a gang of `project`, another, could have it stopped for its share."""
+    may_reclaim = draft.parts.preemption.reclaims and not running.is_leaving
+    return may_reclaim and draft.is_open_to(running, project)

@@ -1,0 +1,254 @@
+"""Streams: equal jobs that come without end, and the gangs that must start beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bastion.scheduler.reasons.reason import Planned
+from tests.bastion.scheduler import histories, laws, mutants
+from tests.bastion.scheduler.histories import remembering, watched
+from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+
+STEP_S = 25.0
+AFTER_S = 600.0
+RUNS_S = 500.0
+GRACE_S = 30.0
+
+
+@dataclass
+class Stream:
+    """One project's endless stream: one more job comes each time one ends."""
+
+    project: str
+    width: int
+    limit: float | None = RUNS_S
+    users: tuple[str, ...] = ("u",)
+    per: int = 1
+    came: int = 0
+
+    def keep_up(self, world: World, queued: int = 2) -> None:
+        """Let as many run or wait as there should be."""
+        there = sum(name.startswith(f"{self.project}-s") for name in world.jobs)
+        for _ in range(self.width + queued - there):
+            world.ask(
+                self.project,
+                f"{self.project}-s{self.came:04}",
+                user=self.users[self.came % len(self.users)],
+                max_runtime_s=self.limit,
+                runs_s=RUNS_S,
+                gpu=self.per,
+            )
+            self.came += 1
+
+
+def fill(world: World, streams: list[Stream]) -> None:
+    """Let the first jobs of every stream start one after the other, not all at once."""
+    for n in range(max(stream.width for stream in streams)):
+        for stream in streams:
+            if n < stream.width:
+                short = Stream(stream.project, n + 1, stream.limit, stream.users, stream.per, n)
+                short.keep_up(world, queued=0)
+                stream.came = short.came
+        world.cycle()
+        world.pass_time(RUNS_S / max(stream.width for stream in streams))
+        world.cycle()
+
+
+def waited(world: World, gang: str, streams: list[Stream], most_s: float) -> float:
+    """How long `gang` waits beside the streams; no longer than `most_s` is looked on."""
+    asked_at = world.now
+    while world.now - asked_at < most_s and not world.runs(gang):
+        for stream in streams:
+            stream.keep_up(world)
+        world.cycle()
+        if world.runs(gang):
+            break
+        world.pass_time(STEP_S)
+    return world.now - asked_at
+
+
+BOUND_S = AFTER_S + RUNS_S + GRACE_S + 2 * STEP_S
+"""`plan_after_s`, the longest limit with its grace, and a little for the turns between."""
+FEW: tuple[laws.Law, ...] = (laws.no_device_is_shared, laws.gangs_are_whole, laws.work_is_conserved)
+
+
+def labs(
+    shares: Mapping[str, float],
+    order: str = "fair",
+    inner: Decide | None = None,
+    machines: int = 1,
+    watching: Sequence[laws.Law] | None = None,
+    **scheduler: object,
+) -> World:
+    """Projects that own machines of four devices; every plan is held against laws."""
+    options = dict.fromkeys(shares, f'order = "{order}"')
+    settings: dict[str, Any] = {"plan_after_s": AFTER_S, "grace_s": GRACE_S, **scheduler}
+    held = {name: {"gpu": share} for name, share in shares.items()}
+    quota = quota_of({"gpu": 4 * machines}, held, options=options, **settings)
+    kept = [*FEW, laws.told_starts_are_kept()] if watching is None else watching
+    watch = watched(kept, inner or remembering())
+    return World(quota, machines_of(machines, gpu=4), decide=watch)
+
+
+def ask_big(world: World, project: str = "A", size: int = 2, **asked: Any) -> str:
+    """Ask for a gang of `size` devices."""
+    common: dict[str, Any] = {"max_runtime_s": RUNS_S, "runs_s": RUNS_S, **asked}
+    return world.ask(project, f"{project}-big", replicas=size, gpu=1, **common)
+
+
+@pytest.mark.parametrize("order", ["fair", "fifo"])
+@pytest.mark.parametrize("limit", [RUNS_S, None])
+@pytest.mark.parametrize("size", [2, 4])
+def test_a_gang_starts_beside_a_stream_of_its_own_project(
+    order: str, limit: float | None, size: int
+) -> None:
+    """One-device jobs keep coming; a gang of two, or of all, starts within the bound."""
+    world, streams = labs({"A": 1}, order), [Stream("A", 4, limit)]
+    fill(world, streams)
+    assert waited(world, ask_big(world, size=size), streams, 2 * BOUND_S) <= BOUND_S
+
+
+def test_a_gang_starts_though_other_users_have_used_less() -> None:
+    """Between users the one with less usage goes first, but for a gang that has waited long."""
+    world, streams = labs({"A": 1}), [Stream("A", 4, users=("u-1", "u-2", "u-3"))]
+    fill(world, streams)
+    gang = ask_big(world, user="v")
+    world.extra["decayed_by_user"] = {("A", "v"): 1e9}
+    assert waited(world, gang, streams, 2 * BOUND_S) <= BOUND_S
+
+
+def test_a_gang_of_several_jobs_starts_beside_a_stream() -> None:
+    """Two jobs that start together are protected as one of two replicas is."""
+    world, streams = labs({"A": 1}), [Stream("A", 4)]
+    fill(world, streams)
+    gang = ("x", "y")
+    for name in gang:
+        world.ask("A", name, gang=gang, max_runtime_s=RUNS_S, runs_s=RUNS_S, gpu=1)
+    assert waited(world, "x", streams, 2 * BOUND_S) <= BOUND_S
+
+
+@pytest.mark.parametrize("limit", [RUNS_S, None])
+def test_two_projects_each_with_a_stream_start_their_gangs(limit: float | None) -> None:
+    """Neither gang waits for that of the other project."""
+    world = labs({"A": 0.5, "B": 0.5}, machines=2)
+    streams = [Stream("A", 4, limit), Stream("B", 4, limit)]
+    fill(world, streams)
+    asked_at = world.now
+    gangs = [ask_big(world, "A"), ask_big(world, "B", size=4)]
+    for gang in gangs:
+        waited(world, gang, streams, 2 * BOUND_S)
+        assert world.now - asked_at <= BOUND_S
+
+
+def test_a_gang_that_does_not_borrow_starts_beside_a_stream() -> None:
+    """One that waits for its share is protected on it, too."""
+    world, streams = labs({"A": 1}), [Stream("A", 4)]
+    world.quota = replace(
+        world.quota,
+        projects={n: replace(p, borrow=False) for n, p in world.quota.projects.items()},
+    )
+    fill(world, streams)
+    assert waited(world, ask_big(world), streams, 2 * BOUND_S) <= BOUND_S
+
+
+def test_a_job_that_ends_in_time_is_backfilled_and_others_are_told_for_whom_they_wait() -> None:
+    """Beside a planned start of its project a short job starts, and a long one says why not."""
+    world, streams = labs({"A": 1}), [Stream("A", 4)]
+    fill(world, streams)
+    ask_big(world, size=4)
+    world.pass_time(AFTER_S - RUNS_S)
+    while not world.plan.planned:
+        for stream in streams:
+            stream.keep_up(world)
+        world.pass_time(STEP_S)
+        world.cycle()
+    world.ask("A", "short", max_runtime_s=60, runs_s=60, gpu=1)
+    while sum(world.runs(name) for name in world.jobs) == 4:
+        world.pass_time(STEP_S)
+        world.cycle()
+    assert world.runs("short")
+    world.pass_time(60)
+    world.cycle()
+    at = world.plan.planned[0].at
+    waiting = next(n for n in sorted(world.jobs) if n.startswith("A-s") and not world.runs(n))
+    assert world.why(waiting).startswith("waits for A-big, for which 4 gpu are reserved")
+    assert world.verdict("A-big").reason == Planned(at=at, waiting_for=_running(world))
+
+
+def _running(world: World) -> tuple[str, ...]:
+    """Those that run, the last to end first."""
+    running = [(job.attempt.started_at, n) for n, job in world.jobs.items() if job.attempt]
+    return tuple(name for _, name in sorted(running, reverse=True))
+
+
+def test_around_jobs_without_a_limit_a_gang_drains_and_others_may_borrow() -> None:
+    """No later job of its project starts; what idles is lent, and had back when it is enough."""
+    world = labs({"A": 0.5, "B": 0.5, "C": 0}, machines=2, min_runtime_s=60)
+    fill(world, [Stream("A", 4, None), Stream("B", 4, None)])
+    world.ends.clear()
+    for name in ("A", "B"):
+        while len(world.running(name)) < 4:
+            world.ask(name, gpu=1)
+            world.cycle()
+    gang = ask_big(world)
+    world.pass_time(AFTER_S)
+    world.ask("A", "later", gpu=1)
+    world.cycle()
+    world.end(world.running("A")[0])
+    world.cycle()
+    assert not world.runs("later")
+    assert "starts before all later jobs of its project" in world.why(gang)
+    assert "waits for A-big, which comes before it" in world.why("later")
+    world.ask("C", "guest", gpu=1)
+    world.cycle()
+    assert world.runs("guest"), "what is drained is lent"
+    world.end(world.running("A")[0])
+    world.run(120)
+    assert world.runs(gang) and not world.runs("guest")
+
+
+def test_higher_priority_still_goes_first() -> None:
+    """A planned start stands against what comes after it, not against what comes before it."""
+    world, streams = labs({"A": 1}), [Stream("A", 4)]
+    fill(world, streams)
+    ask_big(world)
+    world.pass_time(AFTER_S)
+    world.ask("A", "urgent", priority=1, max_runtime_s=RUNS_S, runs_s=RUNS_S, gpu=1)
+    world.run(2 * GRACE_S)
+    assert world.runs("urgent")
+
+
+def test_a_scheduler_without_the_protection_is_noticed() -> None:
+    """One that plans only for what phase 3 left over lets the gang wait for ever."""
+    world, streams = labs({"A": 1}, inner=mutants.overtakes, watching=()), [Stream("A", 4)]
+    fill(world, streams)
+    assert waited(world, ask_big(world), streams, 2 * BOUND_S) > BOUND_S
+
+
+def test_a_scheduler_that_puts_planned_starts_off_is_noticed() -> None:
+    """One that tells a later time than before breaks the law of told starts."""
+    world, streams = labs({"A": 1}, inner=mutants.puts_off), [Stream("A", 4)]
+    fill(world, streams)
+    with pytest.raises(AssertionError, match="told"):
+        waited(world, ask_big(world), streams, BOUND_S)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_streams_of_all_kinds_let_gangs_start(seed: int) -> None:
+    """Random projects, orders, limits and gangs beside their streams keep every law."""
+    histories.run(seed, [*laws.LAWS, laws.told_starts_are_kept()], make=histories.stream_world_of)
+
+
+@pytest.mark.prove
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=1_000, deadline=None, database=None)
+def test_streams_of_all_kinds_at_length(seed: int) -> None:
+    """The same for a thousand of them."""
+    told = laws.told_starts_are_kept()
+    histories.run(seed, [*laws.LAWS, told], steps=60, make=histories.stream_world_of)
