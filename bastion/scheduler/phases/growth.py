@@ -4,7 +4,8 @@ Growth: elastic gangs get what nothing else can use.
 Rules: an elastic gang starts with its fewest replicas, as any other gang does. Once all others have
 been looked at, those that start get more, one replica each in turn. One that runs is stopped, to
 start again with more, only where nothing waits for what it asks for, it has run for
-`min_runtime_s`, and it gains a quarter of its replicas at least. A replica above the fewest is
+`min_runtime_s`, and it gains a quarter of its replicas at least. One of which a replica has ended
+is left to end: what that replica did would be done again. A replica above the fewest is
 placed on machines that stand, unless the gang waits for new ones anyway.
 
 It must not know how gangs give back what they hold above their fewest: see `preemption.victims`.
@@ -102,16 +103,21 @@ def grow(draft: Draft) -> None:
 def grows_at(draft: Draft) -> Iterable[float]:
     """When gangs that run may be looked at again, by time alone."""
     for running in draft.occupancy.elastic.values():
-        if running.phase is Phase.RUNNING and len(running.places) < running.shape.most:
+        if running.phase is Phase.RUNNING and _is_below_most(running):
             yield running.whole_since + draft.options.min_runtime_s
 
 
 def _may_grow(draft: Draft, running: Running) -> bool:
     if running.phase is not Phase.RUNNING or running.name in draft.doomed:
         return False
-    if len(running.places) >= running.shape.most:
-        return False
-    return draft.now >= running.whole_since + draft.options.min_runtime_s
+    has_run = draft.now >= running.whole_since + draft.options.min_runtime_s
+    return has_run and _is_below_most(running)
+
+
+def _is_below_most(running: Running) -> bool:
+    """Whether all its replicas run, and it may have more."""
+    count = len(running.places)
+    return count == running.replicas < running.shape.most
 
 
 def _wanted(draft: Draft) -> frozenset[str]:

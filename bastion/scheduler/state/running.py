@@ -43,6 +43,7 @@ class Running:
         "priority",
         "project",
         "recorded_class",
+        "replicas",
         "shape",
         "started_at",
         "user",
@@ -62,6 +63,8 @@ class Running:
         self.whole_since = -math.inf
         """When the last of its jobs started: one that is lost starts again alone."""
         recorded = set()
+        self.replicas = 0
+        """How many it started with; `places` has those that have not ended."""
         self.places: list[tuple[Part, ReplicaPlace]] = []
         for job, part in zip(jobs, shape.parts):
             attempt = job.attempt
@@ -73,6 +76,7 @@ class Running:
             self.started_at = min(self.started_at, began)
             self.whole_since = max(self.whole_since, began)
             recorded.add(attempt.job_class)
+            self.replicas += len(attempt.placement)
             for place in attempt.alive:
                 self.places.append((part, place))
         self.phase = first.phase

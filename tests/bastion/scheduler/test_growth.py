@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from bastion.job import Phase
+from bastion.job import End, HostState, Phase
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt, Verdicts
 from bastion.scheduler.reasons.reason import Resized
@@ -103,6 +103,21 @@ def test_it_does_not_grow_for_little() -> None:
     w.ask("A", "e", replicas=2, most=16, gpu=1)
     w.cycle()
     assert count(w, "e") == 8
+    w.run(2_000, step_s=100)
+    assert not w.preemptions
+
+
+def test_a_job_of_which_replicas_have_ended_is_left_to_end() -> None:
+    """Devices that its own replicas have left are no room for it: it would do all of it again."""
+    w = world()
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 16
+    job = w.jobs["e"]
+    assert job.attempt is not None
+    done = replace(HostState(), end=End(kind="exited", codes=(0,)), ended_at=w.now)
+    hosts = ((done,),) * 8 + job.attempt.hosts[8:]
+    w.jobs["e"] = replace(job, attempt=replace(job.attempt, hosts=hosts))
     w.run(2_000, step_s=100)
     assert not w.preemptions
 
