@@ -133,7 +133,8 @@ def _with_record(tried: Tried, job: JobView, happened: Happened, now: Spent | No
     if not rows:
         return replace(tried, spent=now if not tried.ended_at else None)
     row = rows[-1]
-    return replace(tried, state=row.outcome, replicas=row.replicas, spent=spent_of(rows))
+    replicas = row.replicas if tried.replicas is None else tried.replicas
+    return replace(tried, state=row.outcome, replicas=replicas, spent=spent_of(rows))
 
 
 _ENDS = ("preempted", "queued", "held", "lost", "failed", "succeeded", "cancelled", "timed_out")
