@@ -6,10 +6,13 @@ not here has no price: an unknown cost is better than a wrong one. So there is n
 which changes within the day and between zones, and no price of GCE machines, whose parts are billed
 apart. Dollars, on demand: EC2 in us-east-1, TPUs in us-central1 (v4 in us-central2).
 
-Source: aws.amazon.com/ec2/pricing/on-demand and cloud.google.com/tpu/pricing. The prices of p4de,
-p5, v5p and v6e were compared with SkyPilot's catalog of prices (v8, skypilot-org/skypilot-catalog),
-which reads the vendors' interfaces; that of trn1 with one published comparison (usage.ai, June
-2026), that of g5.xlarge with another (factualminds.com, June 2026). v4 and v5e were not compared.
+Source: aws.amazon.com/ec2/pricing/on-demand and cloud.google.com/tpu/pricing. The prices of p3,
+p4de, p5, v5p and v6e were compared with SkyPilot's catalog of prices (v8,
+skypilot-org/skypilot-catalog), which reads the vendors' interfaces; that of trn1.32xlarge with one
+published comparison (usage.ai, June 2026). Those of g5, g6, p4d, p5en, p6-b200, trn1, trn1n and
+inf2 were compared with copies of Amazon's price list that programs in public repositories hold, two
+or more of 2026 for each type, which agree to the digits that they have; p3dn with two of them. v4
+and v5e were not compared. Amazon sells p5e by capacity blocks alone.
 """
 
 from __future__ import annotations
@@ -25,11 +28,39 @@ _MIDDLE_OF_2025 = "2025-07-01"
 """Amazon lowered its prices of accelerated instances in June 2025; these are those since."""
 
 _EC2: Mapping[str, tuple[tuple[str, float], ...]] = {
-    "g5.xlarge": ((_MIDDLE_OF_2025, 1.006),),
+    "p3.2xlarge": ((_MIDDLE_OF_2025, 3.06),),
+    "p3.8xlarge": ((_MIDDLE_OF_2025, 12.24),),
+    "p3.16xlarge": ((_MIDDLE_OF_2025, 24.48),),
+    "p3dn.24xlarge": ((_MIDDLE_OF_2025, 31.212),),
+    "p4d.24xlarge": ((_MIDDLE_OF_2025, 21.957642),),
     "p4de.24xlarge": ((_MIDDLE_OF_2025, 27.44705),),
     "p5.4xlarge": ((_MIDDLE_OF_2025, 6.88),),
     "p5.48xlarge": ((_MIDDLE_OF_2025, 55.04),),
-    "trn1.32xlarge": ((_MIDDLE_OF_2025, 21.50),),
+    "p5en.48xlarge": ((_MIDDLE_OF_2025, 63.296),),
+    "p6-b200.48xlarge": ((_MIDDLE_OF_2025, 113.9328),),
+    "g5.xlarge": ((_MIDDLE_OF_2025, 1.006),),
+    "g5.2xlarge": ((_MIDDLE_OF_2025, 1.212),),
+    "g5.4xlarge": ((_MIDDLE_OF_2025, 1.624),),
+    "g5.8xlarge": ((_MIDDLE_OF_2025, 2.448),),
+    "g5.12xlarge": ((_MIDDLE_OF_2025, 5.672),),
+    "g5.16xlarge": ((_MIDDLE_OF_2025, 4.096),),
+    "g5.24xlarge": ((_MIDDLE_OF_2025, 8.144),),
+    "g5.48xlarge": ((_MIDDLE_OF_2025, 16.288),),
+    "g6.xlarge": ((_MIDDLE_OF_2025, 0.8048),),
+    "g6.2xlarge": ((_MIDDLE_OF_2025, 0.9776),),
+    "g6.4xlarge": ((_MIDDLE_OF_2025, 1.3232),),
+    "g6.8xlarge": ((_MIDDLE_OF_2025, 2.0144),),
+    "g6.12xlarge": ((_MIDDLE_OF_2025, 4.6016),),
+    "g6.16xlarge": ((_MIDDLE_OF_2025, 3.3968),),
+    "g6.24xlarge": ((_MIDDLE_OF_2025, 6.6752),),
+    "g6.48xlarge": ((_MIDDLE_OF_2025, 13.3504),),
+    "trn1.2xlarge": ((_MIDDLE_OF_2025, 1.34375),),
+    "trn1.32xlarge": ((_MIDDLE_OF_2025, 21.5),),
+    "trn1n.32xlarge": ((_MIDDLE_OF_2025, 24.78),),
+    "inf2.xlarge": ((_MIDDLE_OF_2025, 0.7582),),
+    "inf2.8xlarge": ((_MIDDLE_OF_2025, 1.96786),),
+    "inf2.24xlarge": ((_MIDDLE_OF_2025, 6.49063),),
+    "inf2.48xlarge": ((_MIDDLE_OF_2025, 12.98127),),
 }
 """Instance type -> (first day, dollars an hour), oldest first."""
 

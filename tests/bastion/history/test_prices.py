@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bastion import catalog
 from bastion.errors import SpecError
 from bastion.history.attempt_row import attempt_row
 from bastion.history.prices import list_price, own_price
@@ -31,6 +32,13 @@ def test_a_list_price_counts_from_its_day_on() -> None:
     assert list_price("p5.48xlarge", "spot", NOW) is None
     assert list_price("a3-highgpu-8g", "on_demand", NOW) is None
     assert list_price("no-such-type", "on_demand", NOW) is None
+
+
+def test_every_instance_type_of_amazon_has_a_price_but_one() -> None:
+    """What the catalog knows can be priced, but for what has no price on demand."""
+    sold = [row[0] for row in catalog._EC2]
+    unpriced = [name for name in sold if list_price(name, "on_demand", NOW) is None]
+    assert unpriced == ["p5e.48xlarge"], "which is sold by capacity blocks alone"
 
 
 @pytest.mark.parametrize(
