@@ -345,7 +345,6 @@ class Leader:
         """
         wake_at = self._plan.wake_at if self._plan is not None else None
         is_due = wake_at is not None and draft.now >= wake_at
-        is_due = is_due or self._machines.offers_more(draft.now)
         if not (self._must_decide or draft.is_scheduling or is_due):
             self._intake.write_specs(draft, absorbed)
             return None, False

@@ -72,15 +72,10 @@ class Capacity:
         for name in sorted(snapshot.machines):
             self._add_machine(snapshot.machines[name], snapshot)
         for shelf in self.shelves.values():
-            if shelf.pool is not None:
-                shelf.could_make = max(0, shelf.pool.max_machines - len(shelf.rooms))
-                if shelf.pool.machines_per_zone:
-                    free = shelf.pool.free_zones(room.machine.zone for room in shelf.rooms)
-                    shelf.could_make = min(shelf.could_make, len(free))
-                shelf.left = shelf.could_make
-                stockout = snapshot.stockouts.get(shelf.name)
-                if stockout is not None and stockout.until > now:
-                    shelf.stockout, shelf.left = stockout, 0
+            stockout = snapshot.stockouts.get(shelf.name)
+            if stockout is not None and stockout.until > now:
+                shelf.stockout = stockout
+            shelf.count_what_it_could_make()
 
     def _add_shelf(self, name: str, pool: Pool | None, *, hosts: int, tier: int = 0) -> Shelf:
         tier = min(pool.tier if pool else tier, self.tier_count - 1)
@@ -203,7 +198,7 @@ class Capacity:
         name = MachineName(pool=shelf.name, seq=self.seq, index=shelf.made)
         zones = pool.zones
         if pool.machines_per_zone:
-            zones = pool.free_zones(room.machine.zone for room in shelf.rooms)
+            zones = shelf.zones_in_stock()
         machine = Machine(
             name=str(replace(name, host=host)) if shelf.hosts > 1 else str(name),
             pool=shelf.name,

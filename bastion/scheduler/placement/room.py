@@ -177,7 +177,7 @@ class Shelf:
         """Machines of those that stand that are being deleted, and never come back."""
         self.made = 0
         self.stockout: ProviderStockout | None = None
-        """Why none of them could be made now, if the provider says so."""
+        """Why none of them could be made now, or none in some zones, if the provider says so."""
         self.sizes: dict[tuple[Where, int], list[tuple[Amounts, int]]] = {}
         """(filter, hosts of a replica) -> how large its machines are, while it has the same."""
         self._indices: dict[str, list[tuple[int, int]]] = {}
@@ -204,6 +204,27 @@ class Shelf:
                 del self.slices[room.machine.slice]
         for resource, index in self._indices.items():
             del index[bisect_left(index, (room.keys[resource], room.ordinal))]
+
+    def count_what_it_could_make(self) -> None:
+        """Say how many machines the pool may have beside those that stand, and may have now."""
+        if self.pool is None:
+            return
+        self.could_make = max(0, self.pool.max_machines - len(self.rooms))
+        in_stock = self.could_make
+        if self.pool.machines_per_zone:
+            free = self.pool.free_zones(room.machine.zone for room in self.rooms)
+            self.could_make = min(self.could_make, len(free))
+            in_stock = len(self.zones_in_stock())
+        is_dry = self.stockout is not None and not self.stockout.zones
+        self.left = 0 if is_dry else min(self.could_make, in_stock)
+
+    def zones_in_stock(self) -> tuple[str, ...]:
+        """Return the zones of a pool of hosts in which a machine could be made now."""
+        if self.pool is None:
+            return ()
+        dry = self.stockout.zones if self.stockout is not None else ()
+        free = self.pool.free_zones(room.machine.zone for room in self.rooms)
+        return tuple(zone for zone in free if zone not in dry)
 
     @property
     def ever(self) -> int:

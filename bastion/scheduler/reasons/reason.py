@@ -400,6 +400,9 @@ _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
 }
 
 
+_NAMED_ZONES = 3
+
+
 @value
 class ProviderStockout:
     """The pool could make machines, but its provider makes none now."""
@@ -410,6 +413,8 @@ class ProviderStockout:
     why: NoMachines = "sold out"
     said: str = ""
     """The provider's own words."""
+    zones: tuple[str, ...] = ()
+    """Of a pool of hosts, those that give no machine, where others may; empty: none does."""
     then: NextWall | None = None
     """What it meets once the provider makes machines."""
 
@@ -420,10 +425,13 @@ class ProviderStockout:
     def clause(self, now: float) -> str:
         """What the provider does, in its own words, and when it is asked again."""
         what, remedy = _NO_MACHINES[self.why]
-        said = f": {self.said}" if self.said else ""
-        return (
-            f"the provider of {self.pool} {what}{said}; asked again {when(self.until, now)}{remedy}"
+        more = (
+            "" if len(self.zones) <= _NAMED_ZONES else f" and {len(self.zones) - _NAMED_ZONES} more"
         )
+        place = f" on {', '.join(self.zones[:_NAMED_ZONES])}{more}" if self.zones else ""
+        said = f": {self.said}" if self.said else ""
+        again = f"asked again {when(self.until, now)}{remedy}"
+        return f"the provider of {self.pool} {what}{place}{said}; {again}"
 
 
 HoldingReason = WithinShare | Borrowing | Ending | Doomed

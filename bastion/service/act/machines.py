@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from math import inf
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, NoCapacityError, ProviderRefusedError
@@ -94,7 +93,6 @@ class Machines:
         self.strangers = 0
         """Machines that providers list and the committed root does not have."""
         self._shortages = Shortages()
-        self._offers_until = inf
         self._turned_at = self._steady_since = float("-inf")
         """In the store's seconds: the last turn, and the first of those without a gap."""
 
@@ -121,7 +119,7 @@ class Machines:
                 self._shortages.forget(name)
 
     def stockouts(self, now: float) -> Mapping[str, ProviderStockout]:
-        """Pools whose providers make no machine in any zone now -> why, and until when."""
+        """Pools whose providers make no machine now, or not on some hosts -> why, until when."""
         reasons = ((name, self._shortages.reason(o.pool, now)) for name, o in self._pools.items())
         return {name: reason for name, reason in reasons if reason is not None}
 
@@ -130,19 +128,8 @@ class Machines:
         return self._shortages.of_zones(now)
 
     def offered(self, pools: Mapping[str, Pool], now: float) -> Mapping[str, Pool]:
-        """
-        `pools` with the zones that have capacity first: new machines go to the first zone.
-
-        A pool of hosts has only those that have capacity.
-        """
-        self._offers_until = min(
-            (each.until for each in self._shortages.of_zones(now)), default=inf
-        )
+        """`pools` with the zones that have capacity first: new machines go to the first zone."""
         return {name: self._in_stock(pool, now) for name, pool in pools.items()}
-
-    def offers_more(self, now: float) -> bool:
-        """Whether a zone is to be asked again that was left out of what was offered last."""
-        return now >= self._offers_until
 
     def collect(self, now: float) -> dict[str, tuple[Seen, ...]]:
         """Collect the results of calls since the last turn; the new listings, by pool."""
@@ -305,7 +292,7 @@ class Machines:
 
     def _in_stock(self, pool: Pool, now: float) -> Pool:
         if pool.machines_per_zone:
-            return self._only_in_stock(pool, now)
+            return pool  # the stock-out names the hosts that have none
         dry = {zone for zone in pool.zones if self._shortages.is_dry(pool.name, zone, now)}
         zones = tuple(sorted(pool.zones, key=dry.__contains__))
         return pool if zones == pool.zones else replace(pool, zones=zones)

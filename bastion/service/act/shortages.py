@@ -113,13 +113,18 @@ class Shortages:
         return tuple(sorted(standing, key=lambda each: (each.pool, each.zone or "")))
 
     def reason(self, pool: Pool, now: float) -> ProviderStockout | None:
-        """Why `pool` can make no machine in any zone now; None if it can."""
+        """
+        Why `pool` can make no machine in any zone now; None if it can.
+
+        Of a pool of hosts, also why it can make none on some of them.
+        """
         whole = self._of.get((pool.name, None))
         if whole is not None and whole.until > now and whole.is_told:
             return whole.reason
         zones = [self._of.get((pool.name, zone)) for zone in pool.zones]
         dry = [each for each in zones if each is not None and each.until > now]
-        if len(dry) < len(pool.zones):
+        is_whole = len(dry) == len(pool.zones)
+        if not dry or not (is_whole or pool.machines_per_zone):
             return None
         said = dict.fromkeys(each.said for each in dry)
         return ProviderStockout(
@@ -127,6 +132,7 @@ class Shortages:
             until=min(each.until for each in dry),
             why="limit" if all(each.why == "limit" for each in dry) else "sold out",
             said="; ".join(said)[:MAX_SAID_CHARACTERS],
+            zones=() if is_whole else tuple(each.zone for each in dry if each.zone is not None),
         )
 
     def _note(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -146,10 +147,53 @@ def test_a_gang_starts_when_its_last_host_is_asked_again() -> None:
     rig.providers["gpu"].sold_out = {"b"}
     gang = rig.submit("gang", h100=8, replicas=2)
     rig.until(lambda: rig.phase(gang) == "queued")
+    rig.turn(5)
+    (row,) = queue_rows(rig)
+    assert row["text"].startswith("waits for machines: the provider of gpu has none on b: no mach")
+    assert "then" not in row["text"]
     rig.providers["gpu"].sold_out = set()
     began = rig.leader.now
     rig.until(lambda: rig.phase(gang) == "running", turns=1000)
     assert rig.leader.now - began < 70.0
+
+
+def test_a_job_is_told_when_no_host_is_reached() -> None:
+    """Each host is tried, and then the job waits with what was said of them, not for other jobs."""
+    hosts = ZONES.replace('"fake"', '"ssh"').replace("zones", "hosts")
+    rig = Rig(quota=WIDE, config=hosts)
+    rig.turn()
+    rig.providers["gpu"].sold_out = {"a", "b"}
+    job = rig.submit("train", h100=8)
+    rig.until(lambda: rig.phase(job) == "queued")
+    rig.turn(5)
+    (row,) = queue_rows(rig)
+    assert row["text"].startswith("waits for machines: the provider of gpu has none: no machine in")
+    rig.providers["gpu"].sold_out = set()
+    rig.until(lambda: rig.phase(job) == "running", turns=200)
+
+
+def test_a_host_that_was_not_reached_is_passed_over() -> None:
+    """Jobs go to the other hosts, which are as many as there are, and the next one is told why."""
+    hosts = ZONES.replace('"fake"', '"ssh"').replace('"b"]', '"b", "c"]').replace("zones", "hosts")
+    rig = Rig(quota=WIDE, config=hosts)
+    rig.turn()
+    rig.providers["gpu"].sold_out = {"a"}
+    first, second, third = [rig.submit(f"job-{n}", h100=8) for n in range(3)]
+    rig.until(lambda: rig.phase(second) == rig.phase(first) == "running")
+    assert zones(rig) == ["b", "c"]
+    rig.turn(3)
+    told = {row["id"]: row["text"] for row in queue_rows(rig)}
+    assert "the provider of gpu has none on a: no machine in" in told[third]
+    rig.providers["gpu"].sold_out = set()
+    rig.until(lambda: rig.phase(third) == "running", turns=200)
+
+
+def queue_rows(rig: Rig) -> list[dict[str, Any]]:
+    """What is published of the queue."""
+    view = rig.bucket.read(layout.view("queue"))
+    assert view is not None
+    rows: list[dict[str, Any]] = json.loads(view.data)["jobs"]
+    return rows
 
 
 def test_a_half_made_gang_is_given_up_whole() -> None:
