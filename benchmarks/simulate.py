@@ -29,6 +29,7 @@ def timed(what: str, setup: Setup, workload: Workload) -> Row:
         "seconds": seconds,
         "ms_a_job": 1000 * seconds / jobs,
         "cycles": result.cycles,
+        "ms_a_cycle": 1000 * seconds / max(1, result.cycles),
         "preemptions": sum(each.preemptions for each in result.jobs),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
@@ -42,12 +43,14 @@ def philly(path: str, machines: str, first: int) -> Row:
     return timed(f"Philly on {machines}", setup, replace(trace, jobs=jobs))
 
 
-def rounds(per_hour: float, jobs: int, *, strict: bool) -> Row:
+def rounds(recipe: Recipe, *, strict: bool) -> Row:
     """LAS in rounds of 300 s on 32 machines of four."""
     setup = Setup(cluster=cluster_of("32x4"), order="las", round_s=300.0, strict_walk=strict)
-    workload = generated(Recipe(jobs=jobs, per_hour=per_hour), 128)
-    walk = "strict walk" if strict else "whole rounds"
-    return timed(f"LAS, {per_hour:g} jobs an hour, {walk}", setup, workload)
+    walk = "strict walk" if strict else "the scheduler's cycle"
+    tracked = ", 1,001 tracked" if recipe.tracked else ""
+    noun = "job" if recipe.per_hour == 1 else "jobs"
+    what = f"LAS, {recipe.per_hour:g} {noun} an hour{tracked}, {walk}"
+    return timed(what, setup, generated(recipe, 128))
 
 
 def growth() -> Iterator[Row]:
@@ -55,6 +58,10 @@ def growth() -> Iterator[Row]:
     for jobs in (250, 500, 1000, 2000):
         workload = generated(Recipe(jobs=jobs, load=2.0), 32)
         yield timed("FIFO, load 2", Setup(cluster=cluster_of("4x8"), order="fifo"), workload)
+    for jobs in (1000, 2000, 4000, 8000):
+        workload = generated(Recipe(jobs=jobs, load=1.2), 128)
+        setup = Setup(cluster=cluster_of("32x4"), order="las", round_s=300.0)
+        yield timed("LAS in rounds, load 1.2", setup, workload)
 
 
 def main() -> None:
@@ -64,9 +71,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="only so many jobs of it")
     parser.add_argument("--rounds", type=int, default=13_600, help="jobs of the study at 8 an hour")
     given = parser.parse_args()
-    rows = [rounds(1.0, 1001, strict=False), rounds(1.0, 1001, strict=True)]
-    rows.append(rounds(8.0, given.rounds, strict=True))
-    rows.append(rounds(8.0, given.rounds // 10, strict=False))
+    quiet = Recipe(jobs=4001, per_hour=1.0, tracked=(3000, 4000))
+    busy = Recipe(jobs=given.rounds, per_hour=8.0)
+    rows = [rounds(recipe, strict=strict) for recipe in (quiet, busy) for strict in (False, True)]
     if given.trace:
         rows += [philly(given.trace, machines, given.first) for machines in ("64x8", "370x8")]
     show(rows)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from bastion.job import JobRecord
 from bastion.scheduler.snapshot import Snapshot
 
+_UNCOUNTED = ("cpu", "memory")
+
 
 def attained(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float:
     """
@@ -16,11 +18,18 @@ def attained(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float
 
     Source: two-dimensional least attained service (Gu et al., Tiresias, NSDI 2019).
     """
-    return sum(_of(job, snapshot, now) for job in gang)
+    if len(gang) == 1:
+        return _of(gang[0], snapshot, now)
+    return sum([_of(job, snapshot, now) for job in gang])
 
 
 def _of(job: JobRecord, snapshot: Snapshot, now: float) -> float:
-    units = max((n for t, n in job.request.units.items() if t not in ("cpu", "memory")), default=1)
-    earlier = snapshot.reports.get(job.id, {}).get("attained_s", 0.0)
-    started = job.attempt.started_at if job.attempt is not None else None
-    return units * (earlier + (0.0 if started is None else max(0.0, now - started)))
+    most, request = 0, job.request
+    for kind, units in request.per_replica.items():
+        if units > most and kind not in _UNCOUNTED:
+            most = units
+    report, attempt = snapshot.reports.get(job.id), job.attempt
+    had_s = 0.0 if report is None else report.get("attained_s", 0.0)
+    if attempt is not None and attempt.started_at is not None:
+        had_s += max(0.0, now - attempt.started_at)
+    return (most * request.replicas or 1) * had_s

@@ -54,7 +54,6 @@ class Life:
         "rate",
         "ready_at",
         "record",
-        "report",
         "spans",
         "stops_at",
         "taken",
@@ -97,8 +96,6 @@ class Life:
         """Device time of its attempts that came to nothing: lost work and overheads."""
         self.promised_at: float | None = None
         """When it was first promised a start within its project's share."""
-        self.report: dict[str, float] = {}
-        """What policies are told of it."""
         self.spans: list[Span] = []
         self.line: object = None
         """The waiting line that it stands in."""

@@ -29,6 +29,7 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.engine.books import Books
 from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.report import Moment, Report
 from bastion.simulator.engine.waiting import WaitingLines
 from bastion.simulator.workload.job import TraceJob
 from bastion.spec.request import Request
@@ -67,8 +68,9 @@ class State:
         """Jobs that have been submitted and have not ended, by id."""
         self.waiting = WaitingLines(self.shown, everybody=shows_all)
         self.books = Books(quota)
-        self.reports: dict[str, dict[str, float]] = {}
+        self.reports: dict[str, Report] = {}
         self.is_reporting = reports
+        self._moment = Moment()
         self._attained = attained or {}
         self.promises: tuple[Promise, ...] = ()
         self.planned: tuple[PlannedStart, ...] = ()
@@ -92,8 +94,7 @@ class State:
     def snapshot(self, now: float) -> Snapshot:
         """What the scheduler sees."""
         self.books.advance(now)
-        if self.is_reporting:
-            self._report(now)
+        self._moment.now = now
         return Snapshot(
             quota=self.quota,
             jobs=self.shown,
@@ -108,28 +109,6 @@ class State:
             stockouts=self.stockouts,
             reports=self.reports,
         )
-
-    def _report(self, now: float) -> None:
-        """Bring the reports of running jobs up to date; those of waiting ones are."""
-        for life in self.holding:
-            report = life.report
-            if life.record.attempt is None:
-                report["attained_s"] = life.attained_s + now - life.began_at
-            length = life.job.duration_s
-            left = length - life.done_s
-            if now > life.ready_at:
-                left -= (now - life.ready_at) * life.rate
-                left = max(0.0, left)
-            report["remaining_s"] = left
-            report["progress"] = 1.0 - left / length
-
-    def _report_of(self, life: Life, now: float) -> dict[str, float]:
-        left = life.left_by(now)
-        return {
-            "attained_s": life.attained_s,
-            "remaining_s": left,
-            "progress": 1.0 - left / life.job.duration_s,
-        }
 
     @property
     def running(self) -> int:
@@ -177,7 +156,7 @@ class State:
         life.attained_s = self._attained.get(name, 0.0)
         self.lives[name] = life
         if self.is_reporting:
-            self.reports[name] = life.report = self._report_of(life, job.submit_s)
+            self.reports[name] = Report(life, self._moment)
         return life
 
     def _request_of(self, job: TraceJob) -> tuple[Request, int]:
@@ -259,12 +238,6 @@ class State:
             preemptions=life.record.preemptions + 1,
         )
         self.waiting.add(life, self._request_of(life.job)[1])
-        self.refresh(life, now)
-
-    def refresh(self, life: Life, now: float) -> None:
-        """A job was stopped: what it reports from now on."""
-        if self.is_reporting:
-            self.reports[life.record.id] = life.report = self._report_of(life, now)
 
     def forget(self, life: Life) -> None:
         """A job has ended for good."""

@@ -240,5 +240,4 @@ class RoundEngine(Engine):
     def _leave(self, life: Life, kind: str) -> None:
         self._release(life)
         life.stop(self.now, kind, self.costs.checkpoint_s)
-        self.state.refresh(life, self.now)
         self._count_waiting(life, 1)

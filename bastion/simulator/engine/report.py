@@ -1,0 +1,62 @@
+"""`Report`: what policies are told of one job, worked out when they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bastion.simulator.engine.life import Life
+
+_NAMES = ("attained_s", "remaining_s", "progress")
+
+
+class Moment:
+    """The time of which all reports of a simulation speak."""
+
+    __slots__ = ("now",)
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+
+class Report(Mapping[str, float]):
+    """
+    What a job has had and what is left of it, at the time of `moment`.
+
+    Nothing is worked out for the many jobs and numbers that no policy asks for.
+
+        attained_s    how long it has held its devices, as far as its record does not say it
+        remaining_s   work that is left
+        progress      the part of its work that is done
+    """
+
+    __slots__ = ("_life", "_moment")
+
+    def __init__(self, life: Life, moment: Moment) -> None:
+        self._life, self._moment = life, moment
+
+    def get(self, name: str, default: Any = None, /) -> Any:
+        """A number of the report."""
+        life = self._life
+        if name == "attained_s":
+            if life.began_at < 0.0 or life.record.attempt is not None:
+                return life.attained_s
+            return life.attained_s + self._moment.now - life.began_at
+        if name not in _NAMES:
+            return default
+        left = life.left_by(self._moment.now)
+        return left if name == "remaining_s" else 1.0 - left / life.job.duration_s
+
+    def __getitem__(self, name: str) -> float:
+        """A number of the report."""
+        if name not in _NAMES:
+            raise KeyError(name)
+        return float(self.get(name))
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its numbers."""
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        """How many numbers it has."""
+        return len(_NAMES)
