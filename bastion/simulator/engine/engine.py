@@ -23,6 +23,7 @@ from bastion.simulator.engine.life import Life
 from bastion.simulator.engine.outside import Outside
 from bastion.simulator.engine.result import JobResult, Result, Series
 from bastion.simulator.engine.speed import Speeds
+from bastion.simulator.engine.standstill import Standstill
 from bastion.simulator.engine.state import State
 from bastion.simulator.workload.job import Workload
 
@@ -93,6 +94,7 @@ class Engine:
         self.held = Series(sorted(state.held_by))
         self.results: list[JobResult | None] = [None] * len(workload.jobs)
         self.fleet = Fleet(state, costs, seed)
+        self.standstill = Standstill(costs)
         self.violations: list[str] = []
         self.outside = outside or Outside()
         self._names = names
@@ -285,6 +287,7 @@ class Engine:
     def _leave(self, life: Life, kind: str) -> None:
         life.stop(self.now, kind, self.costs.checkpoint_s)
         self.state.requeue(life, self.now)
+        self.standstill.stopped(life, len(self.state.lives))
 
     # What users and admins do
 
@@ -315,6 +318,7 @@ class Engine:
 
     def _close(self, life: Life, reason: str = "") -> None:
         self.state.forget(life)
+        self.standstill.ended()
         self.ended += 1
         self._record(life, reason)
         self._open -= self.workload.is_tracked(life.index)

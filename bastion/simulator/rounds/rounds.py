@@ -240,4 +240,5 @@ class RoundEngine(Engine):
     def _leave(self, life: Life, kind: str) -> None:
         self._release(life)
         life.stop(self.now, kind, self.costs.checkpoint_s)
+        self.standstill.stopped(life, len(self.state.lives))
         self._count_waiting(life, 1)

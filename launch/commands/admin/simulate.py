@@ -36,7 +36,7 @@ def register(verbs: Verbs) -> None:
         prints=True,
         text="TRACE is a CSV or JSON file of jobs; without one, jobs are drawn as --load says."
         " Lists with commas are compared, side by side on all cores.",
-        example="bastion simulate trace.csv --machines=64x8 --order=fifo,las --report=study.html\n"
+        example="bastion simulate trace.csv --machines=64x8 --order=fair,srtf --report=study.html\n"
         "bastion simulate --machines=32x4 --load=1..9 --order=fifo,las --round=300 --ideal",
     )
     parser.add_argument("trace", nargs="?", default="", metavar="TRACE", help="a CSV or JSON file")

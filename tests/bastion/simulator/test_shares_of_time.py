@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from bastion.errors import SpecError
+from bastion.errors import BastionError, SpecError
 from bastion.job import JobRecord
 from bastion.scheduler.policies.max_min import level_of
 from bastion.scheduler.policies.optimus import in_proportion, shared_out
@@ -232,3 +232,27 @@ def test_turns_in_which_a_checkpoint_fits_go_on(checkpoint_s: float) -> None:
     costs = Costs(start_s=20, restart_s=60, checkpoint_s=checkpoint_s)
     study = simulate(TURNS, machines="1x1", order="las", round_s=300.0, costs=costs)
     assert study.measures[0].ended == 2
+
+
+def test_jobs_that_stop_one_another_for_ever_are_told(tmp_path: Path) -> None:
+    """A simulation in which no stop keeps any work ends, and says what to change."""
+    mine = tmp_path / "mine.py"
+    mine.write_text("class Mine:\n    def rank(self, job, now):\n        return job.attained_s\n")
+    with pytest.raises(BastionError) as told:
+        simulate(TURNS, machines="1x1", policy=f"{mine}:Mine", round_s=300.0, costs=Costs())
+    assert str(told.value) == (
+        "2 jobs stop one another for ever: 511 stops within 42.5 hours kept no work (start and"
+        " restart take 80 s, the first checkpoint comes after 1800 s of work)"
+    )
+    assert told.value.hint.startswith(
+        "--cost=checkpoint=0 for jobs that save when they are stopped"
+    )
+
+
+def test_a_stop_that_keeps_work_ends_the_count() -> None:
+    """However often jobs are stopped, they go on for as long as any of them keeps anything."""
+    costs = Costs(start_s=20, restart_s=60, checkpoint_s=220)
+    long = Workload(jobs=[TraceJob(name=n, submit_s=0, duration_s=220 * 600) for n in "ab"])
+    study = simulate(long, machines="1x1", order="las", round_s=300.0, costs=costs)
+    assert study.measures[0].ended == 2
+    assert study.measures[0].preemptions > 1100
