@@ -3,9 +3,10 @@ The user's side: the Python API over a bucket. It knows no service, no agent and
 
 In come Python values and launch files; out go requests, and views of what the bastion published.
 Read `client` first, everything that a user may do; it extends `reader`, everything that one may
-look up, over a `connection`. A launch is checked in `submit/` and its code sent by `code/`;
-`change/` sends requests and waits for answers; `look/` reads views and final records; `follow/`
-reads logs. `handle` is one submitted launch, and `patience` retries what may be retried.
+look up, over `event_reader`, what happened, and a `connection`. A launch is checked in `submit/`
+and its code sent by `code/`; `change/` sends requests and waits for answers; `look/` reads views
+and final records; `follow/` reads logs. `handle` is one submitted launch, and `patience` retries
+what may be retried.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bastion.client.connection import Connection
+from bastion.client.event_reader import EventReader
 from bastion.client.look.array_views import each_of, states_of
 from bastion.client.look.display import Rows
 from bastion.client.look.find_job import find, find_all
-from bastion.client.look.views import EventView, JobView, PoolsView, StatusView, Why
+from bastion.client.look.views import JobView, PoolsView, StatusView, Why
 from bastion.client.look.watch import WaitReport, no_report
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Sweep, task_id, tasks_named
@@ -36,7 +36,7 @@ MAX_RECORDS = 100
 """Final records of tasks that are read at once: a few seconds' worth on a cloud."""
 
 
-class Reader(Connection):
+class Reader(EventReader):
     """
     What `Client` reads. Its arguments are those of `Client`.
 
@@ -191,7 +191,7 @@ class Reader(Connection):
         spec = self._published.spec(array.project, array.launch) if array.is_array else None
         if spec is None or spec.launch.tasks is None:
             if needed:
-                raise SpecError(f"{array.id} is no array and has no tasks")
+                raise SpecError(f"{array.id} is not an array and has no tasks")
             return ()
         # A task that has ended may still have its row, and its record not yet.
         rows = {}
@@ -254,22 +254,6 @@ class Reader(Connection):
             return self.status().quota_problem
         except NotFoundError:  # nothing is in force, and no bastion has said so yet
             return ""
-
-    def events(self, name: str = "", *, project: str = "") -> tuple[EventView, ...]:
-        """
-        What happened to a job, oldest first; to all jobs when `name` is empty.
-
-        What happened to an array happened to its tasks too.
-
-        Raises:
-            NotFoundError: There is no such job.
-            SpecError: It names several.
-            StoreError: Out of reach.
-        """
-        if not name:
-            return tuple(self._published.events())
-        job = self.job(name, project=project)
-        return tuple(self._published.events(job=job.id, since=job.submitted_at - 1.0))
 
     def pool(self) -> PoolsView:
         """

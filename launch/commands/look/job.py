@@ -1,4 +1,4 @@
-"""One job: show, why, events."""
+"""Some jobs: show, why."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.commands.job_verb import add_job_verb
 from launch.commands.look.code import show_code
+from launch.errors import UsageError
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.job_spec import spec_fields, stored
 from launch.screen.job_table import asks_of, id_of, parameters_of
@@ -23,36 +24,52 @@ from launch.screen.use_text import size, used_text
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.client import EventView, JobView, Why
+    from bastion.client import JobView, Why
     from bastion.spec import Code, CodeRef, Job
 
 
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
-    show = add_job_verb(verbs, "show", show_one, "show everything known of a job")
+    show = add_job_verb(verbs, "show", show_jobs, "show everything known of jobs", count="+")
     switch(show, "--code", "what code it runs, and what it was submitted from")
     text(show, "--checkout", "write its exact code into a new folder", metavar="FOLDER")
     switch(show, "--tasks", "of an array: every task on a line of its own")
-    add_job_verb(verbs, "why", show_why, "say why a job is in its state, and what would change it")
-    add_job_verb(
-        verbs, "events", show_events, "show what happened to a job, oldest first", count="?"
-    )
+    why = "say why jobs are in their state, and what would change it"
+    add_job_verb(verbs, "why", show_why, why, count="+")
 
 
-def show_one(args: argparse.Namespace) -> int:
-    """`bastion show JOB`."""
+def show_jobs(args: argparse.Namespace) -> int:
+    """`bastion show JOB...`."""
     session = Session(args)
-    if args.code or args.checkout:
-        return show_code(session)
-    if args.tasks:
-        return show_tasks(session)
-    job = session.client.job(args.job, project=args.project_id)
-    spec = _spec_of(session, job)
+    if args.code or args.checkout or args.tasks:
+        return _show_part(session)
+    jobs = [session.client.job(name, project=args.project_id) for name in args.job]
     if session.out.format in ("json", "name"):
-        more = {} if spec is None else {"spec": stored(*spec)}
-        session.out.show("jobs", [job], [], name=id_of, more=more)
+        specs = {job.id: spec for job in jobs if (spec := _spec_of(session, job)) is not None}
+        told = {job: stored(*spec) for job, spec in specs.items()}
+        more: dict[str, object] = {"spec": told[jobs[0].id]} if len(jobs) == 1 and told else {}
+        session.out.show("jobs", jobs, [], name=id_of, more=more or {"specs": told})
         return exits.OK
-    out = session.out
+    for number, job in enumerate(jobs):
+        if number:
+            write_lines([""])
+        _show_fields(session, job)
+    if not all(job.has_ended for job in jobs):
+        session.note_absence()
+    return exits.OK
+
+
+def _show_part(session: Session) -> int:
+    """Show the code of one job, or the tasks of one array."""
+    args = session.args
+    if len(args.job) > 1:
+        raise UsageError(f"--code, --checkout and --tasks are for one job; {len(args.job)} given")
+    (args.job,) = args.job
+    return show_code(session) if args.code or args.checkout else show_tasks(session)
+
+
+def _show_fields(session: Session, job: JobView) -> None:
+    out, spec = session.out, _spec_of(session, job)
     out.fields(
         [
             ("job", job.id),
@@ -84,9 +101,6 @@ def show_one(args: argparse.Namespace) -> int:
             ("as of", "" if job.has_ended else out.time(session.client.queue_as_of())),
         ]
     )
-    if not job.has_ended:
-        session.note_absence()
-    return exits.OK
 
 
 def _use_now(job: JobView, session: Session) -> str:
@@ -151,16 +165,32 @@ def _parameter(name: str) -> Column[JobView]:
 
 
 def show_why(args: argparse.Namespace) -> int:
-    """`bastion why JOB`."""
+    """`bastion why JOB...`."""
+    from bastion.client.look.views import ENDED
+
+    session = Session(args)
+    every = [session.client.why(name, project=args.project_id) for name in args.job]
+    if session.out.format in ("json", "name"):
+        session.out.show("why", every, [], name=lambda each: each.job)
+        return exits.OK
+    for why in every:
+        _tell_why(session, why)
+    waits = [why for why in every if why.state not in ENDED]
+    if waits:
+        note(f"as of {session.out.time(session.client.queue_as_of())}")
+    for kind in dict.fromkeys(why.reason.get("kind") for why in every):
+        if kind:
+            note(f"more: bastion help {kind}")
+    if waits:
+        session.note_absence()
+    return exits.OK
+
+
+def _tell_why(session: Session, why: Why) -> None:
     from bastion.client.look.views import ENDED
     from bastion.lifecycle.phrases import after_phrase, state_phrase
 
-    session = Session(args)
-    why = session.client.why(args.job, project=args.project_id)
     out = session.out
-    if out.format == "json":
-        out.show("why", [why], [], name=lambda each: each.job)
-        return exits.OK
     rest = after_phrase(why.state, why.text)
     lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}{rest}"]
     if why.quota_problem:
@@ -172,26 +202,3 @@ def show_why(args: argparse.Namespace) -> int:
     write_lines(lines)
     if why.state in ENDED:
         note(f"it ended {out.time(why.as_of)}")
-    else:
-        note(f"as of {out.time(session.client.queue_as_of())}")
-    if kind := why.reason.get("kind"):
-        note(f"more: bastion help {kind}")
-    if why.state not in ENDED:
-        session.note_absence()
-    return exits.OK
-
-
-def show_events(args: argparse.Namespace) -> int:
-    """`bastion events [JOB]`."""
-    session = Session(args)
-    out = session.out
-    columns: list[Column[EventView]] = [
-        Column(title="AT", text=lambda event: (local if out.terminal else iso)(event.at)),
-        Column(title="JOB", text=lambda event: event.job),
-        Column(title="WHAT", text=lambda event: event.what),
-        Column(title="TEXT", text=lambda event: event.text),
-    ]
-    events = session.client.events(args.job or "", project=args.project_id)
-    out.show("events", events, columns, name=lambda event: str(event.number))
-    session.note_absence()
-    return exits.OK

@@ -1,0 +1,99 @@
+"""What a client reads of the past: the events of jobs, also as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import merge
+
+from bastion.client.connection import Connection
+from bastion.client.look.array_views import each_of
+from bastion.client.look.find_job import find
+from bastion.client.look.views import EventView, JobView
+from bastion.errors import StoreError
+
+_EVENT_POLLS = 5
+"""Polls between two looks for events: each reads the whole root."""
+_SLACK_S = 1.0
+"""Events of a submission may bear a time that is a little before it."""
+
+
+class EventReader(Connection):
+    """The part of `Client` that reads events. Its arguments are those of `Client`."""
+
+    def events(self, *names: str, project: str = "", since: float = 0.0) -> tuple[EventView, ...]:
+        """
+        What happened to some jobs, oldest first; to all jobs when none is named.
+
+        What happened to an array happened to its tasks too.
+
+        Args:
+            names: The jobs.
+            project: Only look for the jobs in this project.
+            since: Only what happened then or later, in the store's seconds.
+
+        Raises:
+            NotFoundError: There is no such job.
+            SpecError: A name names several.
+            StoreError: Out of reach.
+        """
+        return tuple(self._events(self._named(names, project), since))
+
+    def follow_events(
+        self, *names: str, project: str = "", since: float = 0.0
+    ) -> Iterator[EventView]:
+        """
+        The same, and then what happens, until all named jobs have ended.
+
+        Without a name it never ends. A store that is out of reach is waited for.
+
+        Raises:
+            NotFoundError: There is no such job.
+            SpecError: A name names several.
+            StoreError: Out of reach at the first look.
+        """
+        jobs = self._named(names, project)
+        places = {one: job.project for job in jobs.values() for one in each_of(job)}
+        events = self._events(jobs, since)
+        last = -1
+        while True:
+            # The jobs first: an event that is committed with the end of the last one is read below.
+            is_over = bool(places) and self._have_ended(places)
+            try:
+                for event in events:
+                    last, since = event.number, event.at
+                    yield event
+            except StoreError as error:
+                self._outage.met(error)
+            else:
+                self._outage.over()
+                if is_over:
+                    return
+            self.clock.sleep(_EVENT_POLLS * self.poll_s)
+            later = self._events(jobs, since)
+            events = (event for event in later if event.number > last)
+
+    def _named(self, names: tuple[str, ...], project: str) -> Mapping[str, JobView]:
+        found = (find(self._published, name, project=project) for name in names)
+        return {job.id: job for job in found}
+
+    def _events(self, jobs: Mapping[str, JobView], since: float) -> Iterator[EventView]:
+        if not jobs:
+            yield from self._published.events(since=since)
+            return
+        each = (
+            self._published.events(job=job.id, since=max(since, job.submitted_at - _SLACK_S))
+            for job in jobs.values()
+        )
+        last = -1
+        for event in merge(*each, key=lambda event: event.number):
+            if event.number > last:  # a task and its array may both be named
+                last = event.number
+                yield event
+
+    def _have_ended(self, places: Mapping[str, str]) -> bool:
+        try:
+            seen = self.watch.look(places)
+        except StoreError as error:
+            self._outage.met(error)
+            return False
+        return all(job is not None and job.has_ended for job in seen.values())

@@ -1,0 +1,106 @@
+"""What happened: to some jobs, or to all."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from launch import exits
+from launch.errors import UsageError
+from launch.grammar.parser import Verbs, number, switch, text
+from launch.screen.notes import note
+from launch.screen.render import Column, counted, iso, local, plain, write_lines
+from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import EventView
+
+_TAIL = 50
+"""What a terminal shows where nothing says how much: the newest, about a screen."""
+
+
+def register(verbs: Verbs) -> None:
+    """Add the verb of this file."""
+    events = verbs.add(
+        "events",
+        show_events,
+        "show what happened to jobs, oldest first",
+        prints=True,
+        text=f"To all of them where none is named; then a terminal shows the last {_TAIL}.",
+        example="bastion events trainer\nbastion events --since=2h --tail=100\nbastion events -f",
+    )
+    events.add_argument(
+        "job", nargs="*", metavar="JOB", help="an id or a name, or the beginning of an id"
+    )
+    number(events, "-n --tail", "only the last ones")
+    text(events, "--since", "only what happened in the last 90s, 2h, ...", metavar="TIME")
+    switch(events, "-f --follow", "go on until the jobs have ended, or until Ctrl-C")
+
+
+def show_events(args: argparse.Namespace) -> int:
+    """`bastion events [JOB...]`."""
+    session = Session(args)
+    if args.tail is not None and args.tail < 0:
+        raise UsageError(f"--tail: {args.tail} is below zero; 0 or more events")
+    since = _since(session)
+    if args.follow:
+        return _follow(session, since)
+    events = session.client.events(*args.job, project=args.project_id, since=since)
+    shown = _last(session, events)
+    out = session.out
+    out.show("events", shown, _columns(session), name=lambda event: str(event.number))
+    if len(shown) < len(events) and not session.is_quiet:
+        total = counted(len(events), "event")
+        note(f"the last {len(shown)} of {total}; --tail=N or --since=TIME shows more")
+    session.note_absence()
+    return exits.OK
+
+
+def _follow(session: Session, since: float) -> int:
+    """Print what happened, and what happens; each line at once."""
+    args, client, out = session.args, session.client, session.out
+    known = client.events(*args.job, project=args.project_id, since=since)
+    shown = _last(session, known)
+    first = shown[0].number if shown else known[-1].number + 1 if known else 0
+    since = shown[0].at if shown else since
+    columns = _columns(session)
+    try:
+        for event in client.follow_events(*args.job, project=args.project_id, since=since):
+            if event.number < first:
+                continue
+            if out.format == "json":
+                out.json({"event": plain(event)})
+            elif out.format == "name":
+                write_lines([str(event.number)])
+            else:
+                write_lines(["  ".join(filter(None, (each.text(event) for each in columns)))])
+    except KeyboardInterrupt:
+        return exits.DETACHED
+    return exits.OK
+
+
+def _since(session: Session) -> float:
+    from bastion.spec import seconds_of
+
+    if not session.args.since:
+        return 0.0
+    return session.client.queue_as_of() - seconds_of("--since", session.args.since)
+
+
+def _last(session: Session, events: Sequence[EventView]) -> Sequence[EventView]:
+    """The events that are shown: all that were asked for."""
+    args, out = session.args, session.out
+    tail = args.tail
+    if tail is None and not args.job and not args.since and out.terminal and not out.is_quiet:
+        tail = _TAIL
+    return events if tail is None else events[max(0, len(events) - tail) :]
+
+
+def _columns(session: Session) -> list[Column[EventView]]:
+    return [
+        Column(title="AT", text=lambda event: (local if session.out.terminal else iso)(event.at)),
+        Column(title="JOB", text=lambda event: event.job),
+        Column(title="WHAT", text=lambda event: event.what),
+        Column(title="TEXT", text=lambda event: event.text),
+    ]

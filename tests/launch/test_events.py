@@ -1,0 +1,92 @@
+"""What `events`, `why` and `show` take: several jobs, the newest events, and those to come."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bastion.records import layout
+from launch import exits
+from tests.launch.bucket import JOB, Bucket
+from tests.launch.command_line import Run
+from tests.launch.terminal import drawn
+from tests.rigs.scripted_bastion import NOW, end, publish, put, row
+
+OTHER = "eval-9876543210"
+
+
+def happen(bucket: Bucket, number: int) -> None:
+    """Fill root with so many events of two jobs in turn, the last one now."""
+    events = [
+        {"n": n, "at": NOW + 11 - number + n, "job": (JOB, OTHER)[n % 2], "what": f"event-{n}"}
+        for n in range(number)
+    ]
+    put(bucket.store, layout.ROOT, json.dumps({"events": events}).encode())
+    publish(bucket.store, "queue", {"jobs": [row(JOB), row(OTHER, submitted_at=NOW - 100)]})
+
+
+def told(out: str) -> list[str]:
+    """The events of a table."""
+    return [word for word in out.split() if word.startswith("event-")]
+
+
+def test_events_are_cut_by_number_and_by_time(run: Run, bucket: Bucket) -> None:
+    """--tail keeps the last ones, --since what happened lately by the store's clock."""
+    happen(bucket, 8)
+    assert told(run("events", "--tail=2").out) == ["event-6", "event-7"]
+    assert told(run("events", "--since=2s").out) == ["event-5", "event-6", "event-7"]
+    assert told(run("events", "--tail=0").out) == []
+    assert len(told(run("events").out)) == 8, "a program gets all"
+    ran = run("events", "--tail=-1")
+    assert (ran.code, "0 or more events" in ran.err) == (exits.USAGE, True)
+
+
+def test_a_terminal_shows_the_newest_of_all_events(bucket: Bucket, tmp_path: Path) -> None:
+    """Where no job is named, the last fifty, and how more are asked for."""
+    happen(bucket, 60)
+    lines = drawn(["events"], bucket, tmp_path, columns=120)
+    assert told("\n".join(lines))[0] == "event-10"
+    assert "the last 50 of 60 events; --tail=N or --since=TIME shows more" in lines
+
+
+def test_events_of_several_jobs_are_in_order(run: Run, bucket: Bucket) -> None:
+    """Those of two jobs are one list, by number; a name that comes twice counts once."""
+    happen(bucket, 5)
+    of_both = [f"event-{n}" for n in range(5)]
+    assert told(run("events", "train", "eval", "train").out) == of_both
+    assert told(run("events", "eval").out) == ["event-1", "event-3"]
+
+
+def test_following_ends_with_the_job(run: Run, bucket: Bucket) -> None:
+    """-f prints what happened, as lines or as an object a line, and ends once the job has ended."""
+    happen(bucket, 6)
+    publish(bucket.store, "queue", {"jobs": []})
+    end(bucket.store, JOB)
+    assert told(run("events", JOB, "-f").out) == ["event-0", "event-2", "event-4"]
+    assert told(run("events", JOB, "-f", "--tail=1").out) == ["event-4"]
+    lines = run("events", JOB, "-f", "--json").out.splitlines()
+    assert [json.loads(line)["event"]["what"] for line in lines] == [
+        "event-0",
+        "event-2",
+        "event-4",
+    ]
+
+
+def test_why_and_show_take_several_jobs(run: Run, bucket: Bucket) -> None:
+    """Each is told in the order given; as JSON they are one list."""
+    publish(bucket.store, "queue", {"jobs": [row(JOB), row(OTHER, text="behind one job")]})
+    lines = run("why", "eval", "train").out.splitlines()
+    assert [line.split()[0] for line in lines] == [OTHER, JOB]
+    assert [
+        each["job"] for each in json.loads(run("why", "eval", "train", "--json").out)["why"]
+    ] == [
+        OTHER,
+        JOB,
+    ]
+    assert run("why", "eval", "-q").out.split() == [OTHER]
+    blocks = run("show", "train", "eval").out.split("\n\n")
+    assert [block.split()[1] for block in blocks] == [JOB, OTHER]
+    both = json.loads(run("show", "train", "eval", "--json").out)
+    assert ([job["id"] for job in both["jobs"]], both["specs"]) == ([JOB, OTHER], {})
+    ran = run("show", "train", "eval", "--code")
+    assert (ran.code, "are for one job; 2 given" in ran.err) == (exits.USAGE, True)
