@@ -188,7 +188,9 @@ class End:
     def __post_init__(self) -> None:
         if self.first_failed is not None and not 0 <= self.first_failed < len(self.codes):
             n = len(self.codes)
-            raise SpecError(f"first_failed: {self.first_failed} is no process; there are {n} codes")
+            raise SpecError(
+                f"first_failed: {self.first_failed} is not a process; there are {n} codes"
+            )
         check_count("codes", len(self.codes), most=MAX_PROCESSES)
         check_count("sizes", len(self.sizes), most=MAX_PROCESSES)
         for code in self.codes:

@@ -102,7 +102,7 @@ class GitRepo:
     def _problems(self) -> Iterator[str]:
         yield from (f"url: {problem}" for problem in url_problems(self.url))
         if self.branch and (self.branch.startswith("-") or _BRANCH_FORBIDDEN.search(self.branch)):
-            yield f"branch: {self.branch!r} is no name git allows for a branch"
+            yield f"branch: {self.branch!r} is not a name git allows for a branch"
         if self.commit and not _COMMIT.match(self.commit):
             yield f"commit: {self.commit!r} is not 7 to 40 (or 64) lowercase hexadecimal digits"
 
@@ -161,7 +161,7 @@ class DockerBuild:
             yield "file: is empty; name the Dockerfile, as in 'docker/train.Dockerfile'"
         for name in dict(self.build_args):
             if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-                yield f"build_args: {name!r} is no name for an argument"
+                yield f"build_args: {name!r} is not a name for an argument"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,7 +242,7 @@ def image_problems(name: str, ref: str) -> list[str]:
         return [f"{name}: {len(ref)} characters; at most {MAX_REFERENCE_CHARACTERS}"]
     if isinstance(ref, str) and _IMAGE.match(ref):
         return []
-    return [f"{name}: {ref!r} is no image, which looks like 'registry.example/team/train:1.0'"]
+    return [f"{name}: {ref!r} is not an image, which looks like 'registry.example/team/train:1.0'"]
 
 
 def _not_hex(name: str, text: str) -> str:

@@ -42,7 +42,7 @@ def kept_tree(
         BundleError: `name` is not 64 hexadecimal digits; also the errors of `make`.
     """
     if not SHA256.match(name):
-        raise BundleError(f"{name!r} is no digest, which is 64 lowercase hexadecimal digits")
+        raise BundleError(f"{name!r} is not a digest, which is 64 lowercase hexadecimal digits")
     cache.mkdir(parents=True, exist_ok=True)
     home = cache / name
     if not _is_of_this_boot(home):

@@ -66,7 +66,7 @@ def _pairs(
     for word in _words(specs, problems):
         key, equals, value = word.partition("=")
         if not equals:
-            problems.append(f"bundler_spec: {word!r} is no pair, which looks like 'key=value'")
+            problems.append(f"bundler_spec: {word!r} is not a pair, which looks like 'key=value'")
         elif key not in known:
             problems.append(
                 f"bundler_spec: {key!r} is unknown for the type {bundler_type!r}"
@@ -118,7 +118,7 @@ def _git(pairs: _Pairs, repo: str) -> Code:  # noqa: ARG001
 def _docker(pairs: _Pairs, repo: str) -> Code:
     arguments = [text.partition("=") for text in pairs.get("build_arg", ())]
     if wrong := [name for name, equals, _ in arguments if not equals]:
-        raise InvalidCodeError(f"build_arg: {wrong[0]!r} is no pair; write build_arg=NAME=VALUE")
+        raise InvalidCodeError(f"build_arg: {wrong[0]!r} is not a pair; write build_arg=NAME=VALUE")
     repo = _one(pairs, "repo", repo)
     image = _one(pairs, "image")
     tag = _one(pairs, "tag")

@@ -25,7 +25,7 @@ def parse_size(text: int | str) -> int:
     elif found and found[2].lower() in _UNITS:
         size_bytes = int(float(found[1]) * _UNITS[found[2].lower()])
     else:
-        raise ValueError(f"{text!r} is no size, which looks like '500MiB', '1.5GB' or 4096")
+        raise ValueError(f"{text!r} is not a size, which looks like '500MiB', '1.5GB' or 4096")
     if size_bytes <= 0:
         raise ValueError(f"{text!r} is not above zero")
     return size_bytes

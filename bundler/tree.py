@@ -128,5 +128,5 @@ def _check_together(entries: Sequence[Entry]) -> None:
     for folder in folders:
         while folder:
             if folder in leaves:
-                raise DamagedError(f"a bundle puts entries below {folder!r}, which is no folder")
+                raise DamagedError(f"a bundle puts entries below {folder!r}, which is not a folder")
             folder = folder.rpartition("/")[0]

@@ -39,7 +39,7 @@ def url_problems(url: str) -> list[str]:
         host = parts.hostname or ""
         _ = parts.port
     except ValueError as error:
-        return [f"{redacted(url)!r} is no url ({error}); use {_ALLOWED}"]
+        return [f"{redacted(url)!r} is not a URL ({error}); use {_ALLOWED}"]
     return _scheme_problems(url, scheme=parts.scheme, host=host, path=parts.path) or (
         _credential_problems(url, scheme=parts.scheme, user=user, password=password)
     )

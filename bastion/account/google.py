@@ -52,7 +52,7 @@ def steps(needs: Needs, clock: Clock) -> Iterator[Step]:
     project = needs.project or (accounts[0][3] if accounts else "")
     if not project:
         raise SpecError(
-            "--cloud_project: missing, and the bastion's identity is no service account of one"
+            "--cloud_project: missing, and the bastion's identity is not a service account of one"
         )
     apis = Apis(project, clock)
     names = dict.fromkeys((*_ALWAYS, *(_APIS[each] for each in needs.providers)))

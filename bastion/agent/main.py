@@ -453,7 +453,7 @@ def _engine_socket(labels: Sequence[str]) -> str:
     kind, sign, path = os.environ.get("DOCKER_HOST", f"unix://{DEFAULT_SOCKET}").partition("://")
     if not sign or kind != "unix":
         raise SpecError(
-            f"DOCKER_HOST: {kind}{sign}{path} is no socket of this machine",
+            f"DOCKER_HOST: {kind}{sign}{path} is not a socket of this machine",
             hint="containers share folders with the agent: name one as unix:///path",
         )
     return path

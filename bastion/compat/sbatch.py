@@ -237,7 +237,7 @@ class _Reading:
             for part in text.split(","):
                 words = part.split(":")
                 if gres and words.pop(0) != "gpu":
-                    raise SpecError(f"{part!r} is no gpu; other resources are not counted here")
+                    raise SpecError(f"{part!r} is not a GPU; other resources are not counted here")
                 count = values.whole(words.pop()) if words and words[-1].isdecimal() else 1
                 if len(words) > 1:
                     raise SpecError(f"{part!r} is not TYPE:NUMBER")

@@ -137,7 +137,7 @@ def _split(number: int, word: str) -> tuple[str, str | None]:
         raise SpecError(f"line {number}: --{name}: has no counterpart here{told or _WAY_OUT}")
     if word.startswith("-") and word[1:2] in SHORT:
         return SHORT[word[1]], word[2:] or None
-    what = "has no counterpart here" if word.startswith("-") else "is no option"
+    what = "has no counterpart here" if word.startswith("-") else "is not an option"
     raise SpecError(f"line {number}: {word}: {what}{_WAY_OUT}")
 
 

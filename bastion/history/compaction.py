@@ -216,7 +216,7 @@ class Compactor:
             assert found is not None
             if not is_parquet(found.data):
                 # The log still has its rows, so the next step writes them again.
-                self._spoilt[file.key] = "it is no Parquet file; it is made again from the log"
+                self._spoilt[file.key] = "it is not a Parquet file; it is made again from the log"
                 with suppress(ConflictError):
                     self._store.create(layout.aside(file.key), found.data)
                 self._store.delete(file.key)

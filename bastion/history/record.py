@@ -247,7 +247,7 @@ class Record:
             if self._root is None or _is_parquet_file(self._root / each.key):
                 good.append(each)
             else:
-                self.spoilt[each.key] = "it is no Parquet file; its rows are read from the log"
+                self.spoilt[each.key] = "it is not a Parquet file; its rows are read from the log"
         return good
 
     def _fetched(self, file: StoredFile, folder: Path) -> Path:

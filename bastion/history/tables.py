@@ -133,5 +133,5 @@ _encoded = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 def _microseconds(name: str, seconds: object) -> int:
     if not isinstance(seconds, int | float) or not 0 <= seconds < LATEST_S:
-        raise ValueError(f"{name}: {seconds} is no time between 1970 and 2100")
+        raise ValueError(f"{name}: {seconds} is not a time between 1970 and 2100")
     return round(seconds * 1e6)

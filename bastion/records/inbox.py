@@ -141,7 +141,7 @@ def _sorted(entries: Sequence[Entry]) -> Inbox:
             machine, life, number = bell
             bells.append(Ringing(entry=entry, machine=machine, life=life, number=number))
         else:
-            why = problem or "its name is no request's and no bell's"
+            why = problem or "its name is neither a request's nor a bell's"
             misplaced.append(Misplaced(entry=entry, why=why))
     requests.sort(key=lambda w: (w.entry.modified_at, w.name.ulid))
     bells.sort(key=lambda b: (b.machine, b.life, b.number))

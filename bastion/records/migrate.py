@@ -77,7 +77,9 @@ class Schema:
             except RecordError as error:
                 raise RecordError(f"{key}: {error.message}", hint=error.hint) from error
             except (AttributeError, KeyError, TypeError) as error:
-                raise RecordError(f"{key}: is no record of schema {schema}: {error!r}") from error
+                raise RecordError(
+                    f"{key}: is not a record of schema {schema}: {error!r}"
+                ) from error
         return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 

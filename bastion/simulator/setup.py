@@ -174,7 +174,7 @@ def _options(setup: Setup, options: SchedulerOptions) -> SchedulerOptions:
         try:
             load_limit = float(limit)
         except ValueError:
-            problems.append(f"admission: {limit!r} is no number; allowed: load-limit:1.2")
+            problems.append(f"admission: {limit!r} is not a number; allowed: load-limit:1.2")
     if problems:
         raise SpecError(*problems)
     return replace(

@@ -44,7 +44,8 @@ class After:
         check_types(self, prefix="after.")
         if not _TARGET.fullmatch(self.job):
             raise SpecError(
-                f"after: {self.job!r} is no name and no id of a job or launch; write it as"
+                f"after: {self.job!r} is neither the name nor the id of a job or"
+                " launch; write it as"
                 " train-x7k2, train-x7k2:any or train-x7k2:failed"
             )
 

@@ -60,7 +60,7 @@ class Array(Written):
         if isinstance(stored, Array):
             return stored
         if isinstance(stored, bool) or not isinstance(stored, str | int):
-            raise SpecError(f"array: {stored!r} is no text; written as 0-99%10")
+            raise SpecError(f"array: {stored!r} is not text; written as 0-99%10")
         return cls(stored)
 
 
@@ -83,7 +83,7 @@ def _given(indices: Iterable[int]) -> Indices:
         if isinstance(each, bool) or not isinstance(each, int) or not 0 <= each <= MAX_INDEX
     ]
     if wrong:
-        raise SpecError(f"array: {wrong[0]!r} is no index; whole numbers from 0 to {MAX_INDEX}")
+        raise SpecError(f"array: {wrong[0]!r} is not an index; whole numbers from 0 to {MAX_INDEX}")
     made = Indices.of(listed)
     if len(made) != len(listed):
         raise SpecError("array: an index stands there twice; each once")

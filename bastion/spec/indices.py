@@ -139,14 +139,14 @@ class Indices(Written):
         if isinstance(stored, Indices):
             return stored
         if not isinstance(stored, str):
-            raise SpecError(f"{stored!r} is no set of indices; written as 0-99,200")
+            raise SpecError(f"{stored!r} is not a set of indices; written as 0-99,200")
         return cls(_pair_of(part) for part in stored.split(",") if part)
 
 
 def _pair_of(part: str) -> _Pair:
     first, _, last = part.partition("-")
     if not _STORED.fullmatch(part) or int(last or first) < int(first):
-        raise SpecError(f"{part[:40]!r} is no range of indices; written as 0-99")
+        raise SpecError(f"{part[:40]!r} is not a range of indices; written as 0-99")
     return int(first), int(last or first)
 
 
@@ -161,7 +161,8 @@ def _parsed(part: str, text: str, field: str) -> range:
     if found is None:
         negative = ", and indices begin at 0" if part.startswith("-") else ""
         raise SpecError(
-            f"{field}: {part[:40]!r} in {text[:80]!r} is no range; allowed: 17, 0-99, 0-99:10, or"
+            f"{field}: {part[:40]!r} in {text[:80]!r} is not a range; allowed: 17,"
+            " 0-99, 0-99:10, or"
             f" several with commas{negative}"
         )
     first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)

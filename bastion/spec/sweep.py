@@ -161,7 +161,8 @@ class Sweep:
             yield "sweep: no parameter given; allowed: grid, zip and sample"
         for name in names:
             if not _NAME.fullmatch(name):
-                yield f"sweep: {name!r} is no name of a parameter; letters, digits and _, up to 63"
+                yield f"sweep: {name!r} is not a valid name of a parameter;"
+                " letters, digits and _, up to 63"
         twice = [name for name, n in Counter(map(str.upper, names)).items() if n > 1]
         for name in twice:
             told = ", ".join(each for each in names if each.upper() == name)
@@ -236,7 +237,7 @@ def text_of(setting: Setting) -> str:
 
 def _check_range(low: float, high: float) -> None:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise SpecError(f"low: {low:g} to high {high:g} is no range; low must be below high")
+        raise SpecError(f"low: {low:g} to high {high:g} is not a range; low must be below high")
 
 
 def _setting_problems(where: str, settings: Sequence[Setting]) -> Iterator[str]:

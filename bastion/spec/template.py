@@ -49,7 +49,7 @@ def problems(text: str, names: Collection[str]) -> list[str]:
         elif mark[1] is not None and mark[1] not in names:
             name = mark[1][:80]
             found[
-                f"{{{name}}} is no parameter of the sweep ({', '.join(names)[:400]}); for braces"
+                f"{{{name}}} is not a parameter of the sweep ({', '.join(names)[:400]}); for braces"
                 f" write {{{{{name}}}}}"
             ] = None
         if len(found) >= _MOST:

@@ -74,9 +74,11 @@ def problems(vm: BastionVm) -> tuple[str, ...]:
     if not vm.zone:
         wrong.append("--zone: missing; such as us-central1-a, or us-east-1a")
     elif not vm.is_google and not re.fullmatch(r"[a-z]+(-[a-z]+)+-\d[a-z]", vm.zone, re.ASCII):
-        wrong.append(f"--zone: {vm.zone!r} is no zone; such as us-central1-a, or us-east-1a")
+        wrong.append(f"--zone: {vm.zone!r} is not a zone; such as us-central1-a, or us-east-1a")
     if vm.image and not _IMAGE.fullmatch(vm.image):
-        wrong.append(f"--image: {vm.image!r} is no name of an image, such as REGISTRY/bastion:TAG")
+        wrong.append(
+            f"--image: {vm.image!r} is not a valid name of an image, such as REGISTRY/bastion:TAG"
+        )
     if not vm.identity:
         wrong.append(
             "--identity: missing; the service account or instance profile that the bastion acts as:"

@@ -275,7 +275,11 @@ class Site:
     async def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         title = HTTPStatus(error.status_code).phrase
-        text = error.detail if error.detail != title else f"{request.url.path} is no page here"
+        text = (
+            error.detail
+            if error.detail != title
+            else f"{request.url.path} is not a page of this site"
+        )
         return await self._trouble(request, error.status_code, title, text, headers=error.headers)
 
     async def _failed(self, request: Request, error: Exception) -> Response:

@@ -81,7 +81,9 @@ def with_stdin(command: list[str], *, sends: bool) -> list[str]:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise UsageError("--stdin: what is piped in is no text", hint="send it as a file: --code=.")
+        raise UsageError(
+            "--stdin: what is piped in is not text", hint="send it as a file: --code=."
+        )
     end = "END_OF_STDIN"
     while end in text:
         end += "_"

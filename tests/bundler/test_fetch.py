@@ -162,7 +162,7 @@ def test_the_longest_unused_is_evicted_first(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_digest_is_refused(tmp_path: Path) -> None:
     """A digest becomes part of a path, so nothing else is taken for one."""
-    with pytest.raises(BundleError, match="is no digest, which"):
+    with pytest.raises(BundleError, match="is not a digest, which"):
         fetch("../../etc", MemoryBlobs(), tmp_path)
 
 

@@ -776,7 +776,7 @@ def test_what_cannot_be_imported_is_told(
         (["--at_once=2"], "--at_once: without --array or --sweep there are no tasks to limit"),
         (["--sweep=lr"], "--sweep: 'lr' is not NAME=V,V, as lr=0.1,0.01"),
         (["--sweep=lr=1", "--sweep=lr=2"], "--sweep: a parameter is given twice"),
-        (["--sweep=rl=1"], "{lr} is no parameter of the sweep (rl); for braces write {{lr}}"),
+        (["--sweep=rl=1"], "{lr} is not a parameter of the sweep (rl); for braces write {{lr}}"),
         (["--sweep=lr=1,2", "--array=0-2"], "array: the sweep has no task 2; its tasks are 0 to 1"),
     ],
 )

@@ -139,7 +139,7 @@ def test_query_answers(run: Run, record: Log) -> None:
     ("words", "said"),
     [
         (["usage", "--by=projct"], "'projct' is unknown"),
-        (["usage", "--since=soon"], "'soon' is no moment"),
+        (["usage", "--since=soon"], "'soon' is not a moment"),
         (["history", "--state=sleeping"], "'sleeping' is unknown"),
         (["history", "--limit=-1"], "below zero"),
         (["query", "SELECT * FROM atempts"], "nearest is attempts"),

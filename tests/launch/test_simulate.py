@@ -70,7 +70,7 @@ def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
         ("--report=missing/x.html", "--report: missing: no such folder"),
         ("--report=.", "--report: . is a folder"),
         ("--jobs_json=missing/x.json", "--jobs_json: missing: no such folder"),
-        ("--skew=much", "--skew: 'much' is no number"),
+        ("--skew=much", "--skew: 'much' is not a number"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_anything_runs(

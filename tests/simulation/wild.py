@@ -33,7 +33,7 @@ _CONFIG = CONFIG.replace("max_machines = 2", f"max_machines = {MACHINES}").repla
     "h100 = 8", "h100 = 8, cpu = 12"
 )
 _EDITS = (
-    "this is no TOML [",
+    "this is not TOML [",
     _QUOTA.replace("0.625", "0.25"),
     _QUOTA.replace("0.375", "0.125"),
     _QUOTA.replace('red = ["cat"]', 'red = ["dan"]'),

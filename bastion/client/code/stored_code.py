@@ -114,7 +114,7 @@ def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Pat
             checkout(fetch_commit(ref, cache, access=Access.here()), directory)
         case ImageRef(ref=image):
             raise SpecError(
-                f"{spec.id} runs the image {image}, which is no folder",
+                f"{spec.id} runs the image {image}, which is not a folder",
                 hint=f"docker create {image}, then docker cp",
             )
         case _:

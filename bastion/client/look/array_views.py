@@ -102,7 +102,7 @@ def states_of(array: JobView) -> Callable[[str], JobView]:
 
     def made(task: str) -> JobView:
         named = tasks_of_id(task)
-        assert named is not None, f"{task} is no task"
+        assert named is not None, f"{task} is not a task"
         index = named[1].first
         state = next((state for state, indices in known if index in indices), "active")
         return _task(array, index, state)

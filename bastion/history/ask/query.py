@@ -101,7 +101,7 @@ def _refusal(connection: DuckDBPyConnection, error: Error) -> SpecError:
         named = _ALIASES.search(text)
         known = _QUOTED.findall(named[1]) if named is not None else []
         return SpecError(
-            f"query: {alias[1]!r} is no table of this FROM; {choose(alias[1], known or VIEWS)}"
+            f"query: {alias[1]!r} is not a table of this FROM; {choose(alias[1], known or VIEWS)}"
         )
     if (column := _NO_COLUMN.search(text)) is not None:
         name = next(filter(None, column.groups()))

@@ -76,7 +76,7 @@ def batch_of(machines: Sequence[Machine]) -> Batch:
     found = [(machine, parse_machine(machine.name, machine.pool)) for machine in machines]
     for machine, name in found:
         if name is None:
-            raise ProviderRefusedError(f"{machine.name!r} is no name of a machine")
+            raise ProviderRefusedError(f"{machine.name!r} is not the name of a machine")
     named = [name for _, name in found if name is not None]
     return Batch(
         pool=named[0].pool, seq=named[0].seq, indices=tuple(sorted(name.index for name in named))

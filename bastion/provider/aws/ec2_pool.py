@@ -146,7 +146,7 @@ def _shape_problems(pool: Pool) -> list[str]:
 
 def _place_problems(pool: Pool) -> list[str]:
     wrong = [
-        f"zones: {zone!r} is no zone of Amazon's, such as us-east-1a"
+        f"zones: {zone!r} is not a zone of Amazon's, such as us-east-1a"
         for zone in pool.zones
         if not region_of(zone)
     ]
@@ -174,7 +174,9 @@ def _terms_problems(pool: Pool) -> list[str]:
     if price and pool.terms != "spot":
         wrong.append(f"options.max_price: only with terms = 'spot', not {pool.terms!r}")
     if price and not _PRICE.fullmatch(price):
-        wrong.append(f"options.max_price: {price!r} is no price in dollars an hour, such as 12.50")
+        wrong.append(
+            f"options.max_price: {price!r} is not a price in dollars an hour, such as 12.50"
+        )
     return wrong
 
 
@@ -218,12 +220,12 @@ def _option_problems(pool: Pool) -> list[str]:
     if wants_efa(pool) and type_of(pool) not in EFA_INTERFACES:
         wrong.append(f"options.efa: {type_of(pool)} has no EFA interface")
     wrong += [
-        f"options.security_groups: {group!r} is no sg-..."
+        f"options.security_groups: {group!r} is not an sg-..."
         for group in words(options.get("security_groups", ""))
         if not _GROUP.fullmatch(group)
     ]
     if not pool.identity:
         wrong.append("identity: missing; name an instance profile whose role may use the bucket")
     elif not _PROFILE.fullmatch(pool.identity):
-        wrong.append(f"identity: {pool.identity!r} is no name or ARN of an instance profile")
+        wrong.append(f"identity: {pool.identity!r} is not a name or ARN of an instance profile")
     return wrong

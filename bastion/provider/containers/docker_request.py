@@ -61,14 +61,14 @@ def problems(pool: Pool) -> tuple[str, ...]:
         if name not in OPTIONS
     ]
     if (host := options.get("host", "")) and not _HOST.fullmatch(host):
-        wrong.append(f"options.host: {host!r} is no engine's address, such as ssh://gpu1")
+        wrong.append(f"options.host: {host!r} is not an engine's address, such as ssh://gpu1")
     wrong += [
         f"options.mounts: {mount!r} must be /FROM:/TO or /FROM:/TO:ro"
         for mount in words(options.get("mounts", ""))
         if not _MOUNT.fullmatch(mount)
     ]
     wrong += [
-        f"options.env: {name!r} is no name of a variable"
+        f"options.env: {name!r} is not a valid name of a variable"
         for name in words(options.get("env", ""))
         if not _VARIABLE.fullmatch(name)
     ]
@@ -220,12 +220,12 @@ def _device_problems(pool: Pool) -> list[str]:
     wanted = devices_wanted(pool)
     gpus, cdi = words(pool.options.get("gpus", "")), words(pool.options.get("cdi", ""))
     wrong = [
-        f"options.gpus: {word!r} is no number, range or UUID of a GPU"
+        f"options.gpus: {word!r} is not a number, range or UUID of a GPU"
         for word in gpus
         if not _DEVICE.fullmatch(word) and not _RANGE.fullmatch(word)
     ]
     wrong += [
-        f"options.cdi: {word!r} is no CDI name, such as nvidia.com/gpu=0"
+        f"options.cdi: {word!r} is not a CDI name, such as nvidia.com/gpu=0"
         for word in cdi
         if not _CDI.fullmatch(word)
     ]

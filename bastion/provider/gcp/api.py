@@ -145,7 +145,7 @@ class Api:
         except (httplib2.HttpLib2Error, HTTPException, OSError) as error:
             raise ProviderUnavailableError(f"{what}: Google did not answer: {error!r}") from error
         except (ValueError, RecursionError) as error:
-            raise ProviderUnavailableError(f"{what}: Google answered what is no JSON") from error
+            raise ProviderUnavailableError(f"{what}: Google's answer is not JSON") from error
         if not isinstance(answer, dict):
             raise ProviderUnavailableError(f"{what}: Google answered nonsense: {answer!r:.100}")
         return answer

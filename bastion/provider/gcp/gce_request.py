@@ -96,7 +96,7 @@ def _notice_problems(pool: Pool) -> list[str]:
 def common_problems(pool: Pool, options: Sequence[str]) -> list[str]:
     """What is wrong with fields that pools of every kind of Google's machines have."""
     wrong = [
-        f"zones: {zone!r} is no zone of Google's, such as us-central1-a"
+        f"zones: {zone!r} is not a zone of Google's, such as us-central1-a"
         for zone in pool.zones
         if not ZONE.fullmatch(zone)
     ]
@@ -107,7 +107,7 @@ def common_problems(pool: Pool, options: Sequence[str]) -> list[str]:
     if 0 < pool.disk_gib < _LEAST_DISK_GIB:
         wrong.append(f"disk: {pool.disk_gib}GiB is less than {_LEAST_DISK_GIB}GiB")
     if pool.identity and not ACCOUNT.fullmatch(pool.identity):
-        wrong.append(f"identity: {pool.identity!r} is no service account's e-mail address")
+        wrong.append(f"identity: {pool.identity!r} is not a service account's e-mail address")
     if pool.options.get("external_ip", _YES) not in (_YES, _NO):
         wrong.append(f"options.external_ip: must be {_YES} or {_NO}")
     wrong += [

@@ -48,7 +48,7 @@ class Names:
         """Return the parts of the name of a machine of this pool."""
         machine = parse_machine(name, self.pool)
         if machine is None:
-            raise ProviderRefusedError(f"{name!r} is no machine of pool {self.pool}")
+            raise ProviderRefusedError(f"{name!r} is not a machine of pool {self.pool}")
         return machine
 
     @property

@@ -216,7 +216,7 @@ def _answer(host: str, code: int, out: bytes, error: bytes) -> dict[str, Any]:
         try:
             said = json.loads(out)
         except (ValueError, RecursionError):
-            said, why = None, "it answers what is no JSON"
+            said, why = None, "its answer is not JSON"
         if isinstance(said, dict) and "error" not in said:
             return said
         if isinstance(said, dict):

@@ -159,7 +159,7 @@ def _mistakes(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     for word in rest:
         label, equals, text = word.partition("=")
         if not equals or not text or not _LABEL.fullmatch(label):
-            wrong.append(f"{word!r} is no label; write LABEL=TEXT, such as shard=rl")
+            wrong.append(f"{word!r} is not a label; write LABEL=TEXT, such as shard=rl")
         elif label.startswith("ansible_"):
             wrong.append(f"{label!r}: users, ports and keys are those of ~/.ssh/config")
         elif label == CONTAINERS:

@@ -195,7 +195,7 @@ class Draft:
     def take_task(self, task: str) -> JobRecord:
         """Give a waiting task a record of its own, and return it."""
         named = tasks_of_id(task)
-        assert named is not None, f"{task} is no task"
+        assert named is not None, f"{task} is not a task"
         array, index = self.arrays[named[0]], named[1].first
         self.put_array(taken(array, index))
         self.put(array.task(index))

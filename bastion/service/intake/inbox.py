@@ -297,7 +297,7 @@ class InboxReader:
             return _Reading(arrived=ReadRequest(waiting=waiting, is_answered=True))
         kind = BODIES.get(name.verb)
         if kind is None:
-            problem = f"{name.verb[:40]!r} is no verb; the verbs are {', '.join(BODIES)}"
+            problem = f"{name.verb[:40]!r} is not a verb; the verbs are {', '.join(BODIES)}"
             return _Reading(arrived=ReadRequest(waiting=waiting, problems=(problem,)))
         limit_bytes = LAUNCH_BYTES if name.verb == "launch" else REQUEST_BYTES
         try:

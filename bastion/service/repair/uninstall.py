@@ -50,7 +50,8 @@ def way_to(
             )
     if by and by not in own:
         raise SpecError(
-            f"pool {by!r} is no pool of provider ssh; there are {', '.join(sorted(own)) or 'none'}"
+            f"pool {by!r} is not a pool of provider ssh; there are"
+            f" {', '.join(sorted(own)) or 'none'}"
         )
     chosen = [own[by]] if by else list(own.values())
     ways = {tuple(pool.options.get(name, "") for name in _WAYS) for pool in chosen}

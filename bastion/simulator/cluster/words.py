@@ -48,7 +48,7 @@ def cluster_of(written: str) -> Cluster:
         found = _SHAPE.fullmatch(word.strip())
         if found is None:
             problems.append(
-                f"machines: {word.strip()!r} is no shape; allowed: COUNTxDEVICES[:TYPE][@SPEED],"
+                f"machines: {word.strip()!r} is not a shape; allowed: COUNTxDEVICES[:TYPE][@SPEED],"
                 " such as 64x8 or 16x8:h100@2.5, or a .toml file"
             )
             continue
@@ -72,7 +72,7 @@ def _read(path: Path) -> Cluster:
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: is no TOML: {error}") from None
+        raise SpecError(f"{path}: is not TOML: {error}") from None
     problems: list[str] = []
     for key in text.keys() - {"machines", "changes"}:
         problems.append(f"{path.name}: {key} is unknown, {choose(key, ['machines', 'changes'])}")
@@ -107,7 +107,7 @@ def _read(path: Path) -> Cluster:
 
 def _table(table: Any, keys: Mapping[str, Any], place: str, problems: list[str]) -> dict[str, Any]:
     if not isinstance(table, dict):
-        problems.append(f"{place}: is no table")
+        problems.append(f"{place}: is not a table")
         return {}
     for key, written in table.items():
         if key not in keys:
@@ -126,5 +126,5 @@ def _problems(shape: Shape, place: str) -> list[str]:
     if shape.speed <= 0:
         problems.append(f"{place}: speed {shape.speed}; allowed: above zero")
     if shape.type in ("cpu", "memory"):
-        problems.append(f"{place}: type {shape.type} is no device")
+        problems.append(f"{place}: type {shape.type} is not a device")
     return problems

@@ -51,7 +51,7 @@ def candidates_of(written: str) -> tuple[str, ...]:
     """
     names = [name.strip() for name in written.removeprefix(SYNTHESIZE).split(",") if name.strip()]
     problems = [
-        f"policy: {name!r} is no order to synthesize from, {choose(name, ORDERS)}"
+        f"policy: {name!r} is not an order to synthesize from, {choose(name, ORDERS)}"
         for name in names
         if name not in ORDERS
     ]

@@ -107,7 +107,7 @@ def seconds_of(written: Any) -> float:
     except (TypeError, ValueError):
         return _date(written)
     if not math.isfinite(seconds):
-        raise ValueError("is no time; allowed: seconds or a date")
+        raise ValueError("is not a time; allowed: seconds or a date")
     if seconds < 0:
         raise ValueError("is negative; allowed: 0 or more seconds, or a date")
     return seconds
@@ -117,7 +117,7 @@ def _date(written: Any) -> float:
     try:
         found = datetime.fromisoformat(str(written).strip())
     except ValueError:
-        raise ValueError("is no time; allowed: seconds or a date") from None
+        raise ValueError("is not a time; allowed: seconds or a date") from None
     zoned = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return zoned.timestamp()
 

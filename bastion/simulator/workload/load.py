@@ -49,7 +49,7 @@ def _loads(word: str) -> list[float]:
             return [float(plain)]
     except ValueError:
         raise SpecError(
-            f"load: {word!r} is no load; allowed: jobs an hour as 4, 1,2,8 or 1..9,"
+            f"load: {word!r} is not a load; allowed: jobs an hour as 4, 1,2,8 or 1..9,"
             " or parts of the cluster as 70%, 50%,70% or 50..90%:10"
         ) from None
     low, high = float(ranged[1]), float(ranged[2])

@@ -81,7 +81,7 @@ def read_throughputs(path: str | Path) -> Throughputs:
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: is no TOML: {error}") from None
+        raise SpecError(f"{path}: is not TOML: {error}") from None
     reference = text.pop("reference", None)
     problems: list[str] = []
     if not isinstance(reference, str):
@@ -108,7 +108,7 @@ def _curve(table: Any, place: str, problems: list[str]) -> Curve:
     for devices, steps in table.items():
         is_number = isinstance(steps, int | float) and not isinstance(steps, bool)
         if not devices.isdecimal() or not int(devices):
-            problems.append(f"{place}: {devices!r} is no number of devices")
+            problems.append(f"{place}: {devices!r} is not a number of devices")
         elif not is_number or not math.isfinite(steps) or steps <= 0:
             problems.append(f"{place}: {devices} = {steps!r}; allowed: steps a second, above zero")
         else:

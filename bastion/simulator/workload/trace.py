@@ -63,7 +63,7 @@ def read_trace(path: str | Path, *, skip_bad: bool = False, fits: Fits | None = 
     except OSError as error:
         raise SpecError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise SpecError(f"{path}: is not text: byte {error.start} is no UTF-8") from None
+        raise SpecError(f"{path}: is not text: byte {error.start} is not UTF-8") from None
     rows = _json_rows(path, text) if path.suffix in (".json", ".jsonl") else _csv_rows(path, text)
     word = "item" if path.suffix == ".json" else "line"
     return checked(rows, source=path.name, skip_bad=skip_bad, fits=fits, word=word)
@@ -193,11 +193,11 @@ def _json_rows(path: Path, text: str) -> Iterator[Row]:
     except ValueError as error:
         if isinstance(error, SpecError):
             raise
-        raise SpecError(f"{path.name}: is no JSON: {error}") from None
+        raise SpecError(f"{path.name}: is not JSON: {error}") from None
     for line, row in found:
         if not isinstance(row, dict):
             word = "line" if path.suffix == ".jsonl" else "item"
-            raise SpecError(f"{path.name}: {word} {line}: {row!r} is no object")
+            raise SpecError(f"{path.name}: {word} {line}: {row!r} is not an object")
     _columns(path, [key for _, row in found[:1] for key in row])
     for line, row in found:
         yield line, {column_of(key): cell for key, cell in row.items()}

@@ -55,7 +55,7 @@ class Jobs:
             StoreError: Out of reach.
         """
         if not NAME.fullmatch(project) or not NAME.fullmatch(name):
-            raise NotFoundError(f"{name} in {project} is no job")
+            raise NotFoundError(f"there is no job {name} in project {project}")
         row = board.by_id.get(name)
         if row is not None and row["project"] == project and row.get("phase") != "draining":
             return KnownJob(job=board.job(row))

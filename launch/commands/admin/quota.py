@@ -207,7 +207,7 @@ def read_quota_file(file: str) -> str:
         return Path(file).read_text()
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{file}: is not text: byte {error.start} is no UTF-8", hint="save it as UTF-8"
+            f"{file}: is not text: byte {error.start} is not UTF-8", hint="save it as UTF-8"
         ) from None
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from None

@@ -145,7 +145,7 @@ def _costs(args: argparse.Namespace) -> Costs:
         try:
             seconds = float(written)
         except ValueError:
-            raise UsageError(f"--cost: {name}={written!r} is no number of seconds") from None
+            raise UsageError(f"--cost: {name}={written!r} is not a number of seconds") from None
         if seconds < 0:
             raise UsageError(f"--cost: {name}={written} is below zero")
         given[name if name.startswith("stockout") else f"{name}_s"] = seconds
@@ -208,7 +208,7 @@ def _skew(written: str) -> float:
         return float(written or 1)
     except ValueError:
         raise UsageError(
-            f"--skew: {written!r} is no number", hint="--skew=1.5; 0: all alike"
+            f"--skew: {written!r} is not a number", hint="--skew=1.5; 0: all alike"
         ) from None
 
 
@@ -217,7 +217,7 @@ def _track(written: str) -> tuple[int, int] | None:
         return None
     low, _, high = written.partition("..")
     if not (low.isdigit() and high.isdigit() and int(low) <= int(high)):
-        raise UsageError(f"--track: {written!r} is no range", hint="--track=3000..4000")
+        raise UsageError(f"--track: {written!r} is not a range", hint="--track=3000..4000")
     return int(low), int(high)
 
 

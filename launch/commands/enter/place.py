@@ -23,5 +23,5 @@ def place_of(written: str) -> tuple[str, int]:
     """
     name, _, replica = written.partition("/")
     if replica and not replica.isdecimal():
-        raise UsageError(f"{replica!r} is no replica; the first is 0, as in {name}/0")
+        raise UsageError(f"{replica!r} is not a replica; the first is 0, as in {name}/0")
     return name, int(replica or 0)

@@ -239,7 +239,8 @@ def _moment(flag: str, written: str, now: float) -> float | None:
         at = datetime.fromisoformat(written)
     except ValueError:
         raise UsageError(
-            f"{flag}: {written!r} is no moment; a time ago, as 90s 8h 30d, or a date, as 2026-11-01"
+            f"{flag}: {written!r} is not a moment; a time ago, as 90s 8h 30d, or a"
+            " date, as 2026-11-01"
         ) from None
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 

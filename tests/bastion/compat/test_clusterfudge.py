@@ -111,7 +111,10 @@ def test_any_title_becomes_a_name(
         (lambda: CreateLaunchRequest(jobs=[]), "jobs must be non-empty"),
         (lambda: request(Job("a", 1, [])), "a.processes must be non-empty"),
         (lambda: request(Job("a", 0, [Process(["x"])])), "a.replicas: 0 is not allowed"),
-        (lambda: request(Job("", 1, [Process(["x"])])), r"jobs\[0\].short_name: '' is not a name"),
+        (
+            lambda: request(Job("", 1, [Process(["x"])])),
+            r"jobs\[0\].short_name: '' is not a name",
+        ),
         (
             lambda: request(Job("a", 1, [Process("run this")])),
             r"a.processes\[0\].command: 'run this' is one string",

@@ -204,7 +204,7 @@ def test_long_output_is_cut() -> None:
 
 def test_a_malformed_end_is_refused() -> None:
     """An end that names a process it has no code of cannot be made."""
-    with pytest.raises(ValueError, match="first_failed: 3 is no process; there are 2 codes"):
+    with pytest.raises(ValueError, match="first_failed: 3 is not a process; there are 2 codes"):
         End(kind="exited", codes=(0, 1), first_failed=3)
 
 

@@ -144,7 +144,7 @@ def test_what_has_no_name_is_misplaced(key: str) -> None:
     box.store.create(key, b"")
     (misplaced,) = box.look.once().misplaced
     assert misplaced.entry.key == key
-    assert misplaced.why == "its name is no request's and no bell's"
+    assert misplaced.why == "its name is neither a request's nor a bell's"
 
 
 def test_what_is_too_large_is_marked() -> None:

@@ -379,7 +379,7 @@ def test_a_broken_quota_file_changes_nothing() -> None:
     rig.turn(2)
     said: list[str] = []
     rig.journal.note = lambda line, **_: said.append(line)  # type: ignore[assignment]
-    rig.put(layout.QUOTA, "this is no TOML")
+    rig.put(layout.QUOTA, "this is not TOML")
     job = rig.start()
     assert rig.phase(job) == "running"
     rig.leader = rig.take("other")

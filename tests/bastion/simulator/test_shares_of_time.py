@@ -191,7 +191,7 @@ def test_a_table_that_is_wrong_says_all_that_is(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as error:
         read_throughputs(file)
     assert str(error.value) == (
-        "speeds.toml: net.fast: 'many' is no number of devices;"
+        "speeds.toml: net.fast: 'many' is not a number of devices;"
         " speeds.toml: net.fast: 2 = -1; allowed: steps a second, above zero;"
         " speeds.toml: net: has no table for the reference x"
     )

@@ -99,7 +99,7 @@ def test_what_cannot_be_synthesized_is_told() -> None:
     """An unknown order, a single one, an unknown metric: each says what is allowed."""
     work = Workload(jobs=[TraceJob(name="j", submit_s=0, duration_s=1)])
     for policy, told in (
-        ("synthesize:fifo,mine", "'mine' is no order to synthesize from"),
+        ("synthesize:fifo,mine", "'mine' is not an order to synthesize from"),
         ("synthesize:fifo", "two orders or more"),
     ):
         with pytest.raises(SpecError, match=told):

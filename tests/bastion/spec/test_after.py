@@ -43,8 +43,8 @@ def test_it_is_stored_and_read() -> None:
 @pytest.mark.parametrize(
     ("written", "problem"),
     [
-        ("a b", "after: 'a b' is no name and no id of a job or launch; write it as"),
-        ("", "after: '' is no name"),
+        ("a b", "after: 'a b' is neither the name nor the id of a job or launch; write it as"),
+        ("", "after: '' is neither the name"),
         ("x:often", "after: 'x:often': 'often' is unknown; allowed: ok, any, failed"),
         ("x:", "after: 'x:': '' is unknown"),
         (3, "after[0]: 3 is not an After or text"),

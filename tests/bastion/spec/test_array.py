@@ -43,13 +43,13 @@ def test_an_array_says_its_tasks(written: object, tasks: str, at_once: int | Non
         ("-3", "with commas, and indices begin at 0"),
         ("0-30000", "30001 tasks are not allowed; 1 to 30000"),
         ("1000000", "1000000 is too high an index; 0 to 999999"),
-        ("", "'' in '' is no range; allowed: 17, 0-99, 0-99:10"),
+        ("", "'' in '' is not a range; allowed: 17, 0-99, 0-99:10"),
         ("0-9:0", "'0-9:0' has a step of 0; 1 or more"),
         ("0-9999:2", "is 5000 separate ranges; at most 1000"),
-        ("ten", "'ten' in 'ten' is no range"),
+        ("ten", "'ten' in 'ten' is not a range"),
         (0, "0 tasks are not allowed; 1 to 30000"),
         ([1, 1], "an index stands there twice"),
-        ([-1], "-1 is no index; whole numbers from 0 to 999999"),
+        ([-1], "-1 is not an index; whole numbers from 0 to 999999"),
     ],
 )
 def test_a_wrong_array_is_refused(written: object, problem: str) -> None:

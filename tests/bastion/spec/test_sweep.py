@@ -105,7 +105,7 @@ def test_a_clean_up_is_filled_too() -> None:
     job = Job(processes=(Process(["run"]),), on_end=("rm", "-rf", "/scratch/{x}"))
     launch = Launch(name="s", jobs=(job,), sweep=Sweep(grid={"x": [1, 2]}))
     assert job_of_task(launch, 1).on_end == ("rm", "-rf", "/scratch/2")
-    with pytest.raises(SpecError, match=r"on_end: \{x\} is no parameter of the sweep"):
+    with pytest.raises(SpecError, match=r"on_end: \{x\} is not a parameter of the sweep"):
         Launch(name="s", jobs=(job,), sweep=Sweep(grid={"y": [1]}))
 
 
@@ -159,7 +159,7 @@ def test_a_sweep_survives_its_spec() -> None:
             lambda: Sweep(zip={"a": [1, 1, 1], "b": ["x", "y", "x"]}),
             "sweep.zip: 1, 'x' stands there 2 times, which makes equal tasks",
         ),
-        (lambda: Sweep(grid={"b c": [1]}), "sweep: 'b c' is no name of a parameter"),
+        (lambda: Sweep(grid={"b c": [1]}), "sweep: 'b c' is not a valid name of a parameter"),
         (
             lambda: Sweep(grid={"lr": [1]}, zip={"LR": [2]}),
             "sweep: two parameters are called lr, LR; names differ, not in case alone",
@@ -173,12 +173,13 @@ def test_a_sweep_survives_its_spec() -> None:
         (lambda: Sweep(grid={"a": "xyz"}), "sweep.grid.a: 'xyz' is one string; give a list"),
         (lambda: Sample(0, seed=1, draw={"a": Uniform(0, 1)}), "count: 0 is not allowed"),
         (lambda: Sample(3, seed=1, draw={}), "draw: names no parameter"),
-        (lambda: Uniform(1, 0), "low: 1 to high 0 is no range; low must be below high"),
+        (lambda: Uniform(1, 0), "low: 1 to high 0 is not a range; low must be below high"),
         (lambda: LogUniform(0, 1), "low: 0 is not above zero, and has no logarithm"),
         (lambda: Choice([]), "of: has no values; give at least one"),
         (
             lambda: swept(Sweep(grid={"lr": [1]}), "run", "--lr={rl}"),
-            "jobs.0.processes.0.command: {rl} is no parameter of the sweep (lr); for braces write"
+            "jobs.0.processes.0.command: {rl} is not a parameter of the sweep (lr);"
+            " for braces write"
             " {{rl}}",
         ),
         (
@@ -187,7 +188,7 @@ def test_a_sweep_survives_its_spec() -> None:
         ),
         (
             lambda: swept(Sweep(grid={"lr": [1]}), "run", X="{y}"),
-            "jobs.0.processes.0.env.X: {y} is no parameter of the sweep (lr)",
+            "jobs.0.processes.0.env.X: {y} is not a parameter of the sweep (lr)",
         ),
         (
             lambda: swept(Sweep(grid={"a": ["x" * 60_000]}), "run", "{a}", "{a}"),

@@ -211,7 +211,7 @@ def test_a_job_that_is_no_array_has_no_tasks(side: Side) -> None:
     """`tasks` says so; where they are only looked for there are none."""
     one = Job(processes=(Process(["true"]),))
     job = side.client.launch(Launch(name="plain", jobs=(one,))).id
-    with pytest.raises(SpecError, match=f"{job} is no array and has no tasks"):
+    with pytest.raises(SpecError, match=f"{job} is not an array and has no tasks"):
         side.client.tasks(job)
     assert side.client.tasks(job, needed=False) == ()
 

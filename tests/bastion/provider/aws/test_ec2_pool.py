@@ -45,8 +45,8 @@ def test_a_good_pool_has_no_problem(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"zones": ("us-east-1",)}, "zones: 'us-east-1' is no zone"),
-        ({"zones": ("",)}, "zones: '' is no zone"),
+        ({"zones": ("us-east-1",)}, "zones: 'us-east-1' is not a zone"),
+        ({"zones": ("",)}, "zones: '' is not a zone"),
         ({"zones": ("us-east-1a", "us-west-2a")}, "zones: of several regions (us-east-1, us-west"),
         ({"instance_type": ""}, "instance_type: missing"),
         ({"options": {"machine_type": "p5.48xlarge"}}, "instance_type: options.machine_type says"),
@@ -59,10 +59,13 @@ def test_a_good_pool_has_no_problem(changes: dict[str, Any]) -> None:
         ({"options": {"capacity_block": "true"}}, "reservation: missing"),
         ({"options": {"capacity_block": "yes"}}, "options.capacity_block: must be true or false"),
         ({"options": {"max_price": "1.0"}}, "options.max_price: only with terms = 'spot'"),
-        ({"terms": "spot", "options": {"max_price": "$1"}}, "options.max_price: '$1' is no price"),
+        (
+            {"terms": "spot", "options": {"max_price": "$1"}},
+            "options.max_price: '$1' is not a price",
+        ),
         ({"network": "default"}, "network: 'default' is neither"),
         ({"identity": ""}, "identity: missing"),
-        ({"identity": "a b"}, "identity: 'a b' is no name"),
+        ({"identity": "a b"}, "identity: 'a b' is not a name"),
         ({"tags": ("team",)}, "tags: 'team' must be KEY=VALUE"),
         ({"tags": ("bastion=x",)}, "tags: 'bastion=x' must be KEY=VALUE"),
         ({"tags": ("aws:x=y",)}, "tags: 'aws:x=y' must be"),

@@ -74,7 +74,7 @@ def test_every_mistake_of_an_inventory_is_told_with_its_line() -> None:
         f"{KEY} line 2: '[rack]': there are no sections; give each host its labels",
         f"{KEY} line 3: '-oProxyCommand=x' is not a name that OpenSSH takes, such as gpu1 or"
         " root@gpu1",
-        f"{KEY} line 4: 'shard' is no label; write LABEL=TEXT, such as shard=rl",
+        f"{KEY} line 4: 'shard' is not a label; write LABEL=TEXT, such as shard=rl",
         f"{KEY} line 4: 'shard' is given twice",
         f"{KEY} line 5: 'root@GPU1' is on line 1 already",
         f"{KEY} line 6: 'ansible_host': users, ports and keys are those of ~/.ssh/config",
@@ -157,7 +157,7 @@ def test_an_inventory_is_read_again_when_it_changes() -> None:
     assert files.config.pools["rl"].zones == ("gpu1",)
     bad = store.swap(KEY, b"gpu1 rl\n", if_version=first.version)
     files.refresh()
-    assert files.config_problem.startswith(f"{KEY} line 1: 'rl' is no label")
+    assert files.config_problem.startswith(f"{KEY} line 1: 'rl' is not a label")
     assert files.config.pools["rl"].zones == ("gpu1",)
     store.swap(KEY, b"gpu1 shard=rl\ngpu2 shard=rl\n", if_version=bad.version)
     assert files.refresh()

@@ -58,7 +58,8 @@ def test_an_unknown_verb_is_refused() -> None:
     rig = Rig()
     asked = rig.ask("ann", "blue", "explode", b"{}")
     assert refused(rig, asked) == (
-        "'explode' is no verb; the verbs are launch, cancel, hold, release, update, follow, exec,"
+        "'explode' is not a verb; the verbs are launch, cancel, hold, release,"
+        " update, follow, exec,"
         " cordon, uncordon, drain, check, warm"
     )
 

@@ -56,6 +56,6 @@ def test_what_cannot_be_told_is_asked_for() -> None:
         "pools other, rack reach their hosts in different ways"
     )
     assert refused("gpu9", RACK, CLOUD, by="cloud").message == (
-        "pool 'cloud' is no pool of provider ssh; there are rack"
+        "pool 'cloud' is not a pool of provider ssh; there are rack"
     )
     assert refused("-oX=y", RACK).message.startswith("'-oX=y' is not a name that OpenSSH takes")
