@@ -13,8 +13,8 @@ from threading import Lock
 
 from markupsafe import Markup
 
-MOST_PARTS = 12
-"""Of 250 kB at most each."""
+MOST_PARTS = 6
+"""Of half a megabyte at most each."""
 
 
 class KeptParts:

@@ -47,7 +47,7 @@ class KeptTables:
             MissingExtraError: DuckDB is not installed.
             StoreError: Out of reach.
         """
-        connection = self._tables(since)
+        connection = self._tables(since, earlier_s=until - since)
         spoilt = len(self._record.spoilt)
         return summed(connection, since=since, until=until, parts=parts, spoilt=spoilt)
 
@@ -56,13 +56,18 @@ class KeptTables:
         self._connection = None
         self._opened.close()
 
-    def _tables(self, since: float) -> DuckDBPyConnection:
-        """The tables with all rows from `since` on, loaded now if the kept ones do not do."""
+    def _tables(self, since: float, *, earlier_s: float) -> DuckDBPyConnection:
+        """
+        The tables with all rows from `since` on, loaded now if the kept ones do not do.
+
+        They are loaded from `earlier_s` before: readers zoom out, and go back step by step.
+        """
         age_s = self._clock.monotonic() - self._opened_at
         if self._connection is None or since < self._since or age_s >= TABLES_KEPT_S:
             self.close()
             opened_at = self._clock.monotonic()
-            opening = self._record.opened(since=since, tables=[ATTEMPTS, SHARES])
+            begin = since - earlier_s
+            opening = self._record.opened(since=begin, tables=[ATTEMPTS, SHARES])
             self._connection = self._opened.enter_context(opening)
-            self._since, self._opened_at = since, opened_at
+            self._since, self._opened_at = begin, opened_at
         return self._connection
