@@ -120,6 +120,7 @@ class Admin:
             listed_or_why,
             odd_machines,
             silent_machines,
+            unreached_hosts,
         )
 
         pools = self._pools()
@@ -139,6 +140,11 @@ class Admin:
         odd = [
             odd_machines(pools[name], listed, root.machines, seq=root.seq, now=root.now)
             for name, listed in seen.items()
+        ]
+        odd += [
+            unreached_hosts(pools[name], providers[name])
+            for name, listed in seen.items()
+            if not isinstance(listed, str)
         ]
         unlisted = tuple(sorted(pools.keys() - seen.keys()))
         odd += [silent_machines(pools[name], root.machines, root.now) for name in unlisted]

@@ -15,7 +15,7 @@ Every adapter keeps these rules:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from bastion.machine import Machine, Pool
@@ -107,4 +107,13 @@ class TellsRights(Protocol):
         Raises:
             ProviderError: That cannot be found out now.
         """
+        ...
+
+
+@runtime_checkable
+class TellsUnreached(Protocol):
+    """A provider of several hosts, some of which may not answer when others do."""
+
+    def unreached(self) -> Mapping[str, str]:
+        """Return the hosts that the last list did not reach -> why."""
         ...

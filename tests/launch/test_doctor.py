@@ -18,6 +18,7 @@ from bastion.service.repair.inventory import Inspection, Odd
 from launch.commands.admin.doctor import _tell, agrees
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
+from tests.servers.sshd import OwnHosts, needs_sshd
 
 LOCAL = """
 [pools.here]
@@ -64,6 +65,26 @@ def test_a_pool_that_does_not_answer_is_odd(run: Run, bucket: Bucket, tmp_path: 
     (odd,) = json.loads(ran.out)["odd"]
     assert (odd["pool"], odd["kind"]) == ("own", "unreachable")
     assert "gpu1" in odd["text"]
+
+
+@needs_sshd
+def test_a_host_that_does_not_answer_is_odd_beside_those_that_do(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """It is named with the words of ssh, and the pool is listed all the same."""
+    hosts = OwnHosts(tmp_path)
+    with hosts.add("gpu1"):
+        with hosts.path.open("a") as settings:
+            settings.write("Host gpu2\n  HostName 127.0.0.1\n  Port 1\n")
+        options = f'options = {{ ssh_config = "{hosts.path}", python = "{sys.executable}" }}'
+        own = LOCAL.replace("here", "own").replace("count = 1", options)
+        begin(bucket, own.replace('"local"', '"ssh"\nhosts = ["gpu1", "gpu2"]'))
+        ran = run("doctor")
+    assert ran.code == 1
+    assert "pool own: its provider answers, and has 0 machines of bucket 0123456789" in ran.err
+    (line,) = [each for each in ran.out.splitlines() if "gpu2" in each]
+    assert line.split()[:4] == ["unreachable", "own", "-", "gpu2"]
+    assert "ssh: connect to host 127.0.0.1 port 1: Connection refused" in line
 
 
 def test_an_agent_of_a_local_pool_that_is_silent_is_odd(run: Run, bucket: Bucket) -> None:

@@ -68,12 +68,14 @@ class SshProvider:
         python = pool.options.get("python", "")
         self._hosts = Hosts(about, python=python, ssh=(*ssh, *(("-F", config) if config else ())))
 
+        self._unreached: dict[str, str] = {}
         self._doubtful: set[str] = set()
         """Machines of which it is not known whether a call made them."""
 
     def list(self) -> tuple[Listed, ...]:
         """See the port; hosts that do not answer are left out, unless none does."""
         answers, errors = self._hosts.ask(self._pool.zones, {"do": "list"})
+        self._unreached = {host: error.message for host, error in errors.items()}
         if errors and not answers:
             raise next(iter(errors.values()))
         found = []
@@ -82,6 +84,10 @@ class SshProvider:
             for each in machines if isinstance(machines, list) else ():
                 found.append(self._listed(host, each if isinstance(each, dict) else {}))
         return tuple(listed for listed in found if listed is not None)
+
+    def unreached(self) -> Mapping[str, str]:
+        """See the port."""
+        return self._unreached
 
     @property
     def vouches(self) -> bool:

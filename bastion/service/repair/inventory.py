@@ -16,7 +16,7 @@ from bastion.errors import ProviderError
 from bastion.history.prices import price_in_force
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
-from bastion.provider.port import Listed, Provider, TellsRights
+from bastion.provider.port import Listed, Provider, TellsRights, TellsUnreached
 from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 
@@ -37,8 +37,8 @@ class Odd:
     """
     `orphan`: it exists and no record needs it. `stranger`: a later commit than root's named it, or
     none did. `absent`: root has it ready and its provider does not. `silent`: a local machine whose
-    agent rings no more. `unreachable`: the pool. `rights`: the pool, of which the identity in use
-    may not make or delete machines.
+    agent rings no more. `unreachable`: the pool, or the host of it that `zone` names. `rights`: the
+    pool, of which the identity in use may not make or delete machines.
     """
     text: str = ""
     zone: str = ""
@@ -76,6 +76,13 @@ def lacking_or_why(provider: Provider) -> tuple[str, ...] | str:
         return provider.lacking() if isinstance(provider, TellsRights) else ()
     except ProviderError as error:
         return error.in_a_line
+
+
+def unreached_hosts(pool: Pool, provider: Provider) -> Iterator[Odd]:
+    """The hosts of a pool that did not answer when it was listed, where others did."""
+    if isinstance(provider, TellsUnreached):
+        for host, why in sorted(provider.unreached().items()):
+            yield Odd(pool=pool.name, kind="unreachable", text=why, zone=host)
 
 
 def silent_machines(pool: Pool, machines: Mapping[str, Machine], now: float) -> Iterator[Odd]:
