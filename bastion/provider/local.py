@@ -52,6 +52,10 @@ from bastion.provider.port import Listed, State
 COMMAND = (sys.executable, "-m", "bastion", "agent")
 """Command that starts an agent; the arguments are those of `bastion.agent.main`."""
 
+_REMEMBERED_S = 30 * 86400.0
+"""
+How long a machine that is gone is listed: no create of its name, which is for one, comes so late.
+"""
 _HEARTBEAT_S = 30
 _BEGIN = "begin"
 
@@ -192,9 +196,11 @@ class LocalProvider:
         return False
 
     def _delete_old_work(self, folder: Path) -> None:
-        home = folder / "home"
-        if home.exists() and self._clock.wall() - home.stat().st_mtime > self._keep_work_s:
+        home, now = folder / "home", self._clock.wall()
+        if home.exists() and now - home.stat().st_mtime > self._keep_work_s:
             shutil.rmtree(home, ignore_errors=True)
+        if not home.exists() and now - (folder / "gone").stat().st_mtime > _REMEMBERED_S:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _arguments(self, machine: Machine, pool: Pool, folder: Path) -> tuple[str, ...]:
         resources = ",".join(f"{name}={units}" for name, units in pool.resources.items())

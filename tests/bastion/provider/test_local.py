@@ -200,6 +200,10 @@ def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
     site.clock.advance(7200.0)
     assert site.state() == "gone"
     assert not home.exists()
+    site.clock.advance(30 * 86400.0)
+    assert site.state() == "gone"
+    assert site.provider.list() == (), "nothing of it is left in the end"
+    assert not home.parent.exists()
 
 
 @pytest.mark.parametrize("note", ["machine", "agent"])
