@@ -76,7 +76,9 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         return exits.OK
     # Intermixed: `cancel one --json two` means two jobs, which argparse alone does not see.
     args, unknown = verb.parse_known_intermixed_args(words[1:])
-    refuse_unknown(verb, unknown)
+    # An unknown flag with a space in its value is a word to argparse.
+    first = (getattr(args, "source", None) or [""])[0]
+    refuse_unknown(verb, [*unknown, *([first] if first.startswith("-") else [])])
     args.command = command
     args.typed = ("bastion", *words, *(("--", *command) if command is not None else ()))
     done: int = args.run(args)

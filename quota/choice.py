@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-_WORDS_SHOWN = 12
+MOST_WORDS = 12
 """Allowed words listed in a message, so that it stays one line."""
 
 
-def choose(word: str, allowed: Collection[str], *, nearest: bool = True) -> str:
+def choose(
+    word: str, allowed: Collection[str], *, nearest: bool = True, most: int = MOST_WORDS
+) -> str:
     """
     What may be written instead of `word`: `allowed are a, b, nearest is a`.
 
-    Finding the nearest takes some 50 us for each allowed word: without `nearest` it is left out.
+    At most `most` allowed words are listed. Finding the nearest takes some 50 us for each of them:
+    without `nearest` it is left out.
     """
     if not allowed:
         return "none is defined"
     words = sorted(allowed)
-    more = f" and {len(words) - _WORDS_SHOWN} more" if len(words) > _WORDS_SHOWN else ""
-    text = f"allowed {'is' if len(words) == 1 else 'are'} {', '.join(words[:_WORDS_SHOWN])}{more}"
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    text = f"allowed {'is' if len(words) == 1 else 'are'} {', '.join(words[:most])}{more}"
     import difflib
 
     near = difflib.get_close_matches(word, words, n=1) if nearest else []

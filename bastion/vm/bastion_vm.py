@@ -92,5 +92,5 @@ def problems(vm: BastionVm) -> tuple[str, ...]:
     if vm.metrics_host and port is None:
         wrong.append("--metrics_host: is the address of --metrics_port, which is missing")
     elif vm.metrics_host and not _ADDRESS.fullmatch(vm.metrics_host):
-        wrong.append(f"--metrics_host: {vm.metrics_host!r} is no address, such as 0.0.0.0")
+        wrong.append(f"--metrics_host: {vm.metrics_host!r} is not an address, such as 0.0.0.0")
     return tuple(wrong)

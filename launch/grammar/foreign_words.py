@@ -95,7 +95,28 @@ VERBS = {
 PROGRAMS = ("axlearn", "bastion", "dstack", "flambe", "gcp", "kubectl", "sky", "xpk")
 """Words that stand before the verb elsewhere, as in `axlearn gcp launch`."""
 
+PHRASES = {
+    ("scontrol", "show"): "show JOB",
+    ("scontrol", "hold"): "hold JOB",
+    ("scontrol", "suspend"): "hold JOB",
+    ("scontrol", "release"): "release JOB",
+    ("scontrol", "requeue"): "rerun JOB",
+    ("scontrol", "update"): "update JOB --priority=N",
+    ("get", "nodes"): "machines",
+    ("get", "node"): "machines",
+    ("show", "nodes"): "machines",
+    ("top", "nodes"): "top",
+}
+"""Two words of another system, and our command for both."""
+
+NOUNS = ("job", "jobs", "pod", "pods", "workload", "workloads")
+"""What stands before a name elsewhere, as in `kubectl describe pod NAME`."""
+
+OF_THE_VM = ("create", "start", "stop", "delete", "upgrade")
+"""Our verbs about the bastion's own VM; behind another system's name they mean a job."""
+
 NOT_YET = {
+    "autostop": "a pool deletes machines that stay idle; its idle_timeout says when",
     "port_forward": "ssh -L PORT:MACHINE:PORT, where the job's machine can be reached",
 }
 """What Bastion has no verb for, and what serves meanwhile."""
@@ -166,6 +187,20 @@ FLAGS = {
     "-y": "leave it out: nothing asks",
     "--begin": "--hold, then bastion release JOB",
     "--signal": "--grace=TIME: the notice comes that long before the end",
+    "-f": "leave it out: a file is given as it is, bastion launch FILE",
+    "-e": "leave it out: bastion logs JOB has it",
+    "-l": "--resources=TYPE=N",
+    "--down": "leave it out: a pool deletes machines that stay idle",
+    "--idle_minutes_to_autostop": "leave it out: a pool deletes machines that stay idle",
+    "-i": "leave it out: a pool deletes machines that stay idle",
+    "--cluster_name": "--name=NAME of the job; the machines are those of a pool, --pool=NAME",
+    "--disk_size": "leave it out: a pool's machines have the disk that its admin gave them",
+    "--disk_tier": "leave it out: a pool's machines have the disk that its admin gave them",
+    "--mem_per_cpu": "--mem=SIZE, of each replica",
+    "--mem_per_gpu": "--mem=SIZE, of each replica",
+    "--open_mode": "leave it out: each attempt has a log of its own",
+    "--pty": "leave it out: bastion exec JOB -- bash is a shell in a job that runs",
+    "--entrypoint": "leave it out: the command stands after --, bastion launch -- COMMAND",
     "--ports": "leave it out: a job may listen on any port of its machine",
 }
 """What other systems call a flag, and our words for it."""

@@ -38,13 +38,17 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(
                 f"{flag}: takes no value, {value} was given", hint=f"{flag}, or leave it out"
             )
+        missing = told.removeprefix("the following arguments are required: ")
+        if missing != told:
+            told = f"{missing} {'are' if ', ' in missing else 'is'} missing"
         raise UsageError(told, hint=f"{self.prog} --help")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             from quota.choice import choose
 
-            words = choose(str(value), [str(word) for word in action.choices])
+            allowed = [str(word) for word in action.choices]
+            words = choose(str(value), allowed, most=len(allowed))
             raise argparse.ArgumentError(action, f"{value!r} is unknown, {words}")
 
     def format_help(self) -> str:

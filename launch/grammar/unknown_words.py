@@ -12,7 +12,16 @@ import shlex
 from collections.abc import Sequence
 
 from launch.errors import UsageError
-from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET, PROGRAMS, VERBS
+from launch.grammar.foreign_words import (
+    DESTRUCTIVE,
+    FLAGS,
+    NOT_YET,
+    NOUNS,
+    OF_THE_VM,
+    PHRASES,
+    PROGRAMS,
+    VERBS,
+)
 
 OF_ALL_JOBS = ("list", "status")
 """Verbs that users often give a job, although they show all jobs."""
@@ -72,10 +81,10 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
     if word in verbs:
         return f"bastion {' '.join([word, *rest])}"
     key = word.replace("-", "_")
-    if key in PROGRAMS and rest and rest[0] in verbs and rest[0] not in DESTRUCTIVE:
-        # What stood after -- is not among the words.
-        command = " -- COMMAND" if rest[0] in ("launch", "run") else ""
-        return f"bastion {shlex.join(rest)}{command}"
+    if key in PROGRAMS and rest:
+        return _of_program(list(rest), verbs)
+    if rest and (phrase := PHRASES.get((key, rest[0].lower()))):
+        return _in_place(phrase, rest[1:])
     if key in NOT_YET:
         return f"there is none yet; instead: {NOT_YET[key]}"
     if key in VERBS:
@@ -92,9 +101,29 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
     return f"did you mean bastion {VERBS.get(near[0], near[0])}?"
 
 
+def _of_program(words: list[str], verbs: Sequence[str]) -> str:
+    """Return what to type instead of the words behind `sky`, `kubectl` and the like."""
+    verb, *rest = words
+    if verb not in verbs:
+        return hint_instead_of(verb.lower(), rest, verbs)
+    if verb in OF_THE_VM:
+        return _in_place("cancel JOB", rest) if verb in ("delete", "stop") else ""
+    if verb in DESTRUCTIVE:
+        return ""
+    if verb in ("launch", "run"):
+        if any(word.endswith((".yaml", ".yml")) for word in rest):
+            return (
+                f"bastion {verb} --code=. -- COMMAND; more: bastion help come-from-another-system"
+            )
+        words += ["--", "COMMAND"]  # what stood after -- is not among the words
+    return f"bastion {shlex.join(words)}"
+
+
 def _in_place(command: str, rest: Sequence[str]) -> str:
     """Our command with the user's own words, where they can only be its jobs, file or command."""
     own, _, place = command.rpartition(" ")
+    if place == "JOB" and rest and rest[0] in NOUNS:
+        rest = rest[1:]
     if place == "COMMAND" and rest and rest[0].endswith(".py"):
         return f"bastion {own.removesuffix(' --')} --code=. -- python3 {' '.join(rest)}"
     is_place = place in ("JOB", "COMMAND") or place.startswith("FILE.")

@@ -3,8 +3,8 @@ Flags of other systems with one clear meaning: accepted, and omitted from the he
 
 `--gpus 2`, `--gpus=h100:2`, `--accelerators=H100:8`, `--gres=gpu:a100:2`, `--mem=64G` and
 `--cpus 8` are resources; `-N 2` is replicas, `--nnodes 2:8` a range of them; `--time 1:00:00` is a
-limit; `-J`, `--workdir` and `--dependency=afterok:JOB` have flags of ours as well. Numbers mean
-what they mean in Slurm.
+limit; `--wrap TEXT` is a command of the shell; `-J`, `--workdir` and `--dependency=afterok:JOB`
+have flags of ours as well. Numbers mean what they mean in Slurm.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from launch.errors import UsageError
 from launch.grammar.parser import Parser
 
+_GPUS = ("--gpus", "-G", "--gpu", "--num_gpus")
 _GRES = re.compile(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
 _NODES = re.compile(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
 _DEVICES = re.compile(r"(?:([A-Za-z][\w-]*)[:=])?(\d+)")
@@ -25,7 +26,7 @@ def add_foreign_flags(parser: Parser) -> None:
     """Add the flags to a verb that takes the flags of a job."""
     parser.set_defaults(asked=[])
     for names, read in (
-        (("--gpus", "-G", "--gpus_per_node", "--gpus_per_task", "--accelerators"), _devices),
+        ((*_GPUS, "--gpus_per_node", "--gpus_per_task", "--accelerators"), _devices),
         (("--gres",), _gres),
         (("--mem", "--memory"), _memory),
         (("--cpus", "-c", "--cpus_per_task"), _cpus),
@@ -45,6 +46,7 @@ def add_foreign_flags(parser: Parser) -> None:
             default=argparse.SUPPRESS,
             help=argparse.SUPPRESS,
         )
+    parser.add_argument("--wrap", default="", help=argparse.SUPPRESS)
     parser.add_argument(
         *("-d", "--dependency"),
         action="append",
@@ -111,6 +113,19 @@ def _after(text: str) -> str:
             f"{text!r} is not afterok:JOB, afterany:JOB or afternotok:JOB; --after=JOB is the same"
         )
     return f"{job}{when}"
+
+
+def wrapped(args: argparse.Namespace) -> list[str]:
+    """
+    Return the command that `--wrap` has the shell run, as `sbatch --wrap` does.
+
+    Raises:
+        UsageError: A command or a file is given too.
+    """
+    if args.command or args.source:
+        other = args.source[0] if args.source else "the command after --"
+        raise UsageError(f"--wrap: {other} is given too; which is to run?")
+    return ["sh", "-c", args.wrap]
 
 
 def limit_of(flag: str, text: str) -> str | float | None:

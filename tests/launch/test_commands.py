@@ -388,7 +388,7 @@ def test_cancelling_what_has_ended_is_no_mistake(run: Run, bucket: Bucket) -> No
     """There is nothing to do, and that is told."""
     end(bucket.store, "old-0123456789")
     ran = run("cancel", "old")
-    assert (ran.code, ran.err) == (0, "nothing to do: all of them have ended\n")
+    assert (ran.code, ran.err) == (0, "nothing to do: what was named has ended\n")
 
 
 def test_machines_and_pools(run: Run, bucket: Bucket) -> None:

@@ -100,6 +100,21 @@ def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
         (["cost"], "bastion usage"),
         (["LIST"], "bastion list"),
         (["cancle", "x"], "bastion --help"),
+        (["scontrol", "show", "job", "train"], "bastion show train"),
+        (["scontrol", "hold", "train"], "bastion hold train"),
+        (["kubectl", "get", "pods"], "bastion list"),
+        (["kubectl", "delete", "pod", "train"], "bastion cancel train"),
+        (["sky", "stop", "train"], "bastion cancel train"),
+        (["kubectl", "get", "nodes"], "bastion machines"),
+        (["kubectl", "describe", "pod", "train"], "bastion show train"),
+        (["sky", "down", "train"], "bastion --help"),
+        (["sky", "launch", "task.yaml"],
+         "bastion launch --code=. -- COMMAND; more: bastion help come-from-another-system"),
+        (["launch", "--down", "--", "x"],
+         "leave it out: a pool deletes machines that stay idle"),
+        (["launch", "-f", "job.yaml"],
+         "leave it out: a file is given as it is, bastion launch FILE"),
+        (["launch", "--comment=a b"], "bastion launch --help"),
         (["launch", "--requirements=r.txt", "--", "x"],
          "here it is --python_env=requirements.txt --code=."),
         (["launch", "--timeout=1h", "--", "x"], "here it is --max_runtime=TIME"),
@@ -121,6 +136,7 @@ def test_another_systems_word_is_answered_with_ours(words: list[str], hint: str,
         ("--gres=gpu:h100:2 --mem=64G", "resources", {"h100": 2, "memory": 64 << 30}),
         ("--resources=H100:2,mem=2g", "resources", {"h100": 2, "memory": 2 << 30}),
         ("--accelerators=h100:8", "resources", {"h100": 8}),
+        ("--num-gpus 2", "resources", {"h100": 2}),
         ("-N 2", "replicas", 2),
         ("--num-nodes=2", "replicas", 2),
         ("--nnodes 2:8", "replicas", "2-8"),
@@ -138,6 +154,18 @@ def test_a_foreign_flag_that_can_mean_one_thing_is_understood(
     assert ran.code == 0, ran.err
     (job,) = json.loads(ran.out)["launch"]["jobs"]
     assert (job["processes"][0] if field == "resources" else job)[field] == value
+
+
+def test_a_wrapped_command_is_one_of_the_shell(run: Run, bucket: Bucket) -> None:
+    """As `sbatch --wrap` has it; a second command beside it is refused."""
+    ran = run("launch", "--dry_run", "--json", "--wrap=echo $HOME && ls")
+    assert ran.code == 0, ran.err
+    (job,) = json.loads(ran.out)["launch"]["jobs"]
+    assert job["processes"][0]["command"] == ["sh", "-c", "echo $HOME && ls"]
+    ran = run("launch", "--wrap=ls", "--", "true")
+    assert ran.err.splitlines() == [
+        "error: --wrap: the command after -- is given too; which is to run?"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +202,9 @@ def test_help_prints_a_page_by_name(run: Run) -> None:
     assert run("help", "fragmented").out.startswith("# Fragmented\n")
     assert run("help", "Stop_and_resume").out.startswith("# ")
     assert "InDoubtError" in run("help", "pages").out.splitlines()
+    assert "[Fragmented](Fragmented.md)" in run("help", "reasons").out
+    assert "[InDoubtError](InDoubtError.md)" in run("help", "errors").out
+    assert run("help", "quota", "show").out == run("quota", "--help").out
     unknown = run("help", "nonsense")
     assert (unknown.code, unknown.err.splitlines()) == (
         2,
@@ -218,7 +249,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "did you mean --instance_type?"),
         (["status", "extra"], "unknown argument extra", "of one job: bastion show extra"),
         (["machines", "extra"], "unknown argument extra", "bastion machines --help"),
-        (["why"], "the following arguments are required: JOB", "bastion why --help"),
+        (["why"], "JOB is missing", "bastion why --help"),
         (["launch", "--priority=high", "--", "x"],
          "--priority: 'high' is not a whole number", "bastion launch --help"),
         (["list", "--output=jsn"], "-o/--output: 'jsn' is unknown, allowed are json, name, table,"
@@ -244,7 +275,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["launch", "--sweep=lr=", "--", "x"], "sweep.grid.lr: has no values", ""),
         (["list", "--state=runing"], "--state: 'runing' is unknown", "bastion list --help"),
         (["launch", "--env=A", "--", "x"], "--env: 'A' is not NAME=TEXT", ""),
-        (["logs", "a", "--attempt=first"], "--attempt: 'first' is none; a number, or all", ""),
+        (["logs", "a", "--attempt=first"], "--attempt: 'first' is not an attempt", ""),
         (["quota", "diff"], "quota diff: which file?", "quota diff new.toml"),
         (["run", "script.py"], "run: a script submits for itself", "bastion launch SCRIPT"),
         (["launch", "--flagfile=/no/such"], "--flagfile: ERROR:: Unable to open flagfile", ""),

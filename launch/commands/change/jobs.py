@@ -123,7 +123,7 @@ def change(args: argparse.Namespace) -> int:
 def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:
     out = session.out
     if not jobs:
-        note("nothing to do: all of them have ended")
+        note("nothing to do: what was named has ended")
     columns: list[Column[str]] = [
         Column(title="JOB", text=str),
         Column(title="DONE", text=lambda _: what),

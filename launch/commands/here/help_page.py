@@ -24,21 +24,24 @@ def register(verbs: Verbs) -> None:
         "help",
         partial(show, verbs.root, verbs.parsers),
         "print the help of a verb, or a page of the documentation",
-        text="A page is named as an error, a reason or a guide is; bastion help pages lists them.",
+        text="A page is named as an error, a reason or a guide is; bastion help pages lists all,"
+        " bastion help errors and bastion help reasons say in a line each what these mean.",
         connects=False,
-        example="bastion help launch\nbastion help Fragmented\nbastion help stop-and-resume",
+        example="bastion help launch\nbastion help Fragmented\nbastion help errors",
     )
     parser.add_argument(
-        "topic", nargs="?", default="", metavar="NAME", help="a verb, an error, a reason, a guide"
+        "topic", nargs="*", metavar="NAME", help="a verb, an error, a reason, a guide"
     )
 
 
 def show(root: Parser, parsers: Mapping[str, Parser], args: argparse.Namespace) -> int:
     """`bastion help [NAME]`."""
-    topic = args.topic
+    topic, *more = args.topic or [""]
     if not topic:
         root.print_help()
-    elif topic in SEVERAL_VERBS:
+    elif more and topic not in SEVERAL_VERBS:
+        _refuse(" ".join(args.topic))
+    elif topic in SEVERAL_VERBS:  # what follows it is a word of the verb, as in `quota show`
         parsers[ALIASES.get(topic, topic)].print_help()
     elif topic == "pages":
         print("\n".join(pages()))

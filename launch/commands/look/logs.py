@@ -137,7 +137,7 @@ def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
 
     words = {"": None, "all": 0}
     if args.attempt not in words and not args.attempt.isdecimal():
-        raise UsageError(f"--attempt: {args.attempt!r} is none; a number, or all")
+        raise UsageError(f"--attempt: {args.attempt!r} is not an attempt; a number, or all")
     return Wanted(
         replica=args.replica,
         process=args.process,

@@ -109,8 +109,8 @@ def _warm(session: Session) -> int:
     number = rest.pop() if rest else ""
     if verb != "warm" or len(rest) > 1 or not number.isdecimal():
         raise UsageError(
-            f"pool {' '.join(session.args.words)}: is not understood",
-            hint="bastion pool warm POOL N keeps N machines ready",
+            f"pool {' '.join(session.args.words)}: it is pool warm [POOL] N, or pool alone",
+            hint="bastion pool warm POOL N keeps N machines ready, bastion pool shows all",
         )
     pool = rest[0] if rest else _only_pool(session)
     session.client.operator.warm(pool, int(number), vars(session.args)["for"] or "8h")

@@ -25,7 +25,7 @@ from launch.screen.progress import bar
 from launch.screen.render import write_lines
 from launch.session import Session
 from launch.submission.code import add_bundler_flags
-from launch.submission.foreign_flags import add_foreign_flags
+from launch.submission.foreign_flags import add_foreign_flags, wrapped
 
 if TYPE_CHECKING:
     from bastion.client import LaunchHandle
@@ -245,6 +245,8 @@ def _origin(args: argparse.Namespace) -> Origin:
 def _launch_of(session: Session) -> Launch:
     """The launch that the command line describes."""
     args = session.args
+    if args.wrap:
+        args.command = wrapped(args)
     if args.source:
         from launch.submission.flags import beside
         from launch.submission.foreign import foreign_launch, is_foreign
