@@ -384,6 +384,27 @@ def test_a_stockout_is_said_and_made_good() -> None:
     assert w.runs("a")
 
 
+def test_hosts_that_give_no_machine_are_left_out_and_named() -> None:
+    """Machines are made on the other hosts, and one job too many is told of those that are out."""
+    hosts = replace(pool_of(3, gpu=8), zones=("a", "b", "c"), machines_per_zone=1)
+    w = World(quota_of({"gpu": 24}, {"A": {"gpu": 1.0}}), {}, {"p": hosts})
+    out = reasons.ProviderStockout(pool="p", until=w.now + 60, said="no route", zones=("a",))
+    w.extra["stockouts"] = {"p": out}
+    for name in ("first", "second", "third"):
+        w.ask("A", name, gpu=8)
+    w.cycle()
+    assert w.runs("first") and w.runs("second")
+    assert sorted(machine.zone for machine in w.machines.values()) == ["b", "c"]
+    assert w.why("third") == (
+        "waits for machines: the provider of p has none on a: no route; asked again in 1m"
+    )
+    assert w.plan.wake_at == w.now + 60
+    w.pass_time(60)
+    w.cycle()
+    assert w.runs("third")
+    assert sorted(machine.zone for machine in w.machines.values()) == ["a", "b", "c"]
+
+
 def test_a_ceiling_names_what_would_change_it() -> None:
     """A at its ceiling waits; with a higher ceiling it starts."""
     quota = quota_of({"gpu": 16}, HALVES, options={"A": "ceiling = { gpu = 0.5 }"})
