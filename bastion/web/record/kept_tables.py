@@ -66,7 +66,7 @@ class KeptTables:
         if self._connection is None or since < self._since or age_s >= TABLES_KEPT_S:
             self.close()
             opened_at = self._clock.monotonic()
-            begin = since - earlier_s
+            begin = max(0.0, since - earlier_s)
             opening = self._record.opened(since=begin, tables=[ATTEMPTS, SHARES])
             self._connection = self._opened.enter_context(opening)
             self._since, self._opened_at = begin, opened_at

@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 from starlette.testclient import TestClient
 
-from bastion.clock import VirtualClock
+from bastion.clock import Clock, VirtualClock
 from bastion.history.record import Record
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
 from bastion.web.app import Site
 from bastion.web.reading.bucket import Bucket
-from bastion.web.record.ask import summary_of
+from bastion.web.record.kept_tables import KeptTables
 from bastion.web.record.reader import Ask, RecordReader
 from bastion.web.record.summary import Summary
 from bastion.web.settings import WebSettings
@@ -31,11 +31,12 @@ def busy_store(*, machines: int = 4, running: int = 6, queued: int = 120) -> Mem
     return store
 
 
-def asked_here(store: ObjectStore) -> Ask:
-    """Ask the record of `store` in this process."""
+def asked_here(store: ObjectStore, clock: Clock) -> Ask:
+    """Ask the record of `store` in this process, as the program that asks it does."""
+    tables = KeptTables(Record(store), clock)
 
     def ask(since: float, until: float, parts: int) -> Summary:
-        return summary_of(Record(store), since=since, until=until, parts=parts)
+        return tables.summary(since=since, until=until, parts=parts)
 
     return ask
 
@@ -52,7 +53,7 @@ def site(
     """A client of the site over `store`; it follows no redirect."""
     clock = clock or VirtualClock(wall=NOW)
     told = WebSettings(root_url="memory:", **settings)  # type: ignore[arg-type]
-    record = record or RecordReader(asked_here(store), clock, wait_s=60.0)
+    record = record or RecordReader(asked_here(store, clock), clock, wait_s=60.0)
     bucket = Bucket(store, clock, record, read_every_s=1.0, use_every_s=1.0)
     try:
         with TestClient(
