@@ -115,7 +115,8 @@ def test_a_failed_build_says_why(code: Code, tool: str) -> None:
     assert take(recipe, code.root / "python") == ""
 
 
-def test_a_build_that_meets_a_full_disk_is_the_machines_fault(code: Code) -> None:
+@pytest.mark.parametrize("tool", QUICK, indirect=True)
+def test_a_build_that_meets_a_full_disk_is_the_machines_fault(code: Code, tool: str) -> None:
     """A failure while the disk is full is not the job's."""
     (code.root / "requirements.txt").write_text("--no-index\nmissing==1.0\n")
     recipe = recipe_of(PythonEnv(), code.root, code.cache)
