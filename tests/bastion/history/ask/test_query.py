@@ -25,6 +25,21 @@ def record(folder: Path) -> Record:
     return Record(store, folder.as_uri())
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a bucket that has a record, and a secret beside it; queries change neither."""
+    place = tmp_path_factory.mktemp("query")
+    (place / "secret.csv").write_text("password\n")
+    record(place / "bucket")
+    return place
+
+
+@pytest.fixture(scope="module")
+def known(folder: Path) -> Record:
+    """The record in that bucket."""
+    return record_of(None, folder / "bucket")
+
+
 def test_sql_reads_every_row_once(tmp_path: Path) -> None:
     """Rows in Parquet and in the log are one table; moments are moments."""
     found = query(
@@ -71,10 +86,10 @@ def record_of(_: object, folder: Path) -> Record:
         ("SELECT 1/0 + 'x'", "could not convert"),
     ],
 )
-def test_a_wrong_query_is_told_what_is_right(tmp_path: Path, sql: str, words: str) -> None:
+def test_a_wrong_query_is_told_what_is_right(known: Record, sql: str, words: str) -> None:
     """What is wrong with a query is one line, with what was probably meant."""
     with pytest.raises(SpecError, match=words) as error:
-        query(record(tmp_path), sql)
+        query(known, sql)
     assert "\n" not in str(error.value)
 
 
@@ -94,33 +109,30 @@ def test_a_wrong_query_is_told_what_is_right(tmp_path: Path, sql: str, words: st
         "SELECT (SELECT content FROM read_text('{secret}'))",
     ],
 )
-def test_sql_reaches_no_file_of_this_machine(tmp_path: Path, sql: str) -> None:
+def test_sql_reaches_no_file_of_this_machine(folder: Path, known: Record, sql: str) -> None:
     """No statement reads or writes a file beside the record's, however it is put."""
-    secret, root = tmp_path / "secret.csv", tmp_path / "bucket"
-    secret.write_text("password\n")
-    found = record(root)
+    secret, root = folder / "secret.csv", folder / "bucket"
     with pytest.raises(SpecError):
-        query(found, sql.format(secret=secret, root=root))
+        query(known, sql.format(secret=secret, root=root))
     assert not (root / "out.csv").exists()
 
 
-def test_sql_cannot_open_its_cage(tmp_path: Path) -> None:
+def test_sql_cannot_open_its_cage(known: Record) -> None:
     """Settings are locked, no variable of Python is seen, and `pg_catalog` shows no secret."""
-    found = record(tmp_path)
     hidden = [("password",)]
     with pytest.raises(SpecError, match="no table 'hidden'"):
-        query(found, "SELECT * FROM hidden")
+        query(known, "SELECT * FROM hidden")
     assert hidden
     settings = query(
-        found,
+        known,
         "SELECT name, value FROM duckdb_settings() WHERE name IN"
         " ('enable_external_access', 'lock_configuration')",
     )
     assert dict(settings.rows) == {"enable_external_access": "false", "lock_configuration": "true"}  # type: ignore[arg-type]
 
 
-def test_a_long_answer_is_cut(tmp_path: Path) -> None:
+def test_a_long_answer_is_cut(known: Record) -> None:
     """More rows than an answer may have are cut, and that is told."""
-    found = query(record(tmp_path), "FROM range(200000)")
+    found = query(known, "FROM range(200000)")
     assert found.is_cut
     assert len(found.rows) == 100_000
