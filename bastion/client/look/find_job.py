@@ -33,7 +33,8 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
         exact: The beginning of an id names nothing.
 
     Raises:
-        NotFoundError: There is none; the hint names what is called similarly.
+        NotFoundError: There is none, and the hint names what is called similarly; or nothing was
+            ever published here.
         SpecError: It is the beginning of several ids; the message lists them.
         StoreError: Out of reach.
     """
@@ -61,6 +62,7 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
         raise _ambiguous(text, list(begun))
     if (known := published.newest_named(text, project=project)) is not None:
         return known
+    published.queue_like(text)  # where nothing was ever published, that is what is wrong
     raise _not_found(text, project, list(begun))
 
 

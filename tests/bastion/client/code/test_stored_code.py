@@ -21,7 +21,7 @@ from bastion.spec import BundleRef, Job, Launch, Process
 from bastion.store.memory import MemoryStore
 from bundler.code import Image, LocalDir
 from tests.rigs.git_repositories import git
-from tests.rigs.scripted_bastion import ScriptedBastion, end, put, world
+from tests.rigs.scripted_bastion import ScriptedBastion, end, publish, put, world
 
 WORDS = Origin(argv=("bastion", "launch", "--", "true"))
 
@@ -277,6 +277,7 @@ def test_a_rerun_with_a_key_is_made_once() -> None:
 def test_what_never_was_cannot_be_run_again(name: str) -> None:
     """An unknown name, however odd, is told."""
     client, store, _ = client_of()
+    publish(store, "queue", {"jobs": []})
     end(store, "other-0123456789")
     with pytest.raises(NotFoundError, match="no job"):
         client.rerun(name)

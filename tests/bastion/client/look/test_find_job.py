@@ -35,6 +35,13 @@ def test_an_id_or_its_unique_beginning_names_a_job() -> None:
     assert find(place, "ev").id == C
 
 
+def test_where_no_bastion_was_ever_the_root_is_wrong_and_not_the_name() -> None:
+    """A job that is looked for under a wrong root is not said to be missing."""
+    store, clock = world()
+    with pytest.raises(NotFoundError, match="no bastion has published anything here yet"):
+        find(Published(store, clock.wall), "train")
+
+
 def test_a_name_names_the_newest_job_that_has_it() -> None:
     """Plain names repeat; reading takes the newest."""
     place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
