@@ -477,8 +477,7 @@ class Agent:
         if now < self._lives_at or self._is_leaving:
             return
         self._lives_at = now + _LIVES_S
-        # Lives are numbered without gaps. A list would cost a fleet more than all its other
-        # requests.
+        # Lives have no gaps, and a list would cost a fleet more than all its other requests.
         key = layout.life(self._settings.machine, self._keeper.life + 1)
         self._errands.send("lives", partial(is_there, self._store, key), self._saw_life, now=now)
 
