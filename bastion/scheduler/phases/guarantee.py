@@ -243,25 +243,25 @@ def _start(draft: Draft, line: Line) -> bool:
     return draft.try_admit(line.head, shape, allows, guaranteed=True)
 
 
-def _start_as_planned(draft: Draft, line: Line) -> bool:
-    """Start the head of `line` while what is planned for itself is open."""
+def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) -> bool:
+    """Do it while what is planned for the gang itself is open; it does not need that any more."""
     own = draft.plans.get(line.head[0].id)
     if own is None:
-        return False
+        return _start_or_find(draft, line, ahead)
     draft.lend(own)
-    if not _start(draft, line):
+    done = _start_or_find(draft, line, [*ahead, own])
+    if done:
+        draft.planned.pop(own.name, None)
+        draft.drop(own)
+    else:
         draft.call_in(own)
-        return False
-    draft.planned.pop(own.name, None)
-    draft.drop(own)
-    return True
+    return done
 
 
-def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) -> bool:
+def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     gang, shape = line.head, line.shape
     project = gang[0].project
-    if _start_as_planned(draft, line) or _start(draft, line):
-        draft.forget_plan(gang)
+    if _start(draft, line):
         return True
     lower = draft.outranked(project, shape.priority)
     within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
@@ -274,7 +274,6 @@ def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) 
     for each in weak:
         draft.call_in(each)
     if done:
-        draft.forget_plan(gang)
         if draft.shares.is_nested:
             within += [r for r in weak if r.is_promise and r not in within and r not in lower]
         for each in sorted(within, key=lambda r: (-r.shape.priority, -r.number)):

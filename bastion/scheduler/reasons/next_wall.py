@@ -53,7 +53,8 @@ class NextWall:
             case "Maintenance":
                 return f"; then it waits for maintenance to end: {listed(self.names)}"
             case _:
-                held = f" that {listed(self.names)} hold" if self.names else ""
+                verb = "holds" if len(self.names) == 1 else "hold"
+                held = f" that {listed(self.names)} {verb}" if self.names else ""
                 return f"; then it waits for {what}{held}"
 
 

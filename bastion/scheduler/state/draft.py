@@ -247,9 +247,9 @@ class Draft:
         self.open(reserved)
         self.release(reserved)
         self.revised += 1
+        self.search.loosened.add(reserved.gang[0].project)  # others of it waited behind this
         if reserved.is_promise:
             del self.promises[reserved.name]
-            self.search.loosened.add(reserved.gang[0].project)
             self.wait_again(reserved.gang)
         else:
             self.spare_for(reserved)

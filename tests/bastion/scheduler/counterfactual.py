@@ -94,6 +94,7 @@ def alone(world: World, name: str) -> World:
     keep = {name, *world.jobs[name].gang}
     keep |= {job for promise in world.plan.promises for job in promise.gang}
     keep |= {job for planned in world.plan.planned for job in planned.gang}
+    keep |= {n for n, each in world.plan.verdicts.items() if isinstance(each.reason, Planned)}
     for job in world.jobs.values():
         if job.phase is Phase.QUEUED and job.id not in keep:
             twin.end(job.id)

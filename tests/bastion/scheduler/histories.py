@@ -456,5 +456,5 @@ def has_stopping(world: World) -> bool:
     return any(job.phase is Phase.STOPPING for job in world.jobs.values())
 
 
-WORLDS: tuple[Make, ...] = (world_of, mixed_world_of, wide_world_of)
+WORLDS: tuple[Make, ...] = (world_of, mixed_world_of, wide_world_of, stream_world_of)
 """Every kind of world."""

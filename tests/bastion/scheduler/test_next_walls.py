@@ -32,7 +32,7 @@ def test_a_provider_that_makes_machines_again_may_make_too_few() -> None:
     world.ask("A", "a", replicas=2, gpu=4)
     world.cycle()
     assert world.reason("a") == "ProviderStockout"
-    assert world.why("a").endswith("; then it waits for 4 gpu that A hold")
+    assert world.why("a").endswith("; then it waits for 4 gpu that A holds")
 
 
 def test_a_higher_ceiling_does_not_make_others_lend() -> None:
