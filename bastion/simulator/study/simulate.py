@@ -90,12 +90,16 @@ def simulate(
         costs=costs,
         seed=seed,
     )
-    choices = map(_several, (order, policy, admission, placement, preemption))
-    setups = combined(setup, *choices)
+    setups = combined(setup, *map(_several, (order, policy, admission, placement, preemption)))
+    points = _points(setups, workload)
+    return _whole(_on_pool(points, on, told) if on else run_points(points, cores=cores, told=told))
+
+
+def _points(setups: Sequence[Setup], workload: Workload) -> list[Point]:
+    """The simulations to run, each of which can be set up."""
     for each in setups:
         parts_of(each, quota_of(each, workload))
-    points = labelled([Point(setup=each, workload=workload) for each in setups])
-    return _whole(_on_pool(points, on, told) if on else run_points(points, cores=cores, told=told))
+    return labelled([Point(setup=each, workload=workload) for each in setups])
 
 
 def _on_pool(points: Sequence[Point], url: str, told: Told | None) -> Runs:
