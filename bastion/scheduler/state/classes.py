@@ -12,8 +12,7 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from operator import itemgetter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from bastion.job import JobClass, JobRecord, Phase
@@ -72,25 +71,31 @@ def derive(
 
 def _divide(
     project: Project, asking: Iterable[Claimant], stopped: Collection[str]
-) -> Iterator[tuple[str, JobClass]]:
+) -> dict[str, JobClass]:
     """The classes of what asks for more than the share of `project`."""
     ranked = []
-    for each in asking:
+    for at, each in enumerate(asking):
         is_borrowed = each.job_class is JobClass.BORROWED
         may_be_borrowed = each.borrows and project.borrow
         leaves_share = not is_borrowed and (each.is_leaving or each.name in stopped)
         # In a group a promise may rest on the share of the group: it demotes none that runs.
         is_last = bool(project.group) and isinstance(each, Newcomer) and each.is_promised
         rank = is_last, leaves_share, each.priority, each.admitted_at, each.name
-        ranked.append((may_be_borrowed, is_borrowed, *rank, each.held))
-    ranked.sort(key=itemgetter(0, 1, 2, 3, 4, 5, 6))
+        ranked.append((may_be_borrowed, is_borrowed, *rank, at, each.held))
+    ranked.sort()
     nominal, held = project.nominal, NOTHING
-    for may_be_borrowed, _, _, leaves_share, _, _, name, units in ranked:
-        if units and (leaves_share or not may_be_borrowed or nominal.holds(held, units)):
+    refused: set[Amounts] = set()
+    """What is beyond the share already: more is held from here on, never less."""
+    classes: dict[str, JobClass] = {}
+    for may_be_borrowed, _, _, leaves_share, _, _, name, _, units in ranked:
+        is_forced = leaves_share or not may_be_borrowed
+        if units and (is_forced or (units not in refused and nominal.holds(held, units))):
             held = held + units
-            yield name, JobClass.GUARANTEED
+            classes[name] = JobClass.GUARANTEED
         else:
-            yield name, JobClass.BORROWED
+            refused.add(units)
+            classes[name] = JobClass.BORROWED
+    return classes
 
 
 def covers(
