@@ -23,7 +23,7 @@ class Span(NamedTuple):
     taken: Mapping[str, int]
     """Devices, by machine."""
     useful_s: float
-    """Seconds of it whose work was kept, times the speed of its machines."""
+    """Seconds of it whose work was kept."""
     kind: str
     """How it ended: done, preempted, lost, timed out, cancelled, running."""
 
@@ -157,11 +157,11 @@ class Life:
 
     def _close(self, now: float, useful_s: float, kind: str) -> None:
         held = now - self.began_at
-        span = Span(self.began_at, now, self.taken, useful_s, kind)
+        span = Span(self.began_at, now, self.taken, useful_s / self.rate, kind)
         self.spans.append(span)
         self.done_s += useful_s
         self.attained_s += held
-        self.lost_s += max(0.0, held - useful_s / self.rate)
+        self.lost_s += max(0.0, held - span.useful_s)
         self.began_at = -1.0
         self.stops_at = None
         self.version += 1

@@ -9,6 +9,7 @@ OSDI 2020; sizes are those of the published trace (Jeon et al., USENIX ATC 2019)
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Literal, get_args
 
@@ -65,12 +66,20 @@ class Recipe:
             raise SpecError(*problems)
 
 
-def generated(recipe: Recipe, devices: int) -> Workload:
-    """Return the workload of `recipe` for a cluster of so many devices; equal seeds, equal jobs."""
+def generated(recipe: Recipe, devices: int, types: Mapping[str, int] | None = None) -> Workload:
+    """
+    Return the workload of `recipe` for a cluster of so many devices; equal seeds, equal jobs.
+
+    Args:
+        recipe: What it is made of.
+        devices: All of the cluster.
+        types: How many of each type; jobs ask for them in proportion. By default for the first.
+    """
     random = Random(recipe.seed)  # noqa: S311 - a simulation, not a secret
+    largest = max(types.values()) if types and len(types) > 1 else devices
     sizes = [1 for _ in range(recipe.jobs)]
     if recipe.sizes == "philly":
-        units, weights = zip(*(pair for pair in _PHILLY_SIZES if pair[0] <= devices))
+        units, weights = zip(*(pair for pair in _PHILLY_SIZES if pair[0] <= largest))
         sizes = random.choices(units, weights, k=recipe.jobs)
     lengths = [_length_s(random) for _ in range(recipe.jobs)]
     per_hour = recipe.per_hour
@@ -79,6 +88,7 @@ def generated(recipe: Recipe, devices: int) -> Workload:
         per_hour = recipe.load * devices * 3600 / work
     times = _times(recipe, random, per_hour / 3600)
     owners = _owners(recipe, random)
+    kinds = _types(random, sizes, types or {})
     jobs = [
         TraceJob(
             name=f"job-{index}",
@@ -87,9 +97,10 @@ def generated(recipe: Recipe, devices: int) -> Workload:
             devices=size,
             project=project,
             user=user,
+            type=kind,
         )
-        for index, (time, length, size, (project, user)) in enumerate(
-            zip(times, lengths, sizes, owners)
+        for index, (time, length, size, (project, user), kind) in enumerate(
+            zip(times, lengths, sizes, owners, kinds)
         )
     ]
     rate = f"{per_hour:.3g}"
@@ -131,3 +142,14 @@ def _owners(recipe: Recipe, random: Random) -> list[tuple[str, str]]:
     weights = [1 / (n + 1) ** recipe.skew for n in range(recipe.users)]
     users = random.choices(range(recipe.users), weights, k=recipe.jobs)
     return [(f"project-{p + 1}", f"user-{p + 1}-{u + 1}") for p, u in zip(projects, users)]
+
+
+def _types(random: Random, sizes: Sequence[int], devices: Mapping[str, int]) -> list[str]:
+    """The type of each job, one that has so many devices; of one type alone none is named."""
+    if len(devices) < 2:
+        return [""] * len(sizes)
+    found = []
+    for size in sizes:
+        able = [kind for kind, count in devices.items() if count >= size]
+        found += random.choices(able, [devices[kind] for kind in able])
+    return found

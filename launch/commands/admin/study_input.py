@@ -200,7 +200,7 @@ def _drawn(args: argparse.Namespace, cluster: Cluster, load: Load | None) -> Wor
         recipe = replace(recipe, load=load.number)
     elif load is not None:
         recipe = replace(recipe, per_hour=load.number)
-    return generated(recipe, cluster.device_count)
+    return generated(recipe, cluster.device_count, dict(cluster.totals.items()))
 
 
 def _skew(written: str) -> float:

@@ -166,6 +166,18 @@ def test_demand_is_as_uneven_as_the_skew_says() -> None:
     assert counts[2.0]["project-1"] > 600
 
 
+def test_drawn_jobs_ask_for_every_type_as_often_as_it_has_devices() -> None:
+    """A cluster of several types has work on all, and no job asks for more than its type has."""
+    recipe = Recipe(jobs=2000, load=0.7, sizes="philly", seed=3)
+    work = generated(recipe, 40, {"old": 30, "new": 10})
+    counts = Counter(job.type for job in work.jobs)
+    assert counts["old"] / len(work.jobs) == pytest.approx(0.75, abs=0.03)
+    most = {kind: max(j.devices for j in work.jobs if j.type == kind) for kind in counts}
+    assert most == {"old": 16, "new": 8}
+    again = generated(recipe, 40, {"old": 30, "new": 10})
+    assert again.jobs == work.jobs
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("width", [420, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -268,6 +280,14 @@ def test_what_is_drawn_is_what_was_measured() -> None:
     assert (waiting[0], waiting[-1]) == (5, study.measures[0].wait_s["max"])
     kept = tables.kept_over_time(study.results[0])
     assert sum(kept) / len(kept) / 4 == pytest.approx(study.measures[0].goodput)
+
+
+def test_fast_devices_are_in_use_for_no_less_than_their_goodput() -> None:
+    """Goodput is the time whose work was kept, on devices of every speed."""
+    work = Workload(jobs=[TraceJob(name="a", submit_s=0, duration_s=1000, devices=2)])
+    study = simulate(work, machines="1x4@2")
+    assert study.measures[0].utilisation == pytest.approx(0.5)
+    assert study.measures[0].goodput == pytest.approx(0.5)
 
 
 def test_settings_say_what_was_simulated() -> None:
