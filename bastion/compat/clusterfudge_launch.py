@@ -7,7 +7,7 @@ A pure function, but for the names of resource types: those that this bastion ha
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from bastion import spec
 from bastion.compat.clusterfudge_values import (
@@ -72,8 +72,12 @@ def to_launch(request: CreateLaunchRequest, here: Collection[str] = ()) -> spec.
         raise SpecError(f"{type(request).__name__} is not a CreateLaunchRequest")
     problems: list[str] = []
     jobs = []
-    for at, job in enumerate(request.jobs or ()):
-        where = getattr(job, "short_name", "") or f"jobs[{at}]"
+    made: Iterable[object] = request.jobs or ()  # scripts are not checked by a type checker
+    for at, job in enumerate(made):
+        if not isinstance(job, Job):
+            problems.append(f"jobs[{at}]: {job!r} is not a Job(...)")
+            continue
+        where = job.short_name or f"jobs[{at}]"
         try:
             jobs.append(_job(job, here))
         except SpecError as error:
@@ -107,9 +111,7 @@ def to_launch(request: CreateLaunchRequest, here: Collection[str] = ()) -> spec.
     )
 
 
-def _job(job: object, here: Collection[str]) -> spec.Job:
-    if not isinstance(job, Job):
-        raise SpecError(f"{job!r} is not a Job(...)")
+def _job(job: Job, here: Collection[str]) -> spec.Job:
     problems: list[str] = []
     processes = []
     for at, process in enumerate(job.processes or ()):

@@ -82,6 +82,8 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
         return f"bastion {' '.join([word, *rest])}"
     key = word.replace("-", "_")
     if key in PROGRAMS and rest:
+        if key == "bastion" and rest[0] in OF_THE_VM:  # `axlearn gcp bastion create`
+            return f"bastion {shlex.join(rest)}"
         return _of_program(list(rest), verbs)
     if rest and (phrase := PHRASES.get((key, rest[0].lower()))):
         return _in_place(phrase, rest[1:])
@@ -106,8 +108,10 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
     verb, *rest = words
     if verb not in verbs:
         return hint_instead_of(verb.lower(), rest, verbs)
+    if verb in ("delete", "stop", "down"):
+        return _in_place("cancel JOB", rest) if rest else ""
     if verb in OF_THE_VM:
-        return _in_place("cancel JOB", rest) if verb in ("delete", "stop") else ""
+        return ""
     if verb in DESTRUCTIVE:
         return ""
     if verb in ("launch", "run"):

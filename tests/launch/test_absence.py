@@ -14,7 +14,10 @@ from tests.rigs.scripted_bastion import end, lead, publish, row
 
 @pytest.mark.parametrize(
     "words",
-    [["list"], ["show", "train"], ["why", "train"], ["events"], ["pool"], ["machines"], ["status"]],
+    [
+        *(["list"], ["show", "train"], ["why", "train"], ["events"], ["pool"], ["machines"]),
+        *(["status"], ["top"], ["quota", "show"], ["history"], ["usage"]),
+    ],
 )
 def test_every_view_says_that_no_bastion_leads(words: list[str], run: Run, bucket: Bucket) -> None:
     """One line on stderr, also where the rows are the last that was known."""

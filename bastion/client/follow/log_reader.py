@@ -35,6 +35,11 @@ class Chunk:
     offset: int
     data: bytes
 
+    @property
+    def text(self) -> str:
+        """The bytes as text; what is not UTF-8 is replaced."""
+        return self.data.decode(errors="replace")
+
 
 class JobLog:
     """

@@ -78,6 +78,7 @@ def _show(session: Session) -> int:
         for window in windows:
             note(f"maintenance closes {window}")
         note(f"{amounts(found.totals)} in all; -o wide prints the file itself")
+    session.note_absence()
     return exits.OK
 
 
@@ -156,6 +157,7 @@ def _apply(session: Session) -> int:
     session.client.apply_quota(read_quota_file(file))
     note(f"{session.args.file} is in the bucket; the bastion takes it on its next turn")
     _note_unknown(session, found)
+    session.note_absence()
     return exits.OK
 
 

@@ -108,6 +108,7 @@ def show_history(args: argparse.Namespace) -> int:
         kind = "attempt" if args.attempts else "job"
         note(f"{counted(len(rows), kind)} of the record{cut}")
     _note_spoilt(record.spoilt)
+    session.note_absence()
     return exits.OK
 
 
@@ -163,6 +164,7 @@ def show_usage(args: argparse.Namespace) -> int:
     if not session.is_quiet and not args.csv:
         _note_usage(found.rows, found.since, found.until)
     _note_spoilt(found.spoilt)
+    session.note_absence()
     return exits.OK
 
 

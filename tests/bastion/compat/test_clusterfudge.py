@@ -148,7 +148,7 @@ def test_any_title_becomes_a_name(
             "deployment.commit: 'short' is not 7 to 40",
         ),
         (lambda: "text", "str is not a CreateLaunchRequest"),
-        (lambda: CreateLaunchRequest(jobs=[...]), r"jobs\[0\].Ellipsis is not a Job"),  # type: ignore[list-item]
+        (lambda: CreateLaunchRequest(jobs=[...]), r"jobs\[0\]: Ellipsis is not a Job"),  # type: ignore[list-item]
         (lambda: request(Job("a", 1, [...])), r"a.processes\[0\].Ellipsis is not a Process"),  # type: ignore[list-item]
         (
             lambda: request(Job("a", 1, [Process(["x"], Resources(a100_40gb=-1))])),

@@ -64,6 +64,16 @@ def test_replicas_come_one_after_the_other() -> None:
     assert read(store, Wanted(process=1)) == b""
 
 
+def test_a_chunk_is_text_too() -> None:
+    """What is not UTF-8 is replaced, and never an error."""
+    store, _ = world()
+    print_log(store, JOB, "naïve\n".encode() + b"\xff")
+    assert (
+        "".join(chunk.text for chunk in JobLog(store, "blue", JOB).read(Wanted()))
+        == "naïve\n\ufffd"
+    )
+
+
 def test_a_gap_is_told_not_hidden() -> None:
     """Bytes that were never stored are an error that says which."""
     store, _ = world()
