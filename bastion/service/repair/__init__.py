@@ -6,5 +6,5 @@ In comes a store; out come findings (`audit`), or a new root that is committed i
 damaged one (`Restore`). Neither runs in the leader. For the audit read `survey` (what is read),
 `fsck` (the rules) and `overdue` (the rules about time); for the restore read `restore` (choosing a
 copy, reading what came after it, the commit), `restored_root` (the new root), `restored_arrays` and
-`unstarted_launches`.
+`unstarted_launches`. `uninstall` says whether a host may be cleared of what Bastion put there.
 """
