@@ -97,7 +97,7 @@ def _show(session: Session, view: TopView | None = None) -> None:
     out.show("lines", lines, columns, name=lambda line: line.machine)
     if not session.is_quiet:
         silent = sum(machine.at is None for machine in view.machines)
-        told = f"; {silent} of {len(view.machines)} machines tell of no use" if silent else ""
+        told = f"; no samples from {silent} of {len(view.machines)} machines" if silent else ""
         note(f"as of {out.time(view.as_of)}{told}")
     session.note_absence()
 
