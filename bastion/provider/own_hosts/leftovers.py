@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,9 @@ from bastion.provider.own_hosts.claim import free_host
 
 KEPT_S = 7 * 86400.0
 """How long what no call uses is kept: a bastion of another version may use it again."""
+PATIENCE_S = 10.0
+"""For the last steps of an agent whose machine has left the records."""
+_PAUSE_S = 0.2
 _ROOMS = ("builds", "python")
 
 
@@ -33,16 +37,18 @@ def prune(folder: Path, now: float) -> tuple[str, ...]:
     return tuple(f"{each.parent.name}/{each.name}" for each in unused)
 
 
-def remove_all(folder: Path) -> str:
+def remove_all(folder: Path, *, patience_s: float = PATIENCE_S) -> str:
     """
     Remove everything of ours below `folder`; return what is kept and why, or empty.
 
-    The caller has made sure that no machine of the folder is left. What is not ours stays.
+    The caller has made sure that no machine of the folder is left. An agent that was told to leave
+    has `patience_s` to end. What is not ours stays.
     """
-    lines = tuple(_processes())
-    for each in _installed(folder):
-        if pid := _runner_of(each, lines):
-            return f"process {pid} still runs from {each}"
+    until = time.monotonic() + patience_s
+    while running := _running_from(folder):
+        if time.monotonic() >= until:
+            return running
+        time.sleep(_PAUSE_S)
     for machine in [path.parent for path in folder.glob("*/*/machine")]:
         free_host(machine / "home", os.environ)
         _remove(machine)
@@ -56,6 +62,15 @@ def remove_all(folder: Path) -> str:
     except OSError:
         left = sorted(each.name for each in folder.iterdir())
         return f"{folder} holds what cannot be removed or is not Bastion's: {', '.join(left[:5])}"
+    return ""
+
+
+def _running_from(folder: Path) -> str:
+    """Which process still runs from a build or a Python below `folder`, or empty."""
+    lines = tuple(_processes())
+    for each in _installed(folder):
+        if pid := _runner_of(each, lines):
+            return f"process {pid} still runs from {each}"
     return ""
 
 

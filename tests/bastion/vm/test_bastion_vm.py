@@ -32,7 +32,10 @@ def test_a_zone_tells_the_cloud() -> None:
         ({"metrics_port": 0}, "--metrics_port: 0 is not allowed; 1 to 65535"),
         ({"metrics_port": 70_000}, "--metrics_port: 70000 is not allowed"),
         ({"metrics_host": "0.0.0.0"}, "--metrics_host: is the address of --metrics_port"),
-        ({"metrics_port": 9420, "metrics_host": "a b"}, "--metrics_host: 'a b' is no address"),
+        (
+            {"metrics_port": 9420, "metrics_host": "a b"},
+            "--metrics_host: 'a b' is not an address, such as 0.0.0.0",
+        ),
     ],
 )
 def test_what_cannot_be_is_told(changes: dict[str, object], problem: str) -> None:

@@ -94,5 +94,5 @@ def test_an_instance_learns_its_name(indices: tuple[int, ...]) -> None:
 
 def test_a_name_that_no_commit_allocates_is_refused() -> None:
     """Only names of machines become instances."""
-    with pytest.raises(ProviderRefusedError, match="no name of a machine"):
+    with pytest.raises(ProviderRefusedError, match="is not the name of a machine"):
         batch_of([Machine(name="gpu", pool="gpu")])

@@ -46,11 +46,24 @@ def test_what_a_process_runs_from_stays(tmp_path: Path, by: str) -> None:
     process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=env)
     try:
         assert prune(tmp_path, NOW) == ()
-        assert remove_all(tmp_path) == f"process {process.pid} still runs from {old}"
+        still = f"process {process.pid} still runs from {old}"
+        assert remove_all(tmp_path, patience_s=0.0) == still
         assert old.exists()
     finally:
         killed(process)
     assert prune(tmp_path, NOW) == ("builds/old",)
+
+
+def test_a_process_that_is_ending_is_waited_for(tmp_path: Path) -> None:
+    """A machine leaves the records some moments before its agent has ended."""
+    folder = tmp_path / ".bastion"
+    old = installed(folder, "builds/old", age_s=0)
+    process = subprocess.Popen(["/bin/sh", "-c", "sleep 0.3; exit 0", str(old)])
+    try:
+        assert remove_all(folder) == ""
+        assert not folder.exists()
+    finally:
+        killed(process)
 
 
 def test_everything_of_ours_is_removed_and_nothing_else(tmp_path: Path) -> None:

@@ -54,6 +54,7 @@ EVERY_KEY = {
     "record of the last days": layout.recent_file("attempts", 0, 9),
     "quota": layout.QUOTA,
     "config": layout.CONFIG,
+    "inventory of hosts": layout.inventory("rack.hosts"),
 }
 CODE = {"bundle", "manifest", "origin"}
 LOGGED = {
@@ -94,8 +95,8 @@ MAY = {
     ("gps", Right.CREATE): OF_EVERY_POOL,
     ("gps", Right.READ): {*OF_EVERY_POOL, "go", "spec", "wheel", *CODE},
     ("gps", Right.WRITE): set(),
-    ("root", Right.CREATE): {"request of an admin", "quota", "config"},
-    ("root", Right.WRITE): {"quota", "config"},
+    ("root", Right.CREATE): {"request of an admin", "quota", "config", "inventory of hosts"},
+    ("root", Right.WRITE): {"quota", "config", "inventory of hosts"},
     ("root", Right.READ): set(EVERY_KEY),
     ("the-bastion", Right.WRITE): set(EVERY_KEY),
     ("cat", Right.READ): set(),
