@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from bastion.clock import Clock
 from bastion.provider.own_hosts.claim import free_host
 
 KEPT_S = 7 * 86400.0
@@ -37,18 +37,18 @@ def prune(folder: Path, now: float) -> tuple[str, ...]:
     return tuple(f"{each.parent.name}/{each.name}" for each in unused)
 
 
-def remove_all(folder: Path, *, patience_s: float = PATIENCE_S) -> str:
+def remove_all(folder: Path, clock: Clock, *, patience_s: float = PATIENCE_S) -> str:
     """
     Remove everything of ours below `folder`; return what is kept and why, or empty.
 
     The caller has made sure that no machine of the folder is left. An agent that was told to leave
     has `patience_s` to end. What is not ours stays.
     """
-    until = time.monotonic() + patience_s
+    until = clock.monotonic() + patience_s
     while running := _running_from(folder):
-        if time.monotonic() >= until:
+        if clock.monotonic() >= until:
             return running
-        time.sleep(_PAUSE_S)
+        clock.sleep(_PAUSE_S)
     for machine in [path.parent for path in folder.glob("*/*/machine")]:
         free_host(machine / "home", os.environ)
         _remove(machine)

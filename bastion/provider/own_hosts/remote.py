@@ -112,7 +112,7 @@ def _remove(said: dict[str, Any], folder: Path) -> dict[str, Any]:
         holder = _other_machine({**said, "machine": ""}, folder)
         if holder is not None:
             return {"busy": holder.machine, "owner": holder.owner}
-        why = remove_all(folder)
+        why = remove_all(folder, SystemClock())
     return {"kept": why} if why else {}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.clock import SystemClock
 from bastion.provider.own_hosts.leftovers import KEPT_S, prune, remove_all
 from tests.rigs.limits import killed
 
@@ -47,7 +48,7 @@ def test_what_a_process_runs_from_stays(tmp_path: Path, by: str) -> None:
     try:
         assert prune(tmp_path, NOW) == ()
         still = f"process {process.pid} still runs from {old}"
-        assert remove_all(tmp_path, patience_s=0.0) == still
+        assert remove_all(tmp_path, SystemClock(), patience_s=0.0) == still
         assert old.exists()
     finally:
         killed(process)
@@ -60,7 +61,7 @@ def test_a_process_that_is_ending_is_waited_for(tmp_path: Path) -> None:
     old = installed(folder, "builds/old", age_s=0)
     process = subprocess.Popen(["/bin/sh", "-c", "sleep 0.3; exit 0", str(old)])
     try:
-        assert remove_all(folder) == ""
+        assert remove_all(folder, SystemClock()) == ""
         assert not folder.exists()
     finally:
         killed(process)
@@ -80,11 +81,11 @@ def test_everything_of_ours_is_removed_and_nothing_else(tmp_path: Path) -> None:
     (work / "link").symlink_to(others)
     work.chmod(0o000)
     (folder / "notes").touch()
-    assert remove_all(folder) == (
+    assert remove_all(folder, SystemClock()) == (
         f"{folder} holds what cannot be removed or is not Bastion's: notes"
     )
     assert [path.name for path in folder.iterdir()] == ["notes"]
     assert others.stat().st_mode & 0o777 == 0o500
     (folder / "notes").unlink()
-    assert remove_all(folder) == ""
+    assert remove_all(folder, SystemClock()) == ""
     assert not folder.exists()
