@@ -10,11 +10,10 @@ from bastion.agent.begin.begin import BeginSettings, Begun, begin, burnt
 from bastion.agent.begin.clock_check import look_at_clock
 from bastion.agent.settings import AgentSettings
 from bastion.clock import VirtualClock
-from bastion.errors import StoreError
 from bastion.machine import Check
 from bastion.records import layout
 from bastion.records.facts import Health
-from bastion.store.memory import FaultyStore, MemoryStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.rigs.agent import MACHINE, Rig
 
 OFF = "its clock is 95 s ahead of the bucket's"
@@ -74,7 +73,7 @@ def test_the_clock_is_looked_at_before_the_greeting(
 def test_a_bucket_that_is_away_says_nothing_of_the_clock() -> None:
     """The look is made again with the first bell; until then nothing is known."""
     clock = VirtualClock()
-    away = FaultyStore(MemoryStore(clock.wall), lambda *_: StoreError("away"))
+    away = FaultyStore(MemoryStore(clock.wall), lambda *_: Fault.BEFORE)
     assert look_at_clock(away, MACHINE, 0, clock) == ""
 
 
