@@ -224,7 +224,8 @@ class Planned:
         ends = f"waits for {listed(self.waiting_for)} to end; " if self.waiting_for else ""
         if self.at is None:
             return (
-                f"{ends}starts before all later jobs of its project; not all of these have a limit"
+                f"{ends}no time is known, because jobs without max_runtime must end first; no later"
+                " job of its project takes what it needs"
             )
         return f"{ends}planned to start {when(self.at, now)}"
 
@@ -247,8 +248,9 @@ class PlannedForOther:
         later = f", then for {listed(self.more)}" if self.more else ""
         if self.at is None:
             return (
-                f"waits for {self.other}, which comes before it and for which {units(self.units)}"
-                f" are reserved{later}; it starts once enough jobs of its project have ended"
+                f"waits for {self.other}, which goes first in its project and for which"
+                f" {units(self.units)} are reserved{later}; {self.other} starts once enough jobs of"
+                " the project have ended"
             )
         return (
             f"waits for {self.other}, for which {units(self.units)} are reserved and which starts"
@@ -400,9 +402,6 @@ _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
 }
 
 
-_NAMED_ZONES = 3
-
-
 @value
 class ProviderStockout:
     """The pool could make machines, but its provider makes none now."""
@@ -425,10 +424,7 @@ class ProviderStockout:
     def clause(self, now: float) -> str:
         """What the provider does, in its own words, and when it is asked again."""
         what, remedy = _NO_MACHINES[self.why]
-        more = (
-            "" if len(self.zones) <= _NAMED_ZONES else f" and {len(self.zones) - _NAMED_ZONES} more"
-        )
-        place = f" on {', '.join(self.zones[:_NAMED_ZONES])}{more}" if self.zones else ""
+        place = f" on {listed(self.zones)}" if self.zones else ""
         said = f": {self.said}" if self.said else ""
         again = f"asked again {when(self.until, now)}{remedy}"
         return f"the provider of {self.pool} {what}{place}{said}; {again}"

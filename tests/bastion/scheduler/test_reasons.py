@@ -150,6 +150,16 @@ EXAMPLES: list[tuple[Reason, str]] = [
         " max_runtime ends before that is backfilled",
     ),
     (
+        reasons.Planned(at=None, waiting_for=("x",)),
+        "waits for x to end; no time is known, because jobs without max_runtime must end first; no"
+        " later job of its project takes what it needs",
+    ),
+    (
+        reasons.PlannedForOther(other="x", at=None, units=GPU),
+        "waits for x, which goes first in its project and for which 8 gpu are reserved; x starts"
+        " once enough jobs of the project have ended",
+    ),
+    (
         reasons.Fragmented(asked=GPU, free=GPU, fitting=1, replicas=2, to_end=("x",)),
         "waits for room on single machines: 8 gpu are free, but scattered, and 1 of 2 replicas"
         " fits; starts when x has ended",
