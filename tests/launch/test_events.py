@@ -77,6 +77,8 @@ def test_why_and_show_take_several_jobs(run: Run, bucket: Bucket) -> None:
     publish(bucket.store, "queue", {"jobs": [row(JOB), row(OTHER, text="behind one job")]})
     lines = run("why", "eval", "train").out.splitlines()
     assert [line.split()[0] for line in lines] == [OTHER, JOB]
+    twice = run("why", "eval", OTHER).out.splitlines()
+    assert [line.split()[0] for line in twice] == [OTHER]
     assert [
         each["job"] for each in json.loads(run("why", "eval", "train", "--json").out)["why"]
     ] == [

@@ -43,7 +43,8 @@ def show_jobs(args: argparse.Namespace) -> int:
     session = Session(args)
     if args.code or args.checkout or args.tasks:
         return _show_part(session)
-    jobs = [session.client.job(name, project=args.project_id) for name in args.job]
+    found = (session.client.job(name, project=args.project_id) for name in args.job)
+    jobs = list({job.id: job for job in found}.values())
     if session.out.format in ("json", "name"):
         specs = {job.id: spec for job in jobs if (spec := _spec_of(session, job)) is not None}
         told = {job: stored(*spec) for job, spec in specs.items()}
@@ -169,7 +170,8 @@ def show_why(args: argparse.Namespace) -> int:
     from bastion.client.look.views import ENDED
 
     session = Session(args)
-    every = [session.client.why(name, project=args.project_id) for name in args.job]
+    found = (session.client.why(name, project=args.project_id) for name in args.job)
+    every = list({why.job: why for why in found}.values())
     if session.out.format in ("json", "name"):
         session.out.show("why", every, [], name=lambda each: each.job)
         return exits.OK
