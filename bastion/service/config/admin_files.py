@@ -1,4 +1,4 @@
-"""The two files that admins write, as they are in force."""
+"""The files that admins write, as they are in force."""
 
 from __future__ import annotations
 
