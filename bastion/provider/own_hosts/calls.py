@@ -33,7 +33,7 @@ _NOT_CONNECTED = 255
 _NO_WAY = ("ssh: connect to host ", "ssh: Could not resolve hostname ")
 """How its last line begins where it never reached a host; else it may have been cut off there."""
 _BARE, _MISSING = 96, 97
-"""Exit statuses of a host on which nothing of ours is, or not this build."""
+"""Exit statuses of a host on which no build of ours is, or not this one."""
 _MAX_ANSWER_BYTES = 4 << 20
 _NOTHING = b'{"machines": []}'
 _ROOMS = ("bastion", "bundler", "quota")
@@ -74,15 +74,15 @@ class Hosts:
         """
         Ask several hosts at once; their answers, and why others gave none.
 
-        This build is put on a host that lacks it; not for a list on a host that had it and is bare
-        now, for an admin has removed everything there.
+        This build is put on a host that lacks it; not to list or delete on a host that had it and
+        is bare now, for an admin has removed everything there.
         """
-        is_list = wanted["do"] == "list"
+        finds_nothing = wanted["do"] in ("list", "delete")
         data = json.dumps({**self._about, **wanted}).encode()
         line = self._line("exec {python} -m bastion.provider.own_hosts.remote")
         outcomes = self._run(hosts, line, data, timeout_s=_CALL_S)
         bare = {host for host, (code, _, _) in outcomes.items() if code == _BARE}
-        kept_bare = bare & self._installed if is_list else set[str]()
+        kept_bare = bare & self._installed if finds_nothing else set[str]()
         outcomes |= dict.fromkeys(kept_bare, (0, _NOTHING, b""))
         missing = tuple(
             host for host, (code, _, _) in outcomes.items() if code in (_BARE, _MISSING)
@@ -152,7 +152,7 @@ class Hosts:
         """A command line for a host's shell that runs `command` with this build."""
         folder, build = shlex.quote(self._folder), shlex.quote(self._build)
         return (
-            f"cd && cd {folder} 2>/dev/null || exit {_BARE};"
+            f"cd && cd {folder} 2>/dev/null && [ -e builds ] || exit {_BARE};"
             f" [ -e builds/{build}/whole ] || exit {_MISSING};"
             f" touch -c {self._in_use} 2>/dev/null;"
             f' PYTHONPATH="$PWD/builds/{build}"; export PYTHONPATH; '

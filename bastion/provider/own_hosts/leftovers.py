@@ -23,6 +23,7 @@ PATIENCE_S = 10.0
 """For the last steps of an agent whose machine has left the records."""
 _PAUSE_S = 0.2
 _ROOMS = ("builds", "python")
+_LEAVING = "builds.leaving"
 
 
 def prune(folder: Path, now: float) -> tuple[str, ...]:
@@ -42,19 +43,23 @@ def remove_all(folder: Path, clock: Clock, *, patience_s: float = PATIENCE_S) ->
     Remove everything of ours below `folder`; return what is kept and why, or empty.
 
     The caller has made sure that no machine of the folder is left. An agent that was told to leave
-    has `patience_s` to end. What is not ours stays.
+    has `patience_s` to end. What is not ours stays. All builds are out of the way in one step, for
+    a bastion that lists this host meanwhile puts its build where others are, not on a bare host.
     """
     until = clock.monotonic() + patience_s
     while running := _running_from(folder):
         if clock.monotonic() >= until:
             return running
         clock.sleep(_PAUSE_S)
+    _remove(folder / _LEAVING)
+    with suppress(FileNotFoundError):
+        (folder / "builds").rename(folder / _LEAVING)
     for machine in [path.parent for path in folder.glob("*/*/machine")]:
         free_host(machine / "home", os.environ)
         _remove(machine)
         with suppress(OSError):
             machine.parent.rmdir()
-    for room in _ROOMS:
+    for room in (_LEAVING, *_ROOMS):
         _remove(folder / room)
     (folder / "lock").unlink(missing_ok=True)
     try:

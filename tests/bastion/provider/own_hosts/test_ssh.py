@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -79,6 +80,18 @@ def test_a_host_gets_this_build_once(own: Own, tmp_path: Path) -> None:
     assert own(build="another").list() == ()
     builds = {path.name for path in (tmp_path / "one/.bastion/builds").iterdir()}
     assert builds == {build_digest(), "another"}
+
+
+def test_a_host_that_an_admin_has_cleared_stays_bare(own: Own, tmp_path: Path) -> None:
+    """Neither a list nor a delete installs there again, also where a Python is still removed."""
+    provider = own()
+    assert provider.list() == ()
+    folder = tmp_path / "one/.bastion"
+    shutil.rmtree(folder / "builds")
+    for _ in range(2):
+        assert provider.list() == ()
+        provider.delete(ONE.name)
+        assert not (folder / "builds").exists()
 
 
 def test_a_host_that_does_not_answer_is_left_out(own: Own, tmp_path: Path) -> None:
