@@ -203,8 +203,8 @@ def test_around_jobs_without_a_limit_a_gang_drains_and_others_may_borrow() -> No
     world.end(world.running("A")[0])
     world.cycle()
     assert not world.runs("later")
-    assert "starts before all later jobs of its project" in world.why(gang)
-    assert "waits for A-big, which comes before it" in world.why("later")
+    assert "no later job of its project takes what it needs" in world.why(gang)
+    assert "waits for A-big, which goes first in its project" in world.why("later")
     world.ask("C", "guest", gpu=1)
     world.cycle()
     assert world.runs("guest"), "what is drained is lent"
