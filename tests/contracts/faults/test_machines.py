@@ -226,10 +226,13 @@ def test_a_provider_that_wants_to_be_left_alone_is(ground: Ground, kill: str) ->
     assert any("asked again" in text for text in stage.said[-1:]), stage.said
     ground.pace(False)
     stage.until_running(120)
+    attempt = stage.rig.job(stage.job).attempts
+    # A host that cuts calls off may hold a machine or not: an attempt for it may have ended unrun.
+    assert attempt == 1 or not ground.place.provider.vouches
     ground.pace(True)
     stage.turn(turns_of(10))
     assert stage.rig.phase(stage.job) == "running"
-    assert stage.rig.job(stage.job).attempts == 1
+    assert stage.rig.job(stage.job).attempts == attempt
     assert not stage.deleted
     ground.pace(False)
     stage.end()
