@@ -6,7 +6,7 @@ Read `client` first, everything that a user may do; it extends `reader`, everyth
 look up, over `event_reader`, what happened, and a `connection`. A launch is checked in `submit/`
 and its code sent by `code/`; `change/` sends requests and waits for answers; `look/` reads views
 and final records; `follow/` reads logs. `handle` is one submitted launch, and `patience` retries
-what may be retried.
+what may be retried. `other_names` answers methods of other clients with ours.
 """
 
 from __future__ import annotations

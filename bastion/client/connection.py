@@ -17,6 +17,7 @@ from bastion.client.change.user import login_name
 from bastion.client.look.published import Published
 from bastion.client.look.quota_file import QuotaFile
 from bastion.client.look.watch import Watch
+from bastion.client.other_names import no_attribute
 from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
@@ -112,6 +113,11 @@ class Connection:
             poll_s=_LOG_POLLS * self.poll_s,
             outage=self._outage,
         )
+
+    if not TYPE_CHECKING:  # for a type checker an unknown name stays an error
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         project = f", project={self.project!r}" if self.project else ""

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from bastion.client.look.views import JobView, LaunchStatus, name_of
-from bastion.client.look.watch import Watch
+from bastion.client.look.watch import Watch, one_timeout
+from bastion.client.other_names import no_attribute
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.task import task_id
 from bastion.store.port import ObjectStore
@@ -82,18 +83,29 @@ class LaunchHandle:
         self.names = names
         self._by_name = dict(zip(names, jobs, strict=False))
 
+    if not TYPE_CHECKING:  # for a type checker an unknown name stays an error
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(self, name)
+
     def __repr__(self) -> str:
         return f"LaunchHandle(id={self.id!r}, project={self.project!r}, jobs={self.jobs!r})"
 
-    def wait(self, *, timeout_s: float | None = None) -> LaunchStatus:
+    def wait(self, timeout: float | None = None, *, timeout_s: float | None = None) -> LaunchStatus:
         """
         Wait until all jobs have ended, and return how they ended.
 
         A failed job that is held for inspection counts as ended: its `outcome` is certain.
 
+        Args:
+            timeout: The same as `timeout_s`, as the standard library calls it.
+            timeout_s: How long to wait; None: as long as it takes.
+
         Raises:
+            SpecError: Both are given.
             TimedOutError: A job has not ended after `timeout_s`.
         """
+        timeout_s = one_timeout(timeout, timeout_s)
         places = dict.fromkeys(self.jobs, self.project)
         from bastion.client.follow.notebook import progress
 

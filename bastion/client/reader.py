@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from bastion.client.event_reader import EventReader
 from bastion.client.look.array_views import each_of, states_of
 from bastion.client.look.display import Rows
-from bastion.client.look.find_job import find, find_all
+from bastion.client.look.find_job import each_name, find, find_all
 from bastion.client.look.views import JobView, PoolsView, StatusView, Why
-from bastion.client.look.watch import WaitReport, no_report
+from bastion.client.look.watch import WaitReport, no_report, one_timeout
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Sweep, task_id, tasks_named
 
@@ -404,8 +404,8 @@ class Reader(EventReader):
 
     def wait(
         self,
-        names: str | Sequence[str],
-        *,
+        *names: str | Iterable[str],
+        timeout: float | None = None,
         timeout_s: float | None = None,
         project: str = "",
         report: WaitReport = no_report,
@@ -416,23 +416,24 @@ class Reader(EventReader):
         One that failed and is held to be looked at counts as ended: its `outcome` is certain.
 
         Args:
-            names: A job or several, or launches for all of their jobs; an array ends with its last
-                task. Of several jobs of one name it is the newest.
+            names: Jobs, or launches for all of their jobs, one by one or in lists. An array ends
+                with its last task. Of several jobs of one name it is the newest.
+            timeout: The same as `timeout_s`, as the standard library calls it.
             timeout_s: How long to wait; None: as long as it takes.
             project: Only look in this project.
             report: Told at every look how many have ended, and of how many.
 
         Raises:
             NotFoundError: One of them does not exist.
-            SpecError: A name stands for several jobs.
+            SpecError: A name stands for several jobs, or both timeouts are given.
             TimedOutError: One still goes on after `timeout_s`.
             StoreError: Out of reach when the jobs were looked up; afterwards it is waited for.
         """
-        wanted = (names,) if isinstance(names, str) else names
-        found = (find_all(self._published, name, project=project, newest=True) for name in wanted)
+        look = self._published
+        found = (find_all(look, each, project=project, newest=True) for each in each_name(names))
         jobs = (each for every in found for each in every)
         places = {one: job.project for job in jobs for one in each_of(job)}
-        return self.watch.wait(places, timeout_s=timeout_s, report=report)
+        return self.watch.wait(places, timeout_s=one_timeout(timeout, timeout_s), report=report)
 
     # Quota
 

@@ -66,6 +66,11 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
     raise _not_found(text, project, list(begun))
 
 
+def each_name(names: Iterable[str | Iterable[str]]) -> list[str]:
+    """Return names that are given one by one, or in lists."""
+    return [name for each in names for name in ((each,) if isinstance(each, str) else each)]
+
+
 def find_all(
     published: Published,
     text: str,

@@ -10,7 +10,7 @@ from bastion.client.look.published import Published
 from bastion.client.look.views import JobView
 from bastion.client.patience import Outage
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, StoreError, TimedOutError
+from bastion.errors import NotFoundError, SpecError, StoreError, TimedOutError
 from bastion.spec.task import tasks_of_id
 
 _SHOWN = 5
@@ -22,6 +22,18 @@ WaitReport: TypeAlias = Callable[[int, int], None]
 
 def no_report(ended: int, total: int) -> None:
     """Report nothing."""
+
+
+def one_timeout(timeout: float | None, timeout_s: float | None) -> float | None:
+    """
+    Return the timeout that was given, by either of its names; None where none was.
+
+    Raises:
+        SpecError: Both were given.
+    """
+    if timeout is not None and timeout_s is not None:
+        raise SpecError("timeout: it is the same as timeout_s; give one of them")
+    return timeout_s if timeout is None else timeout
 
 
 class Watch:

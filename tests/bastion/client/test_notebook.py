@@ -128,6 +128,37 @@ def test_a_refusal_is_one_error_with_its_hint() -> None:
     assert text.rstrip().splitlines()[-1] == "hint: name the top of your code"
 
 
+def test_a_wait_takes_several_names_and_either_word_for_its_timeout() -> None:
+    """`timeout` is what the standard library calls it; both at once are refused."""
+    client, store, _, _ = client_of()
+    handle = client.launch(launch_of())
+    for job in (A, B):
+        end(store, job)
+    publish(store, "queue", {"jobs": []})
+    assert [job.id for job in client.wait(A, [B], timeout=5)] == [A, B]
+    end(store, handle.jobs[0])
+    assert handle.wait(5).counts == handle.wait(timeout=5).counts == {"succeeded": 1}
+    with pytest.raises(SpecError, match="timeout: it is the same as timeout_s"):
+        handle.wait(timeout=5, timeout_s=5)
+
+
+def test_a_method_of_another_client_is_answered_with_ours() -> None:
+    """What sky, submitit and futures call it, or the nearest name; none for a private name."""
+    client, _, _, _ = client_of()
+    handle = client.launch(launch_of())
+    for holder, theirs, ours in (
+        (client, "submit", "launch"),
+        (client, "list_jobs", "jobs"),
+        (client, "cancell", "cancel"),
+        (handle, "tail_logs", "follow"),
+        (handle, "result", "wait"),
+    ):
+        with pytest.raises(AttributeError, match=f"{theirs!r}; did you mean {ours}\\?$"):
+            getattr(holder, theirs)
+    with pytest.raises(AttributeError, match=r"no attribute '_repr_mimebundle_'$"):
+        getattr(client, "_repr_mimebundle_")  # noqa: B009
+
+
 def test_a_name_that_is_elsewhere_says_where() -> None:
     """The import that was meant, or the nearest name."""
     with pytest.raises(ImportError, match=r"write: from bastion\.compat import clusterfudge"):

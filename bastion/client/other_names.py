@@ -1,0 +1,49 @@
+"""What others call the methods of a client or a handle: an unknown name is answered with ours."""
+
+from __future__ import annotations
+
+_OURS = {
+    "delete": "cancel",
+    "describe": "job",
+    "fetch_logs": "logs",
+    "get": "job",
+    "get_job": "job",
+    "get_jobs": "jobs",
+    "get_logs": "logs",
+    "get_status": "status",
+    "join": "wait",
+    "kill": "cancel",
+    "list": "jobs",
+    "list_jobs": "jobs",
+    "ls": "jobs",
+    "machines": "pool",
+    "ps": "jobs",
+    "queue": "jobs",
+    "result": "wait",
+    "run": "launch",
+    "show": "job",
+    "stop": "cancel",
+    "submit": "launch",
+    "tail": "follow",
+    "tail_logs": "follow",
+    "terminate": "cancel",
+}
+"""
+Names of other clients, and our method that does the same.
+
+Source: sky's SDK, submitit, Ray's JobSubmissionClient, Clusterfudge's SDK, `concurrent.futures`.
+"""
+
+
+def no_attribute(holder: object, name: str) -> AttributeError:
+    """The error for an attribute that `holder` does not have, with the method that was meant."""
+    kind = type(holder)
+    text = f"{kind.__name__!r} object has no attribute {name!r}"
+    if name.startswith("_"):
+        return AttributeError(text)
+    from difflib import get_close_matches
+
+    ours = _OURS.get(name, "")
+    known = [each for each in dir(kind) if not each.startswith("_")]
+    near = [ours] if ours in known else get_close_matches(name, known, n=1)
+    return AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
