@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from bastion.client.change.requests import ChangeBody
 from bastion.client.handle import LaunchHandle
-from bastion.client.look.find_job import find_all, find_target, find_tasks
+from bastion.client.look.find_job import each_name, find_all, find_target, find_tasks
 from bastion.client.reader import Reader
 from bastion.client.submit.check import check
 from bastion.client.submit.context import read_context
@@ -209,7 +209,7 @@ class Client(Reader):
         from bastion.scheduler.whatif import Outlook
 
         good = self.checked(launch)
-        if wrong := problems_here(good.code, good.python, start=Path.cwd()):
+        if wrong := problems_here(good.code, good.python, url=self.root, start=Path.cwd()):
             return Outlook(problems=tuple(wrong))
         return of_launch(self.store, self._published.pool_records(), good, user=self.user)
 
@@ -256,7 +256,9 @@ class Client(Reader):
         from bundler.progress import unreported
 
         on_progress = report or unreported
-        return resolve_code(code, self.store, start=Path.cwd(), report=on_progress, python=python)
+        return resolve_code(
+            code, self.store, url=self.root, start=Path.cwd(), report=on_progress, python=python
+        )
 
     # Change
 
@@ -418,11 +420,8 @@ class Client(Reader):
         project: str,
         body_of: ChangeBody = JobsRequest,
     ) -> tuple[str, ...]:
-        every_name = [
-            name for each in names for name in ((each,) if isinstance(each, str) else each)
-        ]
         look = self._published.of_one_look()
-        named = (find_all(look, name, project=project, exact=True) for name in every_name)
+        named = (find_all(look, name, project=project, exact=True) for name in each_name(names))
         jobs = {job.id: job for every in named for job in every}
         return self._requests.ask_of(verb, jobs.values(), body_of, timeout_s=ANSWER_TIMEOUT_S)
 

@@ -7,9 +7,12 @@ that is exact already stays as it is.
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import assert_never
+from urllib.parse import unquote, urlsplit
 
 from bastion.errors import BastionError, SpecError
 from bastion.records.bundles import Bundles
@@ -20,8 +23,27 @@ from bastion.value import value
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import BuildError, BundleError, InvalidCodeError, UnreachableError
 from bundler.progress import Report, unreported
+from bundler.root import find_root
 from bundler.select import Selection, select
 from bundler.upload import Bundle, bundle
+
+
+def without_bucket(code: LocalDir, url: str, *, start: Path) -> LocalDir:
+    """
+    Return `code` without the bucket at `url`, where that is a folder inside it.
+
+    Such a bucket is a folder of a first trial, beside the code: its bastion writes to it all the
+    time, and a bundle of it would hold the bundles before.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "file":
+        return code
+    top = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
+    bucket = Path(unquote(parts.path)).resolve()
+    if top not in bucket.parents:
+        return code
+    pattern = re.sub(r"([\\*?\[])", r"\\\1", bucket.relative_to(top).as_posix())
+    return replace(code, exclude=(*code.exclude, f"/{pattern}/"))
 
 
 @value
@@ -55,6 +77,7 @@ def resolve_code(
     code: object,
     store: ObjectStore,
     *,
+    url: str = "",
     start: Path,
     report: Report = unreported,
     python: PythonEnv | None = None,
@@ -65,6 +88,7 @@ def resolve_code(
     Args:
         code: What a launch holds: `LocalDir`, `GitRepo`, `Image`, `DockerBuild`, or a reference.
         store: The bucket.
+        url: Where it is; a bucket that is a folder inside the code is not sent.
         start: The folder from which the search for a root begins.
         report: Called with the progress.
         python: The environment to build from it; a folder must hold its lock file.
@@ -75,6 +99,8 @@ def resolve_code(
         StoreError: The bucket is out of reach.
     """
     try:
+        if isinstance(code, LocalDir):
+            code = without_bucket(code, url, start=start)
         return _resolve_checked(code, store, start=start, report=report, python=python)
     except InvalidCodeError as error:
         raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from None
@@ -118,12 +144,14 @@ def _resolve_checked(
             )
 
 
-def problems_here(code: object, python: PythonEnv | None, *, start: Path) -> list[str]:
+def problems_here(
+    code: object, python: PythonEnv | None, *, url: str = "", start: Path
+) -> list[str]:
     """Return why a folder could not be sent, by its names, sizes and lock file; send nothing."""
     if not isinstance(code, LocalDir):
         return []
     try:
-        _check_lock(python, select(code, start=start))
+        _check_lock(python, select(without_bucket(code, url, start=start), start=start))
     except SpecError as error:
         return list(error.problems)
     except BundleError as error:

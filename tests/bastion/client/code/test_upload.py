@@ -1,0 +1,29 @@
+"""What of a folder is sent as code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.client.code.upload import resolve_code
+from bastion.store.memory import MemoryStore
+from bundler.code import LocalDir
+
+
+@pytest.mark.parametrize("name", ["bucket", "a [b]*"])
+def test_a_bucket_inside_the_code_is_not_sent(tmp_path: Path, name: str) -> None:
+    """Its bastion writes to it all the time. Nothing else is left out."""
+    for path in ("train.py", f"{name}/view/queue.json", "a bb/data.txt", f"in/{name}/file"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("")
+    others = {"train.py", "a bb/data.txt", f"in/{name}/file"}
+    for url, paths in (
+        ((tmp_path / name).as_uri(), others),
+        (tmp_path.as_uri(), {*others, f"{name}/view/queue.json"}),
+        ("gs://bucket/x", {*others, f"{name}/view/queue.json"}),
+    ):
+        code = LocalDir(str(tmp_path))
+        bundled = resolve_code(code, MemoryStore(lambda: 0.0), url=url, start=tmp_path).bundled
+        assert bundled is not None
+        assert (url, bundled.paths) == (url, paths)
