@@ -109,10 +109,18 @@ def _options(before: dict[str, str], after: dict[str, str]) -> tuple[OptionChang
 
 
 def _tiers(quota: Quota) -> dict[str, str]:
+    if len(quota.tiers) == 1:
+        units = quota.tiers[0].units
+        return {"total_resources": " + ".join(f"{units[kind]} {kind}" for kind in _kinds(quota))}
     return {
-        "total_resources": ", ".join(sorted(quota.types)),
+        "total_resources": ", ".join(_kinds(quota)),
         **{f"total_resources[{i}]": f"{t.name}: {t.units}" for i, t in enumerate(quota.tiers)},
     }
+
+
+def _kinds(quota: Quota) -> list[str]:
+    """Its types, also those with a total of zero."""
+    return sorted(quota.types)
 
 
 def _projects(quota: Quota, names: Collection[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ class UnknownProject:
 
     def __str__(self) -> str:
         nearest = f", nearest is {self.nearest}" if self.nearest else ""
-        return f"project {self.project} is not in the quota file{nearest}, {_own(self.projects)}"
+        return f"{self.project} is not in the quota file{nearest}, {_own(self.projects)}"
 
 
 @value

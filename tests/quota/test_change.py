@@ -66,8 +66,7 @@ def test_tiers_and_types_that_differ_are_told() -> None:
     """A tier that shrinks, and a type that comes under quota even with a total of zero."""
     new = parse(FIRST.replace("v4 = 1024", "v4 = 1000\nh100 = 0"))
     assert [str(option) for option in compare(OLD, new).options] == [
-        "total_resources: v4 -> h100, v4",
-        "total_resources[0]: 0: 1024 v4 -> 0: 1000 v4",
+        "total_resources: 1024 v4 -> 0 h100 + 1000 v4",
     ]
 
 

@@ -76,9 +76,9 @@ def test_a_request_is_charged_to_one_project_or_refused(
         (
             "user2",
             "projct2",
-            "project projct2 is not in the quota file, nearest is project2, yours are project1",
+            "projct2 is not in the quota file, nearest is project2, yours are project1",
         ),
-        ("user2", "x", "project x is not in the quota file, yours are project1"),
+        ("user2", "x", "x is not in the quota file, yours are project1"),
     ],
 )
 def test_a_refusal_says_what_to_do(user: str, project: str | None, text: str) -> None:

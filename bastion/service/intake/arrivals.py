@@ -110,7 +110,8 @@ class Intake:
         """
         Refuse the launches of this turn that can never run, or may not wait, according to `plan`.
 
-        Return whether there were any. If so, `plan` is void, because it counted on them.
+        Return whether there were any. If so, `plan` is void, because it counted on them. A problem
+        calls a job by its name in the launch: its id will never exist.
         """
         refused = False
         for arrived in absorbed:
@@ -126,7 +127,8 @@ class Intake:
                 machines += verdict.machines if isinstance(verdict, Refuse) else ()
                 match verdict:
                     case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
-                        problems.setdefault(text(reason, draft.now), []).append(job_id)
+                        job = draft.jobs[job_id] if array is None else array.each
+                        problems.setdefault(text(reason, draft.now), []).append(job.name)
             if problems:
                 told = [f"{listed(tuple(jobs))}: {why}" for why, jobs in problems.items()]
                 self._withdraw(draft, arrived, told, machines=tuple(machines))

@@ -52,7 +52,7 @@ def test_a_launch_goes_to_the_users_only_project() -> None:
         (
             "ada",
             "bleu",
-            "project: project bleu is not in the quota file, nearest is blue, yours are blue",
+            "project: bleu is not in the quota file, nearest is blue, yours are blue",
         ),
     ],
 )

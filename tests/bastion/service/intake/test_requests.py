@@ -41,7 +41,7 @@ def test_an_unknown_project_is_refused() -> None:
     rig = Rig()
     asked = rig.ask("ann", "bleu", "launch", launch_request())
     problem = refused(rig, asked, project="bleu")
-    assert problem == "project bleu is not in the quota file, nearest is blue, yours are blue"
+    assert problem == "bleu is not in the quota file, nearest is blue, yours are blue"
 
 
 def test_a_body_cannot_name_another_project() -> None:
