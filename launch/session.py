@@ -44,7 +44,8 @@ class Session:
         if not found.root:
             raise UsageError(
                 "no bastion named: neither --root, --bastion, BASTION_ROOT nor a profile",
-                hint="--root=URL, or once for all: bastion config set root=URL",
+                hint="--root=URL, or once for all: bastion config set root=URL;"
+                " a first one, in a folder here: bastion up --root=bucket",
             )
         return found
 

@@ -35,6 +35,7 @@ _MOST_ERRORS = 20_000
 _T = TypeVar("_T")
 _ALWAYS = object()
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
+_NOT_A_TABLE = ("dict_type", "model_type", "dataclass_type", "dataclass_exact_type")
 _UNKNOWN_KIND = "unknown_kind"
 _Path = tuple[int | str, ...]
 
@@ -253,6 +254,8 @@ def _problem(detail: Any, loc: _Path) -> str:
             f"{detail['input']!r} is not known, Bastion {VERSION} reads {detail['ctx']['expected']}"
         )
     elif not str(detail["msg"]).startswith("Value error"):
+        if detail["type"] in _NOT_A_TABLE:
+            text = "input should be a table"  # pydantic's own words name our class
         shown = repr(detail.get("input"))
         text = f"{text[:1].lower()}{text[1:]} (found {shown[:80]})"
     return text

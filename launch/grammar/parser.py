@@ -52,7 +52,8 @@ class Parser(argparse.ArgumentParser):
             raise argparse.ArgumentError(action, f"{value!r} is unknown, {words}")
 
     def format_help(self) -> str:
-        """Help with one line of usage: flags are listed below it anyway."""
+        """Help with one line of usage: flags are listed below it anyway, the shared ones last."""
+        self._action_groups.sort(key=lambda group: group.title in SHARED)  # keeps their order
         if self.example:
             words = [_positional(action) for action in self._actions if not action.option_strings]
             self.usage = " ".join([self.prog, *words, "[flags]"])

@@ -40,7 +40,13 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         return
     name = words[0].partition("=")[0]
     if name.startswith("-"):
-        raise UsageError(f"unknown flag {name}", hint=_flag_hint(parser, name))
+        flags = dict.fromkeys(w.partition("=")[0] for w in words if w.startswith("-"))
+        if len(flags) == 1:
+            raise UsageError(f"unknown flag {name}", hint=_flag_hint(parser, name))
+        told = {flag: _flag_hint(parser, flag) for flag in flags}
+        page = f"{parser.prog} --help"
+        near = [f"{flag}: {hint}" for flag, hint in told.items() if hint != page]
+        raise UsageError(f"unknown flags {', '.join(flags)}", hint="; ".join(near) or page)
     hint = f"{parser.prog} --help"
     if parser.prog.rpartition(" ")[2] in OF_ALL_JOBS:
         hint = f"of one job: bastion show {name}"
@@ -53,14 +59,14 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
         return f"here it is {ours}" if ours.startswith("-") else ours
     import difflib
 
-    known = [
-        option
+    known = {
+        option.lstrip("-"): option  # dashes, which all have, are not what makes two alike
         for action in parser._actions
         if action.help != argparse.SUPPRESS
         for option in action.option_strings
-    ]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=_NEAR)
-    return f"did you mean {near[0]}?" if near else f"{parser.prog} --help"
+    }
+    near = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=_NEAR)
+    return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
 
 
 def refuse_unknown_verb(words: Sequence[str], verbs: Sequence[str]) -> None:

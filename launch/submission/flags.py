@@ -131,12 +131,24 @@ def _end_fields(args: argparse.Namespace) -> dict[str, Any]:
         "signs_of_life": tuple(filter(None, args.signs_of_life.split(","))),
         "on_end": ("/bin/sh", "-c", args.on_end) if args.on_end else (),
     }
+    _check_signs(given["signs_of_life"])
     if not args.idle_timeout and (args.signs_of_life or args.on_idle != "fail"):
         flag = "--signs_of_life" if args.signs_of_life else "--on_idle"
         raise UsageError(f"{flag}: without --idle_timeout nothing is taken for hung")
     if args.on_end_timeout and not args.on_end:
         raise UsageError("--on_end_timeout: without --on_end there is nothing to limit")
     return {"on_idle": args.on_idle} | {name: each for name, each in given.items() if each}
+
+
+def _check_signs(signs: tuple[str, ...]) -> None:
+    """Refuse a wrong sign before its flag is found to lack another."""
+    if signs:
+        from bastion.spec.launch import SIGNS
+        from quota.choice import choose
+
+        for sign in signs:
+            if sign not in SIGNS:
+                raise UsageError(f"--signs_of_life: {sign!r} is unknown, {choose(sign, SIGNS)}")
 
 
 def name_from(command: list[str]) -> str:

@@ -793,6 +793,7 @@ def test_a_wrong_array_is_told_before_anything_is_sent(
     ("flags", "problem"),
     [
         (["--on_idle=report"], "--on_idle: without --idle_timeout nothing is taken for hung"),
+        (["--signs_of_life=music"], "--signs_of_life: 'music' is unknown, allowed are devices"),
         (["--signs_of_life=output"], "--signs_of_life: without --idle_timeout nothing is taken"),
         (["--on_end_timeout=5s"], "--on_end_timeout: without --on_end there is nothing to limit"),
     ],

@@ -77,6 +77,15 @@ def test_a_configuration_is_checked_before_it_is_in_force(run: Run, tmp_path: Pa
     assert len(ran.err.splitlines()) == 4
     for told in ("pools.a.foo", "pools.a.provider", "pools.b.count"):
         assert f"error: {file}: {told}" in ran.err
+    file.write_text(
+        '[pools.a]\nprovider = "aws"\ncount = -2\nresources = { h100 = 8 }\n[x]\ny = 1\n'
+    )
+    told = run("config", "check", str(file)).err
+    for each in ("pools.a.count: input", "pools.a.provider: 'aws' is unknown", "x: unknown field"):
+        assert f"error: {file}: {each}" in told
+    file.write_text("pools = 3\n")
+    told = run("config", "check", str(file)).err
+    assert told.startswith(f"error: {file}: pools: input should be a table (found 3)")
     file.write_text('[pools.b]\nprovider = "local"\nresources = { h100 = 8 }\ncount = 1\n')
     ran = run("config", "check", str(file))
     assert (ran.code, ran.out) == (0, "")

@@ -33,6 +33,16 @@ def test_every_verb_has_help_with_an_example(verb: str, run: Run) -> None:
     )
 
 
+def test_the_help_of_launch_begins_with_its_common_flags(run: Run) -> None:
+    """What says how code gets there stands among the first; what all verbs share comes last."""
+    lines = run("launch", "--help").out.splitlines()
+    heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert heads[1:4] == ["positional arguments:", "options:", "common:"]
+    assert heads[-3:] == ["which bastion:", "output:", "general:"]
+    (code,) = (n for n, line in enumerate(lines) if line.startswith("  --code FOLDER"))
+    assert "send this folder and run in it" in lines[code]
+
+
 def test_the_first_page_names_every_verb(run: Run) -> None:
     """Nothing is hidden, and families keep it readable."""
     ran = run("--help")
@@ -246,6 +256,9 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["sweep.toml"], "unknown verb 'sweep.toml'", "bastion launch sweep.toml"),
         (["xyzzy"], "unknown verb 'xyzzy'", "bastion --help"),
         (["list", "--stat=x"], "unknown flag --stat", "did you mean --state?"),
+        (["list", "--foo"], "unknown flag --foo", "bastion list --help"),
+        (["list", "--foo", "--projct=a"], "unknown flags --foo, --projct",
+         "--projct: did you mean --project_id?"),
         (["launch", "--instance-typ=a", "--", "x"], "unknown flag --instance_typ",
          "did you mean --instance_type?"),
         (["status", "extra"], "unknown argument extra", "of one job: bastion show extra"),

@@ -155,6 +155,7 @@ def parse_config(text: str) -> Config:
             file = _File.model_validate(_without(tables, error))
         except ValidationError:
             raise SpecError(*found) from error
+        found += _providers_of(tables, judged=file.pools)
     if not tables:
         raise SpecError(
             "config/bastion.toml: holds no table; must hold at least one pool",
@@ -217,6 +218,16 @@ def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any
     return rest
 
 
+def _providers_of(tables: Mapping[str, Any], *, judged: Mapping[str, object]) -> Iterator[str]:
+    """Problems of the providers of pools that are not `judged`, for they have a bad value."""
+    pools = tables.get("pools")
+    for name, table in pools.items() if isinstance(pools, dict) else ():
+        provider = table.get("provider") if isinstance(table, dict) else None
+        if isinstance(provider, str) and name not in judged:
+            for problem in _provider_problems(provider):
+                yield f"config/bastion.toml: pools.{name}.{problem}"
+
+
 def _has_bad_inventory(
     table: _PoolTable, files: Mapping[str, str], good: Mapping[str, object]
 ) -> bool:
@@ -255,13 +266,17 @@ def _labels(table: _PoolTable) -> dict[str, str]:
     return {**table.labels, **{key: text for key, text in named.items() if text}}
 
 
+def _provider_problems(provider: str) -> list[str]:
+    if provider in PROVIDERS:
+        return []
+    nearest = difflib.get_close_matches(provider, PROVIDERS, n=1)
+    meant = f"; did you mean {nearest[0]}?" if nearest else ""
+    known = ", ".join(PROVIDERS)
+    return [f"provider: {provider!r} is unknown; must be one of {known}{meant}"]
+
+
 def _pool(name: str, table: _PoolTable) -> Pool:
-    wrong = check_name("name", name)
-    if table.provider not in PROVIDERS:
-        nearest = difflib.get_close_matches(table.provider, PROVIDERS, n=1)
-        meant = f"; did you mean {nearest[0]}?" if nearest else ""
-        known = ", ".join(PROVIDERS)
-        wrong.append(f"provider: {table.provider!r} is unknown; must be one of {known}{meant}")
+    wrong = [*check_name("name", name), *_provider_problems(table.provider)]
     if table.count is not None and (table.max_machines is not None or table.min_machines):
         wrong.append("count: stands for min_machines and max_machines; give it or them")
     wrong += [*_host_problems(table), *_idle_problems(table)]
