@@ -30,7 +30,7 @@ from bastion.simulator.setup import Setup, parts_of, quota_of, with_projects
 from bastion.simulator.synthesizer import Synthesizer
 from bastion.simulator.workload.job import Workload
 from quota import Quota
-from quota.options import Order
+from quota.options import Order, SchedulerOptions
 
 Progress = Callable[[int, int, float], None]
 """Is told now and then: jobs that have ended, jobs in all, virtual seconds since the beginning."""
@@ -248,12 +248,18 @@ def settings_of(setup: Setup, workload: Workload) -> dict[str, str]:
         "admission": admission,
         "placement": options.placement,
         "preemption": options.preemption,
-        "decided": f"every {setup.round_s:g} s" + (", strict walk" if setup.strict_walk else "")
-        if setup.round_s
-        else "at every event",
+        "decided": _decided(setup, options),
         "costs": _priced(setup),
         "quota": "given" if setup.quota else f"one share a project, {setup.shares}",
     }
+
+
+def _decided(setup: Setup, options: SchedulerOptions) -> str:
+    """When it decides, and how long a job runs before it yields to the order, in words."""
+    if setup.round_s:
+        return f"every {setup.round_s:g} s" + (", strict walk" if setup.strict_walk else "")
+    turn = f", turns of {options.min_runtime_s:,g} s or more"
+    return "at every event" + (turn if options.preemption == "order" else "")
 
 
 def _order_told(setup: Setup) -> str:

@@ -123,6 +123,13 @@ def parts_of(setup: Setup, quota: Quota) -> Parts:
     return parts
 
 
+def turn_s(setup: Setup) -> float:
+    """How long an attempt takes from its start to its first checkpoint, on the slowest devices."""
+    costs = setup.costs
+    slowest = min(1.0, *(shape.speed for shape in setup.cluster.shapes))
+    return costs.start_s + costs.restart_s + costs.checkpoint_s / slowest
+
+
 def _check_progress(setup: Setup, options: SchedulerOptions) -> None:
     """
     See that jobs which take turns by rounds get on: a study in which none does never ends.
@@ -177,12 +184,16 @@ def _options(setup: Setup, options: SchedulerOptions) -> SchedulerOptions:
             problems.append(f"admission: {limit!r} is not a number; allowed: load-limit:1.2")
     if problems:
         raise SpecError(*problems)
+    least_s = options.min_runtime_s
+    if setup.quota is None and preemption == "order" and (setup.policy or order in TURNS):
+        least_s = max(least_s, turn_s(setup))
     return replace(
         options,
         order=cast(Order, order),
         admission=cast(Admission, admission),
         placement=cast(Placement, placement),
         preemption=cast(Preemption, preemption),
+        min_runtime_s=least_s,
         load_limit=load_limit,
         grace_s=0.0 if setup.costs.are_none and not setup.is_replay else options.grace_s,
     )

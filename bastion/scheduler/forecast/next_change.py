@@ -49,5 +49,8 @@ def _times(draft: Draft) -> Iterator[float]:
         yield from (plan.until - r.grace_s for r in plan.waits)
     after_s = draft.options.plan_after_s
     yield from (line.first_after(now, after_s) for line in draft.blocked)
+    if draft.blocked and draft.parts.preemption.follows_order and draft.options.min_runtime_s:
+        turn_s = draft.options.min_runtime_s  # running gangs may yield when they had their turn
+        yield (now // turn_s + 1) * turn_s
     if draft.blocked:
         yield from (stockout.until for stockout in draft.snapshot.stockouts.values())

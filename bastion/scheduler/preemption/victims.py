@@ -385,7 +385,7 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
 
     Inside one project, a lower priority for a higher one, and a grown gang for any of its priority:
     it starts again with fewer replicas. Under the preemption policy `order`, a gang that is later
-    in the order: of the same project, or a borrower of another.
+    in the order and has had its turn: of the same project, or a borrower of another.
     """
     policy = draft.parts.preemption
     is_own = running.project == gang[0].project
@@ -396,7 +396,19 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
             return True
     if not policy.follows_order or not (is_own or running.is_borrowed):
         return False
+    if not _has_had_its_turn(draft, running):
+        return False
     return draft.rank(tuple(running.jobs)) > draft.rank(gang)
+
+
+def _has_had_its_turn(draft: Draft, running: Running) -> bool:
+    """
+    Whether it has run for its least time, or has not begun.
+
+    Else jobs that take turns, as under `las`, would stop one another at every event.
+    """
+    turn_s = draft.options.min_runtime_s
+    return running.name in draft.starting or draft.now >= running.started_at + turn_s
 
 
 def is_legal(

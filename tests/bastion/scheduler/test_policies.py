@@ -120,6 +120,23 @@ def test_preemption_by_order_lets_the_shorter_take_over() -> None:
     assert w.runs("short")
 
 
+def test_what_yields_to_the_order_has_run_for_a_while() -> None:
+    """Jobs that take turns under `las` run `min_runtime_s` each; higher priority stops at once."""
+    w = world(order="las", preemption="order", min_runtime_s=600)
+    for name in ("one", "two"):
+        w.ask("A", name, gpu=4)
+    began = w.now
+    w.run(590)
+    assert not w.preemptions
+    w.run(30)
+    assert w.preemptions == [("one", "two")]
+    w.run(3000)
+    assert len(w.preemptions) <= (w.now - began) / 600
+    w.ask("A", "urgent", gpu=4, priority=1)
+    w.run(60)
+    assert w.runs("urgent")
+
+
 @pytest.mark.parametrize("order", ["srtf", "las"])
 def test_a_high_priority_does_not_yield_to_the_order(order: str) -> None:
     """Priority goes before the order; else each of two jobs would stop the other for ever."""

@@ -234,6 +234,17 @@ def test_turns_in_which_a_checkpoint_fits_go_on(checkpoint_s: float) -> None:
     assert study.measures[0].ended == 2
 
 
+@pytest.mark.parametrize("speed", [1.0, 0.5])
+def test_turns_at_every_event_are_as_long_as_one_that_keeps_something(speed: float) -> None:
+    """Without rounds a job under `las` yields after its first checkpoint: nothing thrashes."""
+    study = simulate(TURNS, machines=f"1x1:gpu@{speed}", order="las", costs=Costs())
+    (found,) = study.measures
+    length_s = sum(job.duration_s for job in TURNS.jobs) / speed
+    assert found.ended == 2
+    assert 0 < found.preemptions <= length_s / (1800 / speed)
+    assert "turns of" in study.results[0].settings["decided"]
+
+
 def test_jobs_that_stop_one_another_for_ever_are_told(tmp_path: Path) -> None:
     """A simulation in which no stop keeps any work ends, and says what to change."""
     mine = tmp_path / "mine.py"
