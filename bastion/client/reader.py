@@ -336,10 +336,10 @@ class Reader(EventReader):
 
         job = self.job(name, project=project)
         some = wanted or Wanted()
-        self._refuse_strangers(job, some)
+        self.check_log(job, some)
         return self.following.of(job, some, follow=follow)
 
-    def _refuse_strangers(self, job: JobView, wanted: Wanted) -> None:
+    def check_log(self, job: JobView, wanted: Wanted) -> None:
         """
         Check that `job` has the attempt, replica and process that are wanted.
 

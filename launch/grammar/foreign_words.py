@@ -2,8 +2,9 @@
 The words of other systems, and our command for each: one table for verbs, one for flags.
 
 Source: sbatch(1), squeue(1), scontrol(1), sacct(1), scancel(1); `sky --help`; `dstack --help`;
-`kubectl --help`; `xpk --help`; `axlearn gcp --help`. What can mean one thing here is simply
-understood (`launch/submission/foreign_flags.py`); the rest is answered with our own words.
+`kubectl --help`; `ray --help`; `xpk --help`; `axlearn gcp --help`. What can mean one
+thing here is simply understood (`launch/submission/foreign_flags.py`); the rest is answered with
+our own words.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ VERBS = {
     # Slurm
     "sbatch": "launch FILE.sbatch",
     "srun": "run -- COMMAND",
-    "salloc": "run -- COMMAND",
     "squeue": "list",
     "scancel": "cancel JOB",
     "sinfo": "pool",
     "sacct": "history",
+    "sprio": "why JOB",
+    "sacctmgr": "quota show",
     "sstat": "show JOB",
     "sreport": "usage",
     "cost": "usage",
@@ -92,7 +94,7 @@ VERBS = {
 }
 """What other systems call a verb, and our command for it."""
 
-PROGRAMS = ("axlearn", "bastion", "dstack", "flambe", "gcp", "kubectl", "sky", "xpk")
+PROGRAMS = ("axlearn", "bastion", "dstack", "flambe", "gcp", "kubectl", "ray", "sky", "xpk")
 """Words that stand before the verb elsewhere, as in `axlearn gcp launch`."""
 
 PHRASES = {
@@ -102,6 +104,16 @@ PHRASES = {
     ("scontrol", "release"): "release JOB",
     ("scontrol", "requeue"): "rerun JOB",
     ("scontrol", "update"): "update JOB --priority=N",
+    ("squeue", "--me"): "list --mine",
+    ("squeue", "-u"): "list --user_id=USER",
+    ("sacct", "-u"): "history --user_id=USER",
+    ("srun", "--pty"): "exec JOB -- bash",
+    ("job", "submit"): "launch -- COMMAND",
+    ("job", "list"): "list",
+    ("job", "logs"): "logs JOB",
+    ("job", "status"): "show JOB",
+    ("job", "stop"): "cancel JOB",
+    ("list", "jobs"): "list",
     ("get", "nodes"): "machines",
     ("get", "node"): "machines",
     ("show", "nodes"): "machines",
@@ -117,12 +129,16 @@ OF_THE_VM = ("create", "start", "stop", "delete", "upgrade")
 
 NOT_YET = {
     "autostop": "a pool deletes machines that stay idle; its idle_timeout says when",
+    "salloc": "bastion launch --max_runtime=8h -- sleep infinity, then bastion ssh JOB",
     "port_forward": "ssh -L PORT:MACHINE:PORT, where the job's machine can be reached",
 }
 """What Bastion has no verb for, and what serves meanwhile."""
 
 DESTRUCTIVE = ("cancel", "restore", "release", "down", "agent")
 """Verbs that no misspelling is answered with."""
+
+ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "-l", "-u")
+"""Flags of Slurm that take no value, and are nothing to a job here."""
 
 FLAGS = {
     "--image": "--bundler_type=image --bundler_spec=image=NAME",
@@ -175,6 +191,7 @@ FLAGS = {
     "--mail_type": "--notify=WEBHOOK --notify_on=ended",
     "--mail_user": "--notify=WEBHOOK",
     "--format": "-o json, -o wide or -o name",
+    "--me": "--mine",
     "--verbose": "--debug",
     "-v": "--debug",
     "--filename": "leave it out: a file is given as it is, bastion launch FILE",

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from launch.errors import UsageError
 from launch.grammar.foreign_words import (
+    ALONE,
     DESTRUCTIVE,
     FLAGS,
     NOT_YET,
@@ -25,6 +26,8 @@ from launch.grammar.foreign_words import (
 
 OF_ALL_JOBS = ("list", "status")
 """Verbs that users often give a job, although they show all jobs."""
+_YAML = (".yaml", ".yml")
+_MORE = "more: bastion help come-from-another-system"
 _NEAR = 0.7
 """How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
 
@@ -87,6 +90,10 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
     if word in verbs:
         return f"bastion {' '.join([word, *rest])}"
     key = word.replace("-", "_")
+    if key == "flambe" and rest and rest[0].endswith(_YAML):
+        return f"bastion launch --code=. -- flambe {rest[0]}; its machines are those of a pool"
+    if word.endswith(_YAML):
+        return f"bastion launch --code=. -- COMMAND; {_MORE}"
     if key in PROGRAMS and rest:
         if key == "bastion" and rest[0] in OF_THE_VM:  # `axlearn gcp bastion create`
             return f"bastion {shlex.join(rest)}"
@@ -111,22 +118,39 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
 
 def _of_program(words: list[str], verbs: Sequence[str]) -> str:
     """Return what to type instead of the words behind `sky`, `kubectl` and the like."""
+    words = [word.removeprefix("pod/").removeprefix("job/") for word in words]
     verb, *rest = words
+    if phrase := PHRASES.get((verb, rest[0].lower() if rest else "")):
+        return _in_place(phrase, rest[1:])
     if verb not in verbs:
-        return hint_instead_of(verb.lower(), rest, verbs)
+        others = [word for word in rest if not word.endswith(_YAML)]  # the file of a cluster
+        return hint_instead_of(verb.lower(), others, verbs)
     if verb in ("delete", "stop", "down"):
         return _in_place("cancel JOB", rest) if rest else ""
     if verb in OF_THE_VM:
         return ""
     if verb in DESTRUCTIVE:
         return ""
+    if verb == "exec":
+        named = [n for n, word in enumerate(rest) if not word.startswith("-")][:1]
+        job, own = (rest[named[0]], rest[named[0] + 1 :]) if named else ("JOB", [])
+        return f"bastion exec {job} -- {shlex.join(own) or 'COMMAND'}"
     if verb in ("launch", "run"):
-        if any(word.endswith((".yaml", ".yml")) for word in rest):
-            return (
-                f"bastion {verb} --code=. -- COMMAND; more: bastion help come-from-another-system"
-            )
+        if any(word.endswith(_YAML) for word in rest):
+            return f"bastion {verb} --code=. -- COMMAND; {_MORE}"
         words += ["--", "COMMAND"]  # what stood after -- is not among the words
-    return f"bastion {shlex.join(words)}"
+    return f"bastion {shlex.join(word for word in words if not word.endswith(_YAML))}"
+
+
+def _flags_before(rest: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The flags that `rest` begins with, apart from `ALONE`, and the words behind them."""
+    flags, words = [], list(rest)
+    while words and words[0].startswith("-"):
+        flags.append(words.pop(0))
+        takes = "=" not in flags[-1] and (len(flags[-1]) == 2 or flags[-1].startswith("--"))
+        if takes and flags[-1] not in ALONE and words and not words[0].startswith("-"):
+            flags.append(words.pop(0))
+    return [flag for flag in flags if flag not in ALONE], words
 
 
 def _in_place(command: str, rest: Sequence[str]) -> str:
@@ -136,6 +160,14 @@ def _in_place(command: str, rest: Sequence[str]) -> str:
         rest = rest[1:]
     if place == "COMMAND" and rest and rest[0].endswith(".py"):
         return f"bastion {own.removesuffix(' --')} --code=. -- python3 {' '.join(rest)}"
+    if command.endswith("=USER") and rest:
+        return f"bastion {command.removesuffix('USER')}{rest[0]}"
+    if rest and rest[0].startswith("-") and (place == "COMMAND" or place.startswith("FILE.")):
+        flags, words = _flags_before(rest)
+        between = ["--"] if place == "COMMAND" else []
+        if words:
+            verb = own.removesuffix(" --")
+            return f"bastion {verb} {shlex.join([*flags, *between, *words])}"
     is_place = place in ("JOB", "COMMAND") or place.startswith("FILE.")
     if is_place and rest and not any(word.startswith("-") for word in rest):
         command = f"{own} {' '.join(rest)}"

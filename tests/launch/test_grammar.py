@@ -91,10 +91,11 @@ def test_what_others_call_a_flag_is_none_of_ours_and_means_one() -> None:
     for verb in ("launch", "list"):
         own = {flag for each in verbs.parsers[verb]._actions for flag in each.option_strings}
         assert own.isdisjoint(FLAGS) or verb == "list"
-    launch = {f for each in verbs.parsers["launch"]._actions for f in each.option_strings}
+    parsers = (verbs.parsers["launch"], verbs.parsers["list"])
+    ours = {f for parser in parsers for each in parser._actions for f in each.option_strings}
     for answer in FLAGS.values():
         named = {word.split("=")[0].rstrip(",;:") for word in answer.split() if word[:2] == "--"}
-        assert named - {"--"} <= launch | {"--flagfile"}, answer
+        assert named - {"--"} <= ours | {"--flagfile"}, answer
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,28 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
             "bastion launch --instance_type=tpu-v4-32 -- COMMAND",
         ),
         (["sky", "down"], "unknown verb 'sky'", "bastion --help"),
+        (["flambe", "a.yaml", "--cluster", "c.yaml"], "unknown verb 'flambe'",
+         "bastion launch --code=. -- flambe a.yaml; its machines are those of a pool"),
+        (["ray", "submit", "cluster.yaml", "train.py"], "unknown verb 'ray'",
+         "bastion launch --code=. -- python3 train.py"),
+        (["ray", "job", "logs", "x"], "unknown verb 'ray'", "bastion logs x"),
+        (["kubectl", "exec", "-it", "pod/x", "--", "bash"], "unknown verb 'kubectl'",
+         "bastion exec x -- COMMAND"),
+        (["sky", "exec", "x", "nvidia-smi", "-L"], "unknown verb 'sky'",
+         "bastion exec x -- nvidia-smi -L"),
+        (["kubectl", "logs", "-f", "job/x"], "unknown verb 'kubectl'", "bastion logs -f x"),
+        (["ray", "up", "cluster.yaml"], "unknown verb 'ray'", "bastion up"),
+        (["srun", "-N", "2", "--gres=gpu:8", "python3", "a b"], "unknown verb 'srun'",
+         "bastion run -N 2 --gres=gpu:8 -- python3 'a b'"),
+        (["srun", "-l", "hostname"], "unknown verb 'srun'", "bastion run -- hostname"),
+        (["srun", "--pty", "bash"], "unknown verb 'srun'", "bastion exec JOB -- bash"),
+        (["sbatch", "--array=0-3", "train.sh"], "unknown verb 'sbatch'",
+         "bastion launch --array=0-3 train.sh"),
+        (["squeue", "-u", "ada"], "unknown verb 'squeue'", "bastion list --user_id=ada"),
+        (["squeue", "--me"], "unknown verb 'squeue'", "bastion list --mine"),
+        (["salloc", "-N", "1"], "unknown verb 'salloc'", "there is none yet; instead:"
+         " bastion launch --max_runtime=8h -- sleep infinity, then bastion ssh JOB"),
+        (["list", "--me"], "unknown flag --me", "here it is --mine"),
         (["sweep.toml"], "unknown verb 'sweep.toml'", "bastion launch sweep.toml"),
         (["xyzzy"], "unknown verb 'xyzzy'", "bastion --help"),
         (["list", "--stat=x"], "unknown flag --stat", "did you mean --state?"),

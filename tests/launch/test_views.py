@@ -110,7 +110,7 @@ def test_jobs_are_cancelled_by_what_they_are(run: Run, bucket: Bucket) -> None:
 
 
 def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: Path) -> None:
-    """Each line says which task printed it, until the last has ended."""
+    """Each line says which task printed it; an attempt that none has is no empty log."""
     with bucket.bastion():
         ran = ran_with(["launch", "-q", "--array=0-1", "--", "true"], bucket, tmp_path)
     array = ran.stdout.strip()
@@ -126,6 +126,8 @@ def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: P
     ran = ran_with(["logs", array, "-f"], bucket, tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert sorted(ran.stdout.splitlines()) == ["0/r0/p0 | line 0", "1/r0/p0 | line 1"]
+    none = ran_with(["logs", array, "--attempt=9"], bucket, tmp_path)
+    assert (none.returncode, none.stderr) == (103, f"error: {array}.0 has no attempt 9; it has 1\n")
 
 
 def ran_with(

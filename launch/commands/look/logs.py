@@ -92,13 +92,16 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
             f"--download and --exit are for one task; {args.job} names {len(tasks)}",
             hint=f"bastion logs {tasks[0].id} --exit",
         )
+    wanted = wanted_of(args, now=session.out.now)
+    started = [task for task in tasks if task.state not in ("queued", "held")]
+    if started and all(task.attempt for task in started):  # of many, no record was read
+        session.client.check_log(max(started, key=lambda task: task.attempt), wanted)
     if args.follow:
         return _follow_tasks(session, tasks)
-    wanted, out = wanted_of(args, now=session.out.now), Printout(session.client.clock, raw=args.raw)
-    for task in tasks:
-        if task.state not in ("queued", "held"):
-            chunks = session.client.following.of(task, wanted, follow=False)
-            write(chunks, out, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
+    out = Printout(session.client.clock, raw=args.raw)
+    for task in started:
+        chunks = session.client.following.of(task, wanted, follow=False)
+        write(chunks, out, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
     return exits.OK
 
 
