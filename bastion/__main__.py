@@ -93,7 +93,7 @@ def serve(
 
 
 def _noted(settings: ServeSettings) -> AbstractContextManager[None]:
-    """Note who serves a bucket in a folder, so that it can be ended without its bucket."""
+    """Note which process serves a folder, so that it can be ended without its bucket."""
     from bastion.provider.serving import noted
     from bastion.service.config.settings import LOCAL
 

@@ -5,8 +5,8 @@ A re-sorting scheduler and `decide` on the same inputs.
 
 The re-sorting scheduler is real, if small: every turn it lines up all gangs anew, running and
 waiting: first the project whose use of its share, the next gang counted in, is lowest, and by age
-inside a project; a gang that does not fit ends its project's turn; who runs and is not chosen is
-stopped.
+inside a project; a gang that does not fit ends its project's turn; a running job that is not chosen
+is stopped.
 """
 
 from __future__ import annotations

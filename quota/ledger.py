@@ -187,9 +187,9 @@ def lent(quota: Quota, usage: Usage) -> dict[str, Amounts]:
     """
     How much of the unused share of every project and group others are using, in one pass.
 
-    Borrowers use what is nobody's share first: in a group, what is the group's alone. The rest is
-    divided over all lenders beside them in proportion to what each could lend, in whole units. What
-    a group lends outside comes from its members in the same way.
+    Borrowers use what is in no project's share first: in a group, what is the group's alone. The
+    rest is divided over all lenders beside them in proportion to what each could lend, in whole
+    units. What a group lends outside comes from its members in the same way.
     """
     found: dict[str, Amounts] = {}
     levels = [(_top(quota, usage), quota.unassigned, NOTHING)]

@@ -1,4 +1,4 @@
-"""One member more in a role of a policy of Google's, by its etag; nobody loses anything."""
+"""One member more in a role of a policy of Google's, by its etag; no other member is touched."""
 
 from __future__ import annotations
 

@@ -474,12 +474,12 @@ def _own_address(root: str) -> str:
     """Return the address of this machine; loopback if the bucket is a local folder."""
     if root.startswith("file:"):
         return "127.0.0.1"
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         # Connecting a datagram socket sends nothing: it only asks the routing table.
         # Source: 192.0.2.1 is TEST-NET-1 of RFC 5737.
         try:
-            nobody.connect(("192.0.2.1", 9))
-            return str(nobody.getsockname()[0])
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
         except OSError:
             return "127.0.0.1"
 

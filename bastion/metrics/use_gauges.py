@@ -1,5 +1,5 @@
 """
-How much devices are used, as gauges: what agents told lately, joined with who holds which device.
+How much devices are used, as gauges: what agents told lately, joined with the jobs that hold them.
 
 Only a page server reads it; a bastion neither reads nor writes what agents sample.
 """

@@ -1,7 +1,7 @@
 """
 Which bastions of this host serve a bucket in a folder: notes beside the folders of its machines.
 
-A bucket tells who leads it. These notes still do when the bucket was deleted.
+A bucket names its leader. These notes still do when the bucket was deleted.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What nobody foresaw: an error of the pages themselves becomes a page, and its traceback a log line.
+What no code foresaw: an error of the pages themselves becomes a page, and its traceback a log line.
 
 It stands inside `Access`, so such a page has the security headers of all others.
 """

@@ -1,4 +1,4 @@
-"""What stands around every page: which bucket, as of when, who leads, and what is wrong."""
+"""What stands around every page: the bucket, as of when, which bastion leads, what is wrong."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_it_does_it(run: Run, quota: str) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["gcs", "--root=gs://b/x"], "--bastion_account: who is the bastion?"),
+        (["gcs", "--root=gs://b/x"], "--bastion_account: which identity is the bastion?"),
         (["gcs", "--root=s3://b/x", *WHO], "root 's3://b/x': is not in such a bucket, must be gs:"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--users=ada"], "--users: 'ada' has no {}"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--user=ada"], "--user: 'ada' is not NAME=IDENTITY"),

@@ -114,9 +114,7 @@ def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: P
     with bucket.bastion():
         ran = ran_with(["launch", "-q", "--array=0-1", "--", "true"], bucket, tmp_path)
     array = ran.stdout.strip()
-    rows = [
-        row(f"{array}.{n}", state="running", launch=array, task=n, phase="running") for n in (0, 1)
-    ]
+    rows = [row(f"{array}.{n}", state="running", launch=array, task=n, attempt=1) for n in (0, 1)]
     view = {"id": array, "project": "blue", "user": "ada", "state": "running", "phase": "running"}
     counts = {"waiting": "", "counts": {"running": 2}}
     publish(bucket.store, "queue", {"jobs": rows, "arrays": [view | counts]})

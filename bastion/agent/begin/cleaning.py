@@ -1,4 +1,4 @@
-"""The regular cleaning of the agent's home: folders of ended jobs, environments nobody uses."""
+"""The regular cleaning of the agent's home: folders of ended jobs, unused environments."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ NO_HOLDERS = DeviceReport()
 
 
 def held_devices(foreign: Sequence[ForeignProcess], declared: Mapping[str, int]) -> DeviceReport:
-    """Return which `declared` devices others hold, and in words who holds them."""
+    """Return which `declared` devices others hold, and in words what holds them."""
     kinds = [kind for kind in declared if kind not in COUNTED | NEURONS]
     holders: dict[tuple[str, int], ForeignProcess] = {}
     for process in foreign:

@@ -28,7 +28,7 @@ Names another folder for the claim, where one kernel is several hosts with devic
 """
 _FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108 - a place that all users of a host share
 _SHARED = stat.S_ISVTX | stat.S_IWOTH
-"""Everybody may write there, and nobody may remove what is another's."""
+"""Every user may write there, and none may remove a file of another."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_BYTES = 4096
 _MAX_CHARACTERS = 500

@@ -2,7 +2,7 @@
 Policies from outside the package: `my_policy.py:Mine`, a class whose `rank` says which job is next.
 
 A policy is given one `PolicyJob` at a time and returns a number; the lowest goes first. Everything
-else is the scheduler's: placement, shares, who may be preempted for which job.
+else is the scheduler's: placement, shares, which job may be preempted for which.
 """
 
 from __future__ import annotations

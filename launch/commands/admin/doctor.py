@@ -1,4 +1,4 @@
-"""Machines at their providers: who may list them, what they are, what nobody needs."""
+"""Machines at their providers: whether they may be listed, what they are, which are not needed."""
 
 from __future__ import annotations
 

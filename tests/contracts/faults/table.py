@@ -32,7 +32,7 @@ NEVER: Mapping[tuple[str, str], str] = {
     ),
     ("credentials expire in the middle", "local"): "there are none",
     ("credentials expire in the middle", "docker"): "those of a socket do not expire",
-    ("429 for ten minutes", "local"): "nobody is asked",
+    ("429 for ten minutes", "local"): "there is no cloud to ask",
 }
 """(fault, provider) -> why it cannot be."""
 CELLS: Mapping[str, tuple[str, ...]] = {

@@ -1,5 +1,5 @@
 """
-What one turn changes about machines, beside who makes and deletes them (`bastion.pool`).
+What one turn changes about machines, apart from making and deleting them (`bastion.pool`).
 
 In comes the draft of root; out go machines that are closed, opened, drained or kept. Read `health`
 first: machines that can start nothing, or that speak against themselves. `deaf` are those whose
