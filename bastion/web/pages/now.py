@@ -1,4 +1,4 @@
-"""The first page: which job is on which device, which project uses what share, and what waits for what."""
+"""The first page: jobs on devices, how projects use their shares, and what waits for what."""
 
 from __future__ import annotations
 

@@ -72,7 +72,8 @@ def setup(args: argparse.Namespace) -> int:
     session = Session(args)
     if not args.bastion_account:
         raise UsageError(
-            "--bastion_account: which identity is the bastion?", hint="the identity that runs bastion serve"
+            "--bastion_account: which identity is the bastion?",
+            hint="the identity that runs bastion serve",
         )
     quota = _quota(session)
     people = _people(args, quota)
