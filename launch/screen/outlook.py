@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from bastion.scheduler.whatif import Outlook
 
 
+_NEVER = "-0000000000"
+"""How the id of a job ends that is only tried out: it is called by its name alone."""
+
+
 def outlook_lines(outlook: Outlook, now: float) -> list[str]:
     """
     Return a line for everything that would happen at once or be started; empty if nothing would.
@@ -34,7 +38,7 @@ def outlook_lines(outlook: Outlook, now: float) -> list[str]:
         f"{job} would borrow, no longer within its project's share" for job in outlook.demoted
     ]
     lines += [f"{job} would be within its project's share" for job in outlook.promoted]
-    return lines
+    return [line.replace(_NEVER, "") for line in lines]
 
 
 def _start(verdict: Verdict) -> str:

@@ -14,10 +14,10 @@ TWO, FOUR = Amounts({"h100": 2}), Amounts({"h100": 4})
 
 
 def test_everything_that_would_happen_has_a_line() -> None:
-    """Who would start, wait and till when, be refused or stopped; whose share moves."""
+    """What would start, wait and till when, be refused or preempted; new jobs by name."""
     within = WithinShare(project="blue", held=TWO, nominal=FOUR)
     verdicts: tuple[tuple[str, Verdict], ...] = (
-        ("a", Admit(job_class=JobClass.GUARANTEED, placement=(), reason=within)),
+        ("a-0000000000", Admit(job_class=JobClass.GUARANTEED, placement=(), reason=within)),
         (
             "b",
             Wait(
@@ -30,7 +30,7 @@ def test_everything_that_would_happen_has_a_line() -> None:
         ("c", Refuse(reason=NeverFits(asked=FOUR, most=TWO, of="total"))),
     )
     outlook = Outlook(
-        starts=("a",),
+        starts=("a-0000000000",),
         waits=("b",),
         refused=("c",),
         stops=(("old", "b"),),
