@@ -192,7 +192,7 @@ class Output:
         yield heads
         for row, item in zip(rows, items, strict=True):
             yield row
-            if told := visible((last.full or last.text)(item)):
+            if (told := visible((last.full or last.text)(item))) not in ("", "-"):
                 yield textwrap.fill(
                     told, width - 1, initial_indent="    ", subsequent_indent="    "
                 )

@@ -25,7 +25,7 @@ WHY = "asks for 24 h100; the share of vision is used up, and starts when languag
 @pytest.mark.parametrize("columns", [80, 180])
 def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) -> None:
     """In a narrow terminal what is equal in every row goes, and the reason gets its own line."""
-    rows = [row(LONG, text=WHY), row(OTHER, state="running", text="short")]
+    rows = [row(LONG, text=WHY), row(OTHER, state="running", text="short"), row(JOB, text="-")]
     publish(bucket.store, "queue", {"jobs": rows})
     lines = drawn(["list"], bucket, tmp_path, columns=columns)
     assert all(len(line) <= columns for line in lines[:-1])
@@ -33,7 +33,8 @@ def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) ->
     assert any(line.startswith(f"{OTHER} ") for line in lines)
     assert ("PROJECT" in lines[0]) is (columns == 180)
     if columns == 80:
-        assert "    asks for 24 h100; the share of vision is used up," in lines[2]
+        assert "    asks for 24 h100; the share of vision is used up," in "\n".join(lines)
+        assert "    -" not in lines, "a cell that holds nothing has no line of its own"
 
 
 def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path) -> None:
