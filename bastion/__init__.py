@@ -180,6 +180,9 @@ _ELSEWHERE = {
     "Request": "from bastion import Launch",
     "Gpu": "from bastion import Resources",
     "Resource": "from bastion import Resources",
+    "launch": "bastion.Client().launch(bastion.Launch(...))",
+    "run": "bastion.Client().launch(bastion.Launch(...))",
+    "submit": "bastion.Client().launch(bastion.Launch(...))",
 }
 """What others call things, and where they are."""
 

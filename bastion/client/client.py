@@ -181,6 +181,11 @@ class Client(Reader):
             SpecError: It is wrong: every problem.
             StoreError: The bucket is out of reach.
         """
+        if not isinstance(launch, Launch | str | Path):
+            raise SpecError(
+                f"launch: {repr(launch)[:80]} is not a launch, nor the path of its file",
+                hint="Launch(name='train', jobs=[Job(processes=[Process(['python3', 'a.py'])])])",
+            )
         if not isinstance(launch, Launch):
             from bastion.client.submit.launch_file import read_launch
 

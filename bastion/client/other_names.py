@@ -5,6 +5,7 @@ from __future__ import annotations
 _OURS = {
     "delete": "cancel",
     "describe": "job",
+    "done": "status",
     "fetch_logs": "logs",
     "get": "job",
     "get_job": "job",
@@ -22,6 +23,7 @@ _OURS = {
     "result": "wait",
     "run": "launch",
     "show": "job",
+    "state": "status",
     "stop": "cancel",
     "submit": "launch",
     "tail": "follow",

@@ -67,7 +67,15 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
 
 
 def each_name(names: Iterable[str | Iterable[str]]) -> list[str]:
-    """Return names that are given one by one, or in lists."""
+    """
+    Return names that are given one by one, or in lists.
+
+    Raises:
+        SpecError: One is neither.
+    """
+    for each in names:
+        if not isinstance(each, Iterable):
+            raise SpecError(f"{each!r} is not the name of a job, nor a list of names")
     return [name for each in names for name in ((each,) if isinstance(each, str) else each)]
 
 

@@ -159,9 +159,27 @@ def test_a_method_of_another_client_is_answered_with_ours() -> None:
         getattr(client, "_repr_mimebundle_")  # noqa: B009
 
 
+@pytest.mark.parametrize("wrong", [["python3", "train.py"], 5, None])
+def test_what_is_no_launch_is_told_how_to_write_one(wrong: object) -> None:
+    """A command is the first thing that is tried in its place."""
+    client, _, _, _ = client_of()
+    with pytest.raises(SpecError, match="is not a launch, nor the path of its file") as caught:
+        client.launch(wrong)  # type: ignore[arg-type]
+    assert caught.value.hint.startswith("Launch(name='train', jobs=[Job(")
+
+
+def test_a_number_is_no_name() -> None:
+    """A timeout that is given by its place is told, and taken for no job."""
+    client, _, _, _ = client_of()
+    with pytest.raises(SpecError, match="5 is not the name of a job, nor a list of names"):
+        client.wait("train", 5)  # type: ignore[arg-type]
+
+
 def test_a_name_that_is_elsewhere_says_where() -> None:
     """The import that was meant, or the nearest name."""
     with pytest.raises(ImportError, match=r"write: from bastion\.compat import clusterfudge"):
         from bastion import clusterfudge  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match=r"write: bastion\.Client\(\)\.launch"):
+        from bastion import submit  # type: ignore[attr-defined]  # noqa: F401
     with pytest.raises(AttributeError, match="did you mean Launch"):
         _ = bastion.Lanch  # type: ignore[attr-defined]
