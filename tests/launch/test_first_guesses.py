@@ -9,9 +9,9 @@ import pytest
 from bastion.spec import Job, Process
 from launch.screen.job_spec import spec_fields
 from launch.submission.flags import name_from
-from tests.launch.bucket import Bucket
+from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
-from tests.rigs.scripted_bastion import publish
+from tests.rigs.scripted_bastion import publish, row
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,14 @@ def test_a_wrong_quota_file_names_the_page_that_comes_with_the_program(
     assert checked.code == 2
     assert "hint: bastion help quota-file describes every key" in checked.err
     assert run("help", "quota-file").code == 0
+
+
+def test_quiet_prints_names_alone(run: Run, bucket: Bucket) -> None:
+    """A view of one thing too: of `status` the projects, of `why` and `show` the job."""
+    publish(bucket.store, "queue", {"jobs": [row(JOB)]})
+    publish(bucket.store, "status", {"leader": "a", "projects": {"blue": {}, "red": {}}})
+    assert run("status", "-q").out == "blue\nred\n"
+    assert run("why", "-q", JOB).out == run("show", "-q", JOB).out == f"{JOB}\n"
 
 
 def test_a_file_of_yaml_is_told_what_serves_here(run: Run) -> None:

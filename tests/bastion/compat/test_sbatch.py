@@ -30,9 +30,9 @@ def imported(*lines: str, shebang: str = "#!/bin/bash", body: str = "true\n") ->
     )
 
 
-def job_of(*lines: str) -> Job:
+def job_of(*lines: str, body: str = "true\n") -> Job:
     """The one job of such a script."""
-    (job,) = imported(*lines).launch.jobs
+    (job,) = imported(*lines, body=body).launch.jobs
     return job
 
 
@@ -116,6 +116,14 @@ def test_the_signal_comes_before_the_limit() -> None:
     assert job_of("--signal=SIGTERM").grace_s == 60.0
     found = imported("--signal=B:15@30")
     assert "every process of the job is told" in found.notes[0]
+
+
+def test_an_error_of_a_script_has_the_line_of_its_file() -> None:
+    """What is put before it, such as `srun`, does not count."""
+    (process,) = job_of("--time=1:00:00", body="nocommand\n").processes
+    ran = subprocess.run(process.command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 127
+    assert ran.stderr.startswith("job.sbatch: line 3: nocommand: command not found")
 
 
 def test_names_places_and_order_are_mapped() -> None:

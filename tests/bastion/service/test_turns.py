@@ -262,7 +262,7 @@ def test_time_stands_on_the_store() -> None:
 
 
 def test_a_refused_launch_costs_nobody_anything() -> None:
-    """A launch that can never run is refused whole: nothing of it starts, nobody is stopped."""
+    """It is refused whole: nothing of it starts, no job is preempted, and no spec is left."""
     rig = Rig()
     borrower = rig.start("borrower", user="cat", project="red", h100=8, replicas=2)
     asked = rig.launch("both", jobs=jobs(4, 9), together=False)
@@ -272,6 +272,7 @@ def test_a_refused_launch_costs_nobody_anything() -> None:
     assert len(answer.problems) == 1
     assert "j1" in answer.problems[0]
     assert set(rig.root.jobs) == {borrower}
+    assert [entry.key for entry in rig.bucket.list("launches/")] == [layout.spec("red", borrower)]
     assert rig.phase(borrower) == "running"
     assert not any(event.what == "submitted" and "both" in event.job for event in rig.history())
 
