@@ -19,6 +19,7 @@ from bastion.simulator.engine.speed import Speeds
 from bastion.simulator.engine.state import State
 from bastion.simulator.expectations import Expectations, Limits
 from bastion.simulator.fitting import fitted
+from bastion.simulator.lone_arrival import LoneArrival
 from bastion.simulator.parts import job_by_id, with_speeds
 from bastion.simulator.policies.effective import JobOf
 from bastion.simulator.policies.synthesis import candidates_of
@@ -140,7 +141,9 @@ def made(
         reports=not parts.order.is_lasting,
         attained=attained,
     )
-    driver = Carrying(quota, parts)
+    is_alone = _is_alone(setup, workload) and LoneArrival.is_enough(setup.cluster, quota, parts)
+    state.moved = {} if is_alone else None
+    driver = Carrying(quota, parts, LoneArrival(quota, parts.placement) if is_alone else None)
 
     def driver_of(file: Quota) -> tuple[Quota, Carrying]:
         later = quota_of(replace(setup, quota=file), workload)
@@ -169,6 +172,12 @@ def made(
             if each is not None and each.outcome == "succeeded"
         ]
     return engine, synthesizer
+
+
+def _is_alone(setup: Setup, workload: Workload) -> bool:
+    """Whether only the scheduler says what starts: no policy of one's own, file or record."""
+    is_own = bool(setup.policy) or setup.is_replay
+    return not is_own and not any(each.what == "quota" for each in workload.script)
 
 
 def _planner(

@@ -72,19 +72,33 @@ class Naive:
         return decide_with(self.parts, snapshot, now)
 
 
+class Shortcut(Protocol):
+    """Finds the plan of some cycles without one."""
+
+    def plan(self, state: State, now: float) -> Plan | None:
+        """What a cycle would plan, or None where it takes one to find out."""
+        ...
+
+
 class Carrying(Naive):
     """Remembers records from cycle to cycle, and leaves out cycles that can change nothing."""
 
-    def __init__(self, quota: Quota, parts: Parts | None = None) -> None:
+    def __init__(
+        self, quota: Quota, parts: Parts | None = None, shortcut: Shortcut | None = None
+    ) -> None:
         super().__init__(quota, parts)
         self._memory = Memory()
+        self.shortcut = shortcut
 
     def needs_cycle(self, state: State, *, only_ends: bool) -> bool:
-        """Not when jobs ended and no job waits, borrows or was promised anything."""
+        """Not when jobs ended, none waits or was promised anything, and no class changes."""
         return not (only_ends and state.is_settled)
 
     def plan(self, state: State, now: float) -> Plan:
         """A cycle from what is known; where a job may be refused as it arrives, with reasons."""
+        known = self.shortcut.plan(state, now) if self.shortcut is not None else None
+        if known is not None:
+            return known
         may_refuse = state.cluster.shrinks and now - state.last_arrival_s <= SUBMITTED_S
         return decide_with(self.parts, state.snapshot(now), now, self._memory, tells=may_refuse)
 

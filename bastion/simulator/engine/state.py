@@ -8,6 +8,7 @@ see `engine/waiting.py`.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -80,8 +81,14 @@ class State:
         self.last_arrival_s = -math.inf
         self.holding: dict[Life, None] = {}
         """Jobs that hold devices, in the order in which they got them."""
-        self.borrowers = 0
-        """Running jobs that stand on borrowed devices."""
+        self.borrowers: Counter[str] = Counter()
+        """Running jobs that stand on borrowed devices, by project."""
+        self._gave_back: set[str] = set()
+        """Projects in which a job has left since the last cycle."""
+        self.stopping = 0
+        """Running jobs that have had their notice."""
+        self.moved: dict[Life, None] | None = None
+        """Jobs that got, kept on other terms or gave back devices, for one that takes them out."""
         self.used = 0
         """Devices that are held."""
         self.capacity = cluster.device_count
@@ -116,9 +123,22 @@ class State:
         return len(self.holding)
 
     @property
+    def is_uncommitted(self) -> bool:
+        """Whether nothing was promised or planned, and no search goes on."""
+        return not (self.promises or self.planned or self.considered)
+
+    @property
+    def has_unsettled_classes(self) -> bool:
+        """Whether a borrower may stand on its own share now, as others of its project left."""
+        borrowers = self.borrowers
+        if not borrowers:
+            return False
+        return bool(self.quota.groups) or any(borrowers[name] for name in self._gave_back)
+
+    @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to decide while nothing arrives: no job waits or borrows."""
-        return not (self.waiting.count or self.borrowers or self.promises or self.planned)
+        """Whether nothing is left to decide while nothing arrives: no job waits or may change."""
+        return not self.waiting.count and self.is_uncommitted and not self.has_unsettled_classes
 
     # Jobs
 
@@ -202,6 +222,7 @@ class State:
         stop = Stop(reason=StopReason.PREEMPT, at=now, deadline=deadline, by=by)
         attempt = replace(life.record.attempt, stop=stop)
         life.record = replace(life.record, phase=Phase.STOPPING, attempt=attempt)
+        self.stopping += 1
         self.shown[life.record.id] = life.record
 
     def reclass(self, life: Life, job_class: JobClass) -> None:
@@ -211,7 +232,9 @@ class State:
         if attempt.job_class is job_class:
             return
         sign = 1 if job_class is JobClass.BORROWED else -1
-        self.borrowers += sign
+        self._borrows(life.job.project, sign)
+        if self.moved is not None:
+            self.moved[life] = None
         self.books.reclass(life.job.project, life.record.request.units, sign)
         life.record = replace(life.record, attempt=replace(attempt, job_class=job_class))
         self.shown[life.record.id] = life.record
@@ -220,6 +243,7 @@ class State:
         """A job gives its devices back; what becomes of it is for the caller."""
         attempt = life.record.attempt
         assert attempt is not None
+        self.stopping -= life.record.phase is Phase.STOPPING
         self.hold(life, attempt.job_class, -1)
         for replica in attempt.placement:
             for host in replica.hosts:
@@ -247,19 +271,28 @@ class State:
     def hold(self, life: Life, job_class: JobClass, sign: int) -> None:
         """Count what a job takes, or with `sign` -1 gives back."""
         job = life.job
+        if self.moved is not None:
+            self.moved[life] = None
         if sign > 0:
             self.holding[life] = None
         else:
             del self.holding[life]
+            self._gave_back.add(job.project)
         self.used += sign * job.devices
         self.held_by[job.project] = self.held_by.get(job.project, 0) + sign * job.devices
         if job_class is JobClass.BORROWED:
-            self.borrowers += sign
+            self._borrows(job.project, sign)
         units = life.record.request.units
         self.books.hold(job.project, job.user, units, job_class, sign)
 
+    def _borrows(self, project: str, sign: int) -> None:
+        self.borrowers[project] += sign
+        if not self.borrowers[project]:
+            del self.borrowers[project]
+
     def take(self, plan: Plan) -> None:
         """Keep what the scheduler committed itself to until the next cycle."""
+        self._gave_back.clear()
         self.promises, self.planned = plan.promises, plan.planned
         self.considered = plan.considered
         self.seq += bool(plan.new_machines)

@@ -6,12 +6,15 @@ from random import Random
 
 import pytest
 
+from bastion.scheduler.cycle import decide_with
+from bastion.scheduler.plan import Plan
 from bastion.simulator.cluster.cluster import Change, Cluster, Shape
 from bastion.simulator.engine.costs import IDEAL, Costs
-from bastion.simulator.engine.driver import Naive
+from bastion.simulator.engine.driver import Carrying, Naive, Shortcut
 from bastion.simulator.engine.result import JobResult
+from bastion.simulator.engine.state import State
 from bastion.simulator.fitting import fitted
-from bastion.simulator.run import engine_of
+from bastion.simulator.run import engine_of, with_projects
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import TraceJob, Workload
 
@@ -71,3 +74,60 @@ def test_a_carrying_driver_does_what_naive_cycles_do(seed: int) -> None:
     expected, every = played(setup, workload, naive=True)
     assert found == expected
     assert cycles <= every
+
+
+class Compared:
+    """A shortcut, each plan of which is compared with that of a cycle from nothing."""
+
+    def __init__(self, inner: Shortcut, naive: Naive) -> None:
+        self.inner, self.naive = inner, naive
+        self.found = 0
+
+    def plan(self, state: State, now: float) -> Plan | None:
+        """As the inner one; fails where a cycle plans anything else."""
+        found = self.inner.plan(state, now)
+        if found is not None:
+            self.found += 1
+            expected = decide_with(self.naive.parts, state.snapshot(now), now, tells=False)
+            assert told(found) == told(expected)
+        return found
+
+
+def told(plan: Plan) -> tuple[object, ...]:
+    decided = dict(plan.verdicts.decided)
+    rest = plan.promises, plan.planned, plan.new_machines, plan.considered, plan.wake_at
+    return decided, *rest
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_job_that_arrives_alone_starts_where_a_cycle_puts_it(seed: int) -> None:
+    """Where nothing else waits a cycle is left out, and its plan is the same to the device."""
+    random = Random(seed)
+    jobs, time = [], 0.0
+    for number in range(70):
+        time += random.choice((0, 5, 60, 300, 900))
+        job = TraceJob(
+            name=f"j{number}",
+            submit_s=time,
+            duration_s=random.choice((60, 400, 1500)),
+            devices=random.choice((1, 1, 2, 4, 8)),
+            project=random.choice(("a", "b", "c")),
+            priority=random.choice((2, 3)),
+        )
+        jobs.append(job)
+    setup = Setup(
+        cluster=Cluster(shapes=(Shape(count=5, devices=4), Shape(count=2, devices=2))),
+        shares=random.choice(("demand", "equal", "one")),
+        order=random.choice(("", "fifo", "las")),
+        placement=random.choice(("", "spread", "consolidated")),
+        costs=random.choice((IDEAL, DEAR)),
+    )
+    workload = with_projects(setup, fitted(Workload(jobs=jobs), setup.cluster))
+    expected, _ = played(setup, workload, naive=True)
+    engine = engine_of(setup, workload)
+    assert isinstance(engine.driver, Carrying) and engine.driver.shortcut is not None
+    compared = engine.driver.shortcut = Compared(engine.driver.shortcut, engine.driver)
+    while engine.step():
+        pass
+    assert list(engine.result("", {}, took_s=0.0).jobs) == expected
+    assert compared.found > 10
