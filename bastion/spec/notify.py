@@ -80,7 +80,7 @@ def url_problems(field_name: str, url: str) -> list[str]:
     if found["user"]:
         return [f"{field_name}: carries a user or a password; they belong in no URL"]
     if found["port"] and not 1 <= int(found["port"]) <= 65535:
-        return [f"{field_name}: port {found['port']} is none; 1 to 65535"]
+        return [f"{field_name}: {found['port']} is not a port; 1 to 65535"]
     return []
 
 

@@ -116,7 +116,7 @@ def test_a_shell_is_where_the_job_runs(own: Programs) -> None:
     refused = own.run("ssh", f"{job}/1", check=False)
     assert (refused.returncode, refused.stderr) == (
         103,
-        f"error: {job}: replica 1 is none of it; it has 1, from 0\n",
+        f"error: {job} has no replica 1; it has 1, counted from 0\n",
     )
 
 

@@ -149,7 +149,10 @@ def test_an_empty_account_gets_everything_once(
     ("words", "said"),
     [
         (("--provider=gce",), "--provider: of what is made"),
-        (("--make", "--provider=ec2"), "--provider: 'ec2' is none of this cloud's"),
+        (
+            ("--make", "--provider=ec2"),
+            "--provider: 'ec2' is not a provider of this cloud; must be",
+        ),
         (("--make",), "--cloud_project: missing"),
     ],
 )

@@ -38,7 +38,7 @@ def held_devices(foreign: Sequence[ForeignProcess], declared: Mapping[str, int])
     processes = {each.pid: each for each in holders.values()}
     told = [
         f"process {pid} ({processes[pid].name or 'unnamed'}) of user"
-        f" {processes[pid].user or 'unknown'}, which is none of this bastion, holds"
+        f" {processes[pid].user or 'unknown'}, which is not of this bastion, holds"
         f" {', '.join(devices)}"
         for pid, devices in list(by.items())[:_MOST_NAMED]
     ]

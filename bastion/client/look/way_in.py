@@ -22,10 +22,11 @@ def way_to(published: Published, job: JobView, *, replica: int, host: int) -> Wa
         raise NotFoundError(f"{job.id} is {job.state}: it has no machine")
     if not 0 <= replica < len(job.placement):
         count = len(job.placement)
-        raise NotFoundError(f"{job.id}: replica {replica} is none of it; it has {count}, from 0")
+        raise NotFoundError(f"{job.id} has no replica {replica}; it has {count}, counted from 0")
     hosts = job.placement[replica]
     if not 0 <= host < len(hosts):
-        raise NotFoundError(f"{job.id}: host {host} is none of a replica; each has {len(hosts)}")
+        each = f"each replica has {len(hosts)}, counted from 0"
+        raise NotFoundError(f"{job.id} has no host {host}; {each}")
     machines = {machine.name: machine for machine in published.pools().machines}
     machine = machines.get(hosts[host])
     pool = published.pool_records().get(machine.pool) if machine is not None else None

@@ -40,10 +40,11 @@ def _instruct(draft: Draft, job: JobRecord, command: str, body: ExecRequest) -> 
         return f"{job.id}: is {job.phase}; a command runs beside the processes of a running job"
     if body.replica >= len(attempt.placement):
         count = len(attempt.placement)
-        return f"{job.id}: replica {body.replica} is none of it; it has {count}, the first is 0"
+        return f"{job.id} has no replica {body.replica}; it has {count}, counted from 0"
     hosts = attempt.placement[body.replica].hosts
     if body.host >= len(hosts):
-        return f"{job.id}: host {body.host} is none of a replica; each has {len(hosts)}, from 0"
+        each = f"each replica has {len(hosts)}, counted from 0"
+        return f"{job.id} has no host {body.host}; {each}"
     state = attempt.hosts[body.replica][body.host]
     machine = draft.machines.get(hosts[body.host].machine)
     if state.end is not None and state.hold is None:

@@ -123,7 +123,9 @@ def _steps(session: Session, people: People) -> list[Step]:
         return []
     if wrong := [each for each in args.provider if each not in PROVIDERS[args.kind]]:
         known = " or ".join(PROVIDERS[args.kind])
-        raise UsageError(f"--provider: {wrong[0]!r} is none of this cloud's, which is {known}")
+        raise UsageError(
+            f"--provider: {wrong[0]!r} is not a provider of this cloud; must be {known}"
+        )
     place = place_of(session.profile.root, kind=kind)
     agents = (*people.agents, *(each for group in people.pool_agents.values() for each in group))
     needs = Needs(

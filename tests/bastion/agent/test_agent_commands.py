@@ -116,7 +116,9 @@ def test_a_program_that_is_not_there_is_told(machine: Machine) -> None:
     machine.bucket.instruct(replace(command(""), argv=("no-such-program",)))
     assert "no-such-program" in ended(machine).problem
     machine.bucket.instruct(command("true", 2, process=3))
-    assert ended(machine, 2).problem == "process: 3 is none of this host; it has 1"
+    assert (
+        ended(machine, 2).problem == "process: this host has no process 3; it has 1, counted from 0"
+    )
     assert machine.bucket.end() is None
 
 

@@ -472,7 +472,7 @@ def test_scattered_devices_name_the_jobs_that_would_have_to_end() -> None:
 def test_holders_of_devices_are_named_with_their_host() -> None:
     """What others hold on a host of one's own is told as its agent told it, cut where too long."""
     w = world(2)
-    holder = "process 7 (python3) of user eve, which is none of this bastion, holds gpu 0, gpu 5"
+    holder = "process 7 (python3) of user eve, which is not of this bastion, holds gpu 0, gpu 5"
     own = {"permit_s": 600.0, "zone": "gpu1", "bad_devices": {"gpu": (0, 5)}}
     w.machines["p-001"] = replace(w.machines["p-001"], **own, bad_text=holder)  # type: ignore[arg-type]
     w.ask("A", "a", gpu=8)

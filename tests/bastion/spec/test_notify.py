@@ -33,7 +33,7 @@ def test_text_is_a_webhook_that_hears_the_usual() -> None:
         ("ftp://h/x", {}, "notify.to: no URL that can be used; as https://HOST/PATH"),
         ("https:///x", {}, "notify.to: no URL that can be used"),
         ("https://u:p@h/x", {}, "notify.to: carries a user or a password; they belong in no URL"),
-        ("https://h:0/x", {}, "notify.to: port 0 is none; 1 to 65535"),
+        ("https://h:0/x", {}, "notify.to: 0 is not a port; 1 to 65535"),
         ("https://h/x y", {}, "notify.to: no URL that can be used"),
         ("https://h/\u00e4", {}, "notify.to: no URL that can be used"),
         ("https://h/" + "x" * 3000, {}, "notify.to: longer than 2048 characters"),

@@ -139,7 +139,9 @@ class Commands:
         host = self._state()
         count = len(host.pids) if host is not None else len(attempt.processes) if attempt else 0
         if told.process >= count:
-            raise BastionError(f"process: {told.process} is none of this host; it has {count}")
+            raise BastionError(
+                f"process: this host has no process {told.process}; it has {count}, counted from 0"
+            )
         pid = host.pids[told.process] if host is not None else None
         process = started_as(attempt, told.process, pid)
         secrets = attempt.secrets if attempt is not None else host.secrets if host else ()

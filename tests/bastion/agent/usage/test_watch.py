@@ -214,7 +214,7 @@ def test_a_device_that_others_hold_is_told_and_free_again_when_they_end() -> Non
     (told,) = healths(rig)
     assert (told.bad_devices, told.unwell) == ({"h100": (2,)}, "")
     assert told.text == (
-        "process 7 (python3) of user eve, which is none of this bastion, holds h100 2"
+        "process 7 (python3) of user eve, which is not of this bastion, holds h100 2"
     )
     sampler.processes = (DeviceProcess(pid=8, device=2, user="bob"),)
     rig.pass_s(30, step_s=1.0)

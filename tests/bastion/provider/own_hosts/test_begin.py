@@ -99,7 +99,7 @@ def test_a_host_is_set_up_checked_and_left_to_those_who_hold_it(own: Own) -> Non
     health = next(fact for fact in own.facts() if isinstance(fact, Health))
     assert [step.name for step in hello.steps] == ["set up", "checked"]
     assert (health.bad_devices, health.unwell) == ({"h100": (1,)}, "")
-    assert "process 77 (py) of user eve, which is none of this bastion, holds h100 1" in health.text
+    assert "process 77 (py) of user eve, which is not of this bastion, holds h100 1" in health.text
 
 
 def test_a_host_that_cannot_be_set_up_says_why_and_is_not_tried_for_ever(own: Own) -> None:

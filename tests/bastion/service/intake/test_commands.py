@@ -50,10 +50,8 @@ def test_what_does_not_run_takes_no_command() -> None:
     """A job that waits, has ended or is unknown, and a replica that is none, are told apart."""
     rig = Rig()
     job = rig.start()
-    assert asked(rig, job, replica=1) == (
-        f"{job}: replica 1 is none of it; it has 1, the first is 0"
-    )
-    assert asked(rig, job, host=2) == f"{job}: host 2 is none of a replica; each has 1, from 0"
+    assert asked(rig, job, replica=1) == (f"{job} has no replica 1; it has 1, counted from 0")
+    assert asked(rig, job, host=2) == f"{job} has no host 2; each replica has 1, counted from 0"
     waiting = rig.submit("later", hold=True)
     rig.turn()
     assert asked(rig, waiting) == (

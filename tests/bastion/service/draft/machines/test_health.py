@@ -104,7 +104,7 @@ def test_no_job_lands_on_a_device_that_others_hold() -> None:
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
-    why = "process 7 (python3) of user eve, which is none of this bastion, holds h100 3"
+    why = "process 7 (python3) of user eve, which is not of this bastion, holds h100 3"
     rig.agents[name].ring(Health(bad_devices={"h100": (3,)}, text=why))
     rig.turn(2)
     jobs = [rig.submit(f"job-{n}", h100=1) for n in range(8)]
