@@ -11,12 +11,11 @@ Rules: pure. Only these functions change such a record.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
 
 from bastion.job import FAILURES, JobRecord, Outcome, OutcomeKind
 from bastion.spec.indices import NONE, Indices
 from bastion.spec.task import task_id
-from bastion.value import value
+from bastion.value import field, replace, value
 
 WORST_FIRST = (
     OutcomeKind.FAILED,

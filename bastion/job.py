@@ -8,7 +8,6 @@ A field at its default is not stored, so a queued job takes a few hundred bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
@@ -27,7 +26,7 @@ from bastion.spec.notify import Notify
 from bastion.spec.request import Request
 from bastion.spec.secret import Secret
 from bastion.utilisation import Utilisation, merged
-from bastion.value import value
+from bastion.value import field, value
 
 
 class Phase(StrEnum):

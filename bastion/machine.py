@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from enum import StrEnum
 from typing import Literal
 
-from bastion.value import value
+from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
 MISSED_BEATS = 4.0

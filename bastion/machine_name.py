@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from bastion.value import value
+from quota.pattern import pattern
 
 _N = r"(\d{1,15})"
 """More digits than any commit has, and few enough: Python refuses to parse thousands of digits."""
-_AFTER_POOL = re.compile(rf"-{_N}-{_N}(?:-h{_N})?", re.ASCII)
-_OF_ANY_POOL = re.compile(rf"(.+)-{_N}-{_N}(?:-h{_N})?", re.ASCII)
+_AFTER_POOL = pattern(rf"-{_N}-{_N}(?:-h{_N})?", re.ASCII)
+_OF_ANY_POOL = pattern(rf"(.+)-{_N}-{_N}(?:-h{_N})?", re.ASCII)
 
 
 @value

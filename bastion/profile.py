@@ -24,10 +24,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from bastion.errors import SpecError
+from bastion.value import fields, replace, value
 
 ENVIRONMENT = {
     "root": "BASTION_ROOT",
@@ -38,7 +38,7 @@ ENVIRONMENT = {
 """Variables that override the active profile; flags override them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Profile:
     """The settings of one profile; an empty one is not set."""
 
@@ -60,7 +60,7 @@ class Profile:
 KEYS = tuple(field.name for field in fields(Profile))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Settings:
     """The content of the file: profiles by name, and the name of the active one."""
 
@@ -86,14 +86,18 @@ def read_settings() -> Settings:
     Raises:
         SpecError: It is not TOML, or has unknown keys.
     """
-    import tomllib
-
     path = config_path()
     try:
-        table = tomllib.loads(path.read_text())
+        text = path.read_text()
     except FileNotFoundError:
         return Settings(active="", profiles={})
     except (OSError, ValueError) as error:
+        raise SpecError(f"{path}: {error}") from None
+    import tomllib
+
+    try:
+        table = tomllib.loads(text)
+    except ValueError as error:
         raise SpecError(f"{path}: {error}") from None
     written = table.get("profiles", {})
     if not isinstance(written, dict):

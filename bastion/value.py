@@ -11,9 +11,12 @@ Values that a cycle of the scheduler makes by the thousand and that are never st
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, TypeVar, dataclass_transform
 
+from quota.value import field as field
+from quota.value import fields as fields
+from quota.value import has_fields as has_fields
+from quota.value import replace as replace
 from quota.value import value as frozen_value
 
 _T = TypeVar("_T")

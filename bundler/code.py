@@ -11,32 +11,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import ClassVar, Literal, TypeAlias
 
 from bundler.errors import InvalidCodeError
 from bundler.size import parse_size
 from bundler.url import url_problems
+from quota.pattern import pattern
+from quota.value import field, value
 
 _STRICT = {"extra": "forbid"}
-_COMMIT = re.compile(r"[0-9a-f]{7,64}\Z")
+_COMMIT = pattern(r"[0-9a-f]{7,64}\Z")
 """At least seven digits, the shortest that git writes; 40 for SHA-1, 64 for SHA-256."""
-_FULL_COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
+_FULL_COMMIT = pattern(r"(?:[0-9a-f]{40}|[0-9a-f]{64})\Z")
 MAX_REFERENCE_CHARACTERS = 1024
 """Per image or branch name: registries and git hosts allow less."""
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
-_IMAGE = re.compile(
+_DIGEST = pattern(r"[0-9a-f]{64}\Z")
+_IMAGE = pattern(
     r"(?:(?:[a-zA-Z0-9][a-zA-Z0-9.-]*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?"
     r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
     r"(?::[\w][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?\Z",
     re.ASCII,
 )
 """Source: the grammar in distribution/reference (`reference.go`)."""
-_BRANCH_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|\.\Z|/\Z")
+_BRANCH_FORBIDDEN = pattern(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|\Z)|\.\Z|/\Z")
 """Source: git-check-ref-format(1)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class LocalDir:
     """
     The working tree on this machine, bundled at submission.
@@ -77,7 +78,7 @@ class LocalDir:
             yield f"max_size: {error}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class GitRepo:
     """
     A commit of a repository, by branch or by commit; by default the tip of the default branch.
@@ -107,7 +108,7 @@ class GitRepo:
             yield f"commit: {self.commit!r} is not 7 to 40 (or 64) lowercase hexadecimal digits"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Image:
     """
     An existing container image, which contains the code.
@@ -125,7 +126,7 @@ class Image:
         _refuse(image_problems("ref", self.ref))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class DockerBuild:
     """
     An image built from a Dockerfile at submission, and pushed.
@@ -164,7 +165,7 @@ class DockerBuild:
                 yield f"build_args: {name!r} is not a name for an argument"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class BundleRef:
     """
     One exact tree, by the digest of its manifest.
@@ -182,7 +183,7 @@ class BundleRef:
         _refuse([] if _DIGEST.match(self.digest) else [_not_hex("digest", self.digest)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class GitRef:
     """
     One exact commit of a repository.
@@ -212,7 +213,7 @@ class GitRef:
         _refuse(problems)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class ImageRef:
     """
     One image; by digest if it was built or resolved here.

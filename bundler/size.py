@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+from quota.pattern import pattern
+
 _UNITS = {
     "": 1, "b": 1,
     "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
 }  # fmt: skip
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*\Z", re.ASCII)
+_SIZE = pattern(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*\Z", re.ASCII)
 
 
 def parse_size(text: int | str) -> int:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-_SCP = re.compile(
-    r"(?P<user>[\w.-]+)@(?P<host>\w[\w.-]*|\[[0-9a-fA-F:]+\]):(?P<path>[^:\s][^\s]*)\Z"
-)
+from quota.pattern import pattern
+
+_SCP = pattern(r"(?P<user>[\w.-]+)@(?P<host>\w[\w.-]*|\[[0-9a-fA-F:]+\]):(?P<path>[^:\s][^\s]*)\Z")
 """`git@host:path`. Source: git-clone(1), "GIT URLS"."""
 MAX_URL_CHARACTERS = 2048
 """Per URL: the limit of browsers and servers."""
-_CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,15}://)[^/\s]*@")
+_CREDENTIALS = pattern(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]{0,15}://)[^/\s]*@")
 """It matches in linear time: a scheme is bounded, and the credentials end at the next `/`."""
 _ALLOWED = "https://host/path, git@host:path, ssh://host/path or file:///path"
-_HOST = re.compile(r"[\w:][\w.:-]*\Z")
+_HOST = pattern(r"[\w:][\w.:-]*\Z")
 """Never a leading `-`: ssh would read it as an option."""
 
 

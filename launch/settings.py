@@ -7,9 +7,9 @@ The bastion, user and project of a command: flags override environment and activ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from bastion.profile import Profile, Settings, as_url, config_path, over_environment, read_settings
+from bastion.value import replace
 from launch.errors import UsageError
 
 

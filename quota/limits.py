@@ -10,10 +10,9 @@ It must not know jobs: usage is an argument.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 
 from quota.amounts import Amounts
-from quota.value import value
+from quota.value import field, value
 
 RUNNING = "jobs"
 """The name of the limit on the number of running jobs, where others are named by their type."""

@@ -12,10 +12,12 @@ import re
 import tomllib
 from collections.abc import Mapping
 
+from quota.pattern import pattern
+
 Path = tuple[str | int, ...]
 """Keys and list indices from the top of the file down; empty for the file itself."""
 
-_TOKEN = re.compile(
+_TOKEN = pattern(
     r"""
       (?P<text> \"{3} (?:\\.|[^\\])*? \"{3,5} | '{3} .*? '{3,5} | "(?:\\.|[^"\\])*" | '[^']*' )
     | (?P<comment> \#[^\n]* )

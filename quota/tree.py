@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from decimal import Decimal
 
 from quota.amounts import NOTHING, Amounts
@@ -20,10 +19,11 @@ from quota.limits import UNLIMITED, Limits
 from quota.lines import Path, line_of, shown
 from quota.maintenance import Window
 from quota.options import DEFAULTS, ProjectOrder, SchedulerOptions
+from quota.pattern import pattern
 from quota.refusal import AmbiguousProject, NoProject, NotMember, ProjectRefusal, UnknownProject
-from quota.value import value
+from quota.value import field, value
 
-_NAME = re.compile(r"[\w.@-]+")
+_NAME = pattern(r"[\w.@-]+")
 """
 What is a user's name and not a pattern.
 

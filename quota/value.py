@@ -1,50 +1,203 @@
 """
 `value`: the decorator of plain values, frozen, slotted and keyword-only.
 
-A value is a dataclass, whose methods are written here: `dataclasses` compiles six functions for
-each class, which took a third of the time of a short command. One is compiled here, `__init__`;
-the others are the same functions for all.
+A value is a dataclass whose methods are written here, and whose `__init__` is compiled when it is
+first called. `dataclasses` compiles six functions for each class, and imports half the compiler for
+that: a short command loads a hundred classes of values and makes ten of them.
+
+Modules that a short command loads take `field`, `fields` and `replace` from here; elsewhere those
+of `dataclasses` do the same. What `dataclasses` knows of a value is made when somebody asks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, field, fields
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import Any, NoReturn, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, dataclass_transform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from dataclasses import field as field
+    from dataclasses import replace as replace
 
 _T = TypeVar("_T")
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+"""Stands for the default of a field that has none."""
+
+
+class Field:
+    """One field of a value. Its arguments are those of `dataclasses.field`."""
+
+    __slots__ = ("compare", "default", "default_factory", "init", "kw_only", "name", "repr", "type")
+
+    def __init__(
+        self,
+        *,
+        default: object = MISSING,
+        default_factory: Any = MISSING,
+        init: bool = True,
+        repr: bool = True,  # noqa: A002  # as `dataclasses` calls it
+        compare: bool = True,
+        kw_only: bool = True,
+    ) -> None:
+        if default.__class__.__hash__ is None:
+            raise ValueError(f"mutable default {default!r}: use default_factory")
+        self.name = ""
+        self.type: object = None
+        self.default = default
+        self.default_factory = default_factory
+        self.init = init
+        self.repr = repr
+        self.compare = compare
+        self.kw_only = kw_only
+
+
+if not TYPE_CHECKING:  # whose types are those of `dataclasses`, which type checkers know by heart
+
+    def field(**options: Any) -> Field:
+        """What `dataclasses.field` is."""
+        return Field(**options)
+
+    def replace(item: Any, /, **changes: Any) -> Any:
+        """What `dataclasses.replace` is, for values."""
+        return item.__replace__(**changes)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 def value(cls: type[_T]) -> type[_T]:
     """Make `cls` a frozen, slotted, keyword-only dataclass."""
-    own = {name for name, item in vars(cls).items() if item is not None}
-    made: Any = dataclass(init=False, repr=False, eq=False, slots=True, kw_only=True)(cls)
-    stored = fields(made)
-    methods: dict[str, Callable[..., Any]] = {
-        "__init__": _init(made, stored),
-        "__eq__": _eq(_reader([each.name for each in stored if each.compare])),
-        "__hash__": _hash(_reader([each.name for each in stored if _is_hashed(each)])),
-        "__repr__": _repr(tuple(each.name for each in stored if each.repr)),
+    own = _own_fields(cls)
+    stored = {name: each for base in cls.__mro__[-2:0:-1] for name, each in _known(base).items()}
+    stored |= own
+    names = tuple(stored)
+    slots_of_bases = {name for base in cls.__mro__[1:-1] for name in _slots(base)}
+    compared = _reader([name for name, each in stored.items() if each.compare])
+    later: dict[str, Any] = {
+        "__init__": _Init(),
+        "__dataclass_fields__": _AsDataclass("__dataclass_fields__"),
+        "__dataclass_params__": _AsDataclass("__dataclass_params__"),
+    }
+    space = {
+        **later,
+        "__eq__": _eq(compared),
+        "__hash__": _hash(compared),
+        "__repr__": _repr,
+        "__replace__": _replace,
         "__setattr__": _refuse_assignment,
         "__delattr__": _refuse_deletion,
-        "__getstate__": _state(tuple(each.name for each in stored)),
-        "__setstate__": _set_state(tuple(each.name for each in stored)),
+        "__getstate__": _state,
+        "__setstate__": _set_state,
+        "__match_args__": tuple(
+            name for name, each in stored.items() if each.init and not each.kw_only
+        ),
     }
-    for name, method in methods.items():
-        if name not in own:
-            setattr(made, name, method)
+    space |= {name: item for name, item in vars(cls).items() if name not in own}
+    if space["__hash__"] is None:  # Python says so for a class that defines `__eq__` alone
+        space["__hash__"] = _hash(compared)
+    space |= {
+        "__qualname__": cls.__qualname__,
+        "__slots__": tuple(name for name in names if name not in slots_of_bases),
+        "__value_fields__": stored,
+    }
+    space.pop("__dict__", None)
+    space.pop("__weakref__", None)
+    kind: Any = type(cls)
+    made: Any = kind(cls.__name__, cls.__bases__, space)
+    for each in later.values():
+        each.of = made
     return made  # type: ignore[no-any-return]
 
 
-def _init(made: Any, stored: tuple[Field[Any], ...]) -> Callable[..., None]:
+def has_fields(kind: Any) -> bool:
+    """Whether `kind` is the class of a value, or another dataclass."""
+    return hasattr(kind, "__value_fields__") or hasattr(kind, "__dataclass_fields__")
+
+
+def fields(kind: Any) -> tuple[Any, ...]:
+    """Return the fields of a value, of its class, or of another dataclass."""
+    known = getattr(kind, "__value_fields__", None)
+    if known is not None:
+        return tuple(known.values())
+    import dataclasses
+
+    return tuple(map(_of_dataclasses, dataclasses.fields(kind)))
+
+
+def _own_fields(cls: Any) -> dict[str, Field]:
+    """Return the fields that the body of `cls` names, in their order."""
+    annotations = vars(cls).get("__annotations__", {})
+    made = {}
+    for name, kind in annotations.items():
+        if _is_of_class(kind):
+            continue
+        given = vars(cls).get(name, MISSING)
+        if type(given) is Field:
+            each = given
+        elif type(given).__module__ == "dataclasses":
+            each = _of_dataclasses(given)
+        else:
+            each = Field(default=given)
+        each.name, each.type = name, kind
+        made[name] = each
+    for name, item in vars(cls).items():
+        if type(item) is Field and name not in made:
+            raise TypeError(f"{name!r} is a field but has no type annotation")
+    return made
+
+
+def _is_of_class(kind: Any) -> bool:
+    if isinstance(kind, str):
+        return kind.startswith(("ClassVar", "typing.ClassVar"))
+    return ClassVar in (kind, getattr(kind, "__origin__", None))
+
+
+def _of_dataclasses(given: Any) -> Field:
+    """Return the field that `dataclasses` describes by `given`."""
+    import dataclasses
+
+    options = {name: getattr(given, name) for name in ("init", "repr", "compare")}
+    for name in ("default", "default_factory"):
+        if getattr(given, name) is not dataclasses.MISSING:
+            options[name] = getattr(given, name)
+    each = Field(**options, kw_only=given.kw_only is not False)
+    each.name, each.type = given.name, given.type
+    return each
+
+
+def _known(base: Any) -> dict[str, Field]:
+    found: dict[str, Field] = vars(base).get("__value_fields__", {})
+    return found
+
+
+def _slots(base: Any) -> tuple[str, ...]:
+    slots = vars(base).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+class _Init:
+    """Stands for the `__init__` of a class until somebody looks at it, and compiles it then."""
+
+    of: Any
+
+    def __get__(self, item: object, _: type) -> Any:
+        made = _compiled(self.of)
+        self.of.__init__ = made
+        return made if item is None else made.__get__(item)
+
+
+def _compiled(made: Any) -> Callable[..., None]:
     """Compile `__init__`; each field is set through its slot, which `__setattr__` cannot refuse."""
     given: dict[str, Any] = {"_LEFT_OUT": _LEFT_OUT}
     arguments: dict[bool, list[str]] = {False: [], True: []}
     lines = []
-    for each in stored:
+    for each in made.__value_fields__.values():
         name = each.name
         if not each.init:  # `__post_init__` sets it
             continue
@@ -59,7 +212,7 @@ def _init(made: Any, stored: tuple[Field[Any], ...]) -> Callable[..., None]:
             taken = f"_new_{name}() if {name} is _LEFT_OUT else {name}"
         else:
             argument = name
-        arguments[bool(each.kw_only)].append(argument)
+        arguments[each.kw_only].append(argument)
         lines.append(f" _set_{name}(self, {taken})")
     if hasattr(made, "__post_init__"):
         lines.append(" self.__post_init__()")
@@ -68,7 +221,8 @@ def _init(made: Any, stored: tuple[Field[Any], ...]) -> Callable[..., None]:
     text = "\n".join((head, *(lines or [" pass"])))
     exec(text, given)  # noqa: S102  # the names of our own fields, as `dataclasses` does
     init: Callable[..., None] = given["__init__"]
-    init.__annotations__ = {each.name: each.type for each in stored} | {"return": None}
+    types = {each.name: each.type for each in made.__value_fields__.values()}
+    init.__annotations__ = types | {"return": None}
     init.__module__ = made.__module__
     init.__qualname__ = f"{made.__qualname__}.__init__"
     return init
@@ -82,8 +236,34 @@ class _LeftOut:
 _LEFT_OUT = _LeftOut()
 
 
-def _is_hashed(each: Field[Any]) -> bool:
-    return each.compare if each.hash is None else each.hash
+class _AsDataclass:
+    """Stands for what `dataclasses` knows of a class until somebody looks, and has it made then."""
+
+    of: Any
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, _: object, __: type) -> Any:
+        import dataclasses
+
+        stored = [(each.name, each.type, _for_dataclasses(each)) for each in fields(self.of)]
+        like = dataclasses.make_dataclass(
+            self.of.__name__, stored, init=False, repr=False, eq=False, match_args=False
+        )
+        found = getattr(like, self.name)
+        setattr(self.of, self.name, found)
+        return found
+
+
+def _for_dataclasses(each: Field) -> Any:
+    import dataclasses
+
+    options = {name: getattr(each, name) for name in ("init", "repr", "compare", "kw_only")}
+    for name in ("default", "default_factory"):
+        if getattr(each, name) is not MISSING:
+            options[name] = getattr(each, name)
+    return dataclasses.field(**options)
 
 
 def _reader(names: list[str]) -> Callable[[Any], Any]:
@@ -108,32 +288,39 @@ def _hash(read: Callable[[Any], Any]) -> Callable[[Any], int]:
     return __hash__
 
 
-def _repr(names: tuple[str, ...]) -> Callable[[Any], str]:
-    def __repr__(self: Any) -> str:  # noqa: N807
-        told = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
-        return f"{self.__class__.__qualname__}({told})"
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (each.name for each in fields(self) if each.repr)
+    told = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+    return f"{self.__class__.__qualname__}({told})"
 
-    return recursive_repr()(__repr__)
+
+def _replace(self: Any, /, **changes: Any) -> Any:
+    for each in fields(self):
+        if not each.init:
+            if each.name in changes:
+                raise ValueError(f"{each.name}: a value sets this field itself")
+        elif each.name not in changes:
+            changes[each.name] = getattr(self, each.name)
+    return type(self)(**changes)
 
 
 def _refuse_assignment(_: object, name: str, __: object) -> NoReturn:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _refuse_deletion(_: object, name: str) -> NoReturn:
+    from dataclasses import FrozenInstanceError
+
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _state(names: tuple[str, ...]) -> Callable[[Any], list[Any]]:
-    def __getstate__(self: Any) -> list[Any]:  # noqa: N807
-        return [getattr(self, name) for name in names]
-
-    return __getstate__
+def _state(self: Any) -> list[Any]:
+    return [getattr(self, each.name) for each in fields(self)]
 
 
-def _set_state(names: tuple[str, ...]) -> Callable[[Any, list[Any]], None]:
-    def __setstate__(self: Any, state: list[Any]) -> None:  # noqa: N807
-        for name, item in zip(names, state, strict=True):
-            object.__setattr__(self, name, item)
-
-    return __setstate__
+def _set_state(self: Any, state: list[Any]) -> None:
+    for each, item in zip(fields(self), state, strict=True):
+        object.__setattr__(self, each.name, item)

@@ -7,7 +7,6 @@ as of when it is true. Changes go through the inbox and are answered by the bast
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from bastion.records.request import (
     UpdateRequest,
 )
 from bastion.spec import Launch, PythonEnv, seconds_of
+from bastion.value import replace
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Client(Reader):
             sent = self.send_code(checked.code, report=report, python=checked.python)
         known = origin_of(origin, launch, sent.bundled if sent is not None else None)
         body = LaunchRequest(
-            launch=checked if sent is None else dataclasses.replace(checked, code=sent.ref),
+            launch=checked if sent is None else replace(checked, code=sent.ref),
             idempotency_key=idempotency_key,
             origin=store_origin(self.store, known),
         )

@@ -6,7 +6,6 @@ Reading needs the bucket and no bastion; every view says as of when it is true.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from bastion.client.look.views import JobView, PoolsView, StatusView, Why
 from bastion.client.look.watch import WaitReport, no_report, one_timeout
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Sweep, task_id, tasks_named
+from bastion.value import replace
 
 if TYPE_CHECKING:
     from bastion.client.code.outputs import Fetched
@@ -221,7 +221,7 @@ class Reader(EventReader):
                 sweeps[job.launch] = None if spec is None else spec.launch.sweep
             sweep = None if job.task is None else sweeps[job.launch]
             known = {} if sweep is None or job.task is None else sweep.point(job.task)
-            made.append(dataclasses.replace(job, parameters=known) if known else job)
+            made.append(replace(job, parameters=known) if known else job)
         return tuple(made)
 
     def why(self, name: str, *, project: str = "") -> Why:

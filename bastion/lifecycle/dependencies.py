@@ -14,12 +14,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from bastion.job import Dependency, Outcome, OutcomeKind
 from bastion.lifecycle.events import DependencyEnded
 from bastion.lifecycle.phrases import state_phrase
-from bastion.value import value
+from bastion.value import replace, value
 
 
 @value

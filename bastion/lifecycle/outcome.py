@@ -24,7 +24,6 @@ outcome.
 from __future__ import annotations
 
 import signal
-from dataclasses import replace
 
 from bastion.job import (
     FAILURES,
@@ -37,6 +36,7 @@ from bastion.job import (
     StopReason,
 )
 from bastion.spec.quantity import text_of_seconds
+from bastion.value import replace
 
 _DETAIL_CHARACTERS = 300
 

@@ -24,7 +24,6 @@ arrive late (a claim, an end, a drain) are named as `_ignore`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from bastion.errors import BastionError
@@ -46,6 +45,7 @@ from bastion.job import (
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.dependencies import NeverMet, still_awaited
 from bastion.lifecycle.outcome import failed_first, outcome_of
+from bastion.value import replace
 
 MAX_UNSTARTED_IN_ROW = 12
 """

@@ -9,7 +9,6 @@ a few good records does not wait for it.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -21,8 +20,10 @@ from bastion.errors import ForeignRecordError, RecordError, SpecError
 from bastion.spec.array import Array
 from bastion.spec.indices import Indices
 from bastion.spec.resources import Resources
+from bastion.value import fields
 from bastion.version import VERSION
 from quota.amounts import Amounts
+from quota.value import MISSING
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -271,13 +272,13 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 @cache
 def _stored_fields(kind: Any) -> tuple[tuple[str, object], ...]:
     """Return (name, default) of every field of `kind`; `_ALWAYS` for fields always written."""
-    fields = []
-    for field in dataclasses.fields(kind):
+    stored = []
+    for field in fields(kind):
         default: object = _ALWAYS
         if field.name not in ("kind", "schema"):
-            if field.default is not dataclasses.MISSING:
+            if field.default is not MISSING:
                 default = field.default
-            elif field.default_factory is not dataclasses.MISSING:
+            elif field.default_factory is not MISSING:
                 default = field.default_factory()
-        fields.append((field.name, default))
-    return tuple(fields)
+        stored.append((field.name, default))
+    return tuple(stored)

@@ -60,6 +60,7 @@ from bastion.records.key_parts import RegisterName as RegisterName
 from bastion.records.key_parts import RequestName as RequestName
 from bastion.records.key_parts import SavedOutputName as SavedOutputName
 from bastion.records.key_parts import UsageName as UsageName
+from quota.pattern import pattern
 
 README = "README.md"
 QUOTA = "project-quotas/project-quotas.config"
@@ -95,36 +96,35 @@ TRACES = (SNAPSHOTS, EVENTS, RESULTS, ANSWERS, SPECS, INSTRUCTIONS, BARRIERS, VI
 
 _DIGITS = 12
 """Enough digits for a log of 1 TB by byte offset and for a million years of events."""
-
 _ASIDE_BYTES = 200
 """Longest key that is a whole name under `state/aside/`: a part of a key takes 240 bytes."""
 
 _N = r"(\d{1,15})"
 """A number in a key. Names are untrusted, and JSON readers keep 15 digits exactly."""
 
-_SEGMENT = re.compile(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/p{_N}/{_N}\.log", re.ASCII)
-_OF_JOB_LOG = re.compile(
+_SEGMENT = pattern(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/p{_N}/{_N}\.log", re.ASCII)
+_OF_JOB_LOG = pattern(
     rf"logs/([^/]+)/([^/]+)/(?:a{_N}/r{_N}/h{_N}/(?:p{_N}/{_N}\.log|usage/{_N}\.json\.gz)"
     rf"|x[^/]+/(?:end|{_N}\.log))",
     re.ASCII,
 )
-_USAGE = re.compile(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/usage/{_N}\.json\.gz", re.ASCII)
-_MACHINE_USE = re.compile(r"usage/([^/]+)/([^/]+)\.json")
+_USAGE = pattern(rf"logs/[^/]+/[^/]+/a{_N}/r{_N}/h{_N}/usage/{_N}\.json\.gz", re.ASCII)
+_MACHINE_USE = pattern(r"usage/([^/]+)/([^/]+)\.json")
 _HOST = rf"a{_N}-([^/]+)/r{_N}/h{_N}"
-_REGISTER = re.compile(rf"run/([^/]+)/([^/]+)/([^/]+)/{_HOST}/(claim|end)", re.ASCII)
-_BARRIER = re.compile(rf"go/([^/]+)/([^/]+)/a{_N}-([^/]+)", re.ASCII)
-_INSTRUCTIONS = re.compile(rf"instructions/([^/]+)/([^/]+)/{_N}/{_N}\.json", re.ASCII)
-_LIFE = re.compile(rf"machines/([^/]+)/([^/]+)/life/{_N}", re.ASCII)
-_OF_REQUEST = re.compile(r"(instructions/[^/]+/[^/]+/argv|machines/[^/]+/[^/]+/check)/[^/]+")
-_BELL = re.compile(rf"inbox/_bell/([^/]+)/([^/]+)/{_N}-{_N}\.json", re.ASCII)
-_ANSWER = re.compile(r"results/([^/]+)/([^/]+)/([^/]+)\.json")
-_SNAPSHOT = re.compile(rf"state/snap/([^/]+)/{_N}\.json", re.ASCII)
-_EVENTS = re.compile(rf"state/log/{_N}\.jsonl", re.ASCII)
-_RESULT = re.compile(r"jobs/([^/]+)/([^/]+)/result\.json")
-_SPEC = re.compile(r"launches/([^/]+)/([^/]+)/spec\.json")
-_DAY_FILE = re.compile(rf"history/([a-z]+)/dt=(\d{{4}}-\d\d-\d\d)/{_N}-{_N}\.parquet", re.ASCII)
-_RECENT_FILE = re.compile(rf"history/recent/([a-z]+)/{_N}-{_N}\.parquet", re.ASCII)
-_SAVED = re.compile(rf"output/[^/]+/[^/]+/saved/a{_N}/r{_N}/h{_N}/{_N}\.json", re.ASCII)
+_REGISTER = pattern(rf"run/([^/]+)/([^/]+)/([^/]+)/{_HOST}/(claim|end)", re.ASCII)
+_BARRIER = pattern(rf"go/([^/]+)/([^/]+)/a{_N}-([^/]+)", re.ASCII)
+_INSTRUCTIONS = pattern(rf"instructions/([^/]+)/([^/]+)/{_N}/{_N}\.json", re.ASCII)
+_LIFE = pattern(rf"machines/([^/]+)/([^/]+)/life/{_N}", re.ASCII)
+_OF_REQUEST = pattern(r"(instructions/[^/]+/[^/]+/argv|machines/[^/]+/[^/]+/check)/[^/]+")
+_BELL = pattern(rf"inbox/_bell/([^/]+)/([^/]+)/{_N}-{_N}\.json", re.ASCII)
+_ANSWER = pattern(r"results/([^/]+)/([^/]+)/([^/]+)\.json")
+_SNAPSHOT = pattern(rf"state/snap/([^/]+)/{_N}\.json", re.ASCII)
+_EVENTS = pattern(rf"state/log/{_N}\.jsonl", re.ASCII)
+_RESULT = pattern(r"jobs/([^/]+)/([^/]+)/result\.json")
+_SPEC = pattern(r"launches/([^/]+)/([^/]+)/spec\.json")
+_DAY_FILE = pattern(rf"history/([a-z]+)/dt=(\d{{4}}-\d\d-\d\d)/{_N}-{_N}\.parquet", re.ASCII)
+_RECENT_FILE = pattern(rf"history/recent/([a-z]+)/{_N}-{_N}\.parquet", re.ASCII)
+_SAVED = pattern(rf"output/[^/]+/[^/]+/saved/a{_N}/r{_N}/h{_N}/{_N}\.json", re.ASCII)
 
 
 def folder_of(key: str) -> str:

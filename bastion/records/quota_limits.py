@@ -7,12 +7,12 @@ The bastion that accepts a launch and the client that checks it first use the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bastion.job import JobRecord
 from bastion.spec import Launch, Request
 from bastion.spec.quantity import text_of_seconds
+from bastion.value import replace
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:

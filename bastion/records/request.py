@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Literal
 
 from bastion.errors import SpecError
@@ -20,7 +18,8 @@ from bastion.spec.indices import Indices
 from bastion.spec.launch import Launch
 from bastion.spec.request import Request
 from bastion.spec.task import tasks_of_id
-from bastion.value import value
+from bastion.value import field, value
+from quota.pattern import pattern
 
 MAX_ID = 200
 """Maximum characters of a launch's id: a name, a dash and a suffix are well below."""
@@ -37,7 +36,7 @@ MAX_ARGUMENT_BYTES = 8 << 10
 """Per command, all arguments together."""
 MAX_EXEC_S = 7 * 86400.0
 
-_DIGEST = re.compile(r"[0-9a-f]{64}")
+_DIGEST = pattern(r"[0-9a-f]{64}")
 
 
 @value

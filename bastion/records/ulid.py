@@ -7,10 +7,10 @@ base 32.
 
 from __future__ import annotations
 
-import re
+from quota.pattern import pattern
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_ULID = re.compile(f"[0-7][{_ALPHABET}]{{25}}")
+_ULID = pattern(f"[0-7][{_ALPHABET}]{{25}}")
 
 
 def make(seconds: float, random: bytes) -> str:

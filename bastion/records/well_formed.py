@@ -8,7 +8,6 @@ anything that is unexpected in any way is `UNEXPECTED`, and the validator then d
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
@@ -19,6 +18,7 @@ from typing import Any, Final, Literal, NoReturn, TypeVar, Union, get_args, get_
 from bastion.errors import SpecError
 from bastion.spec.resources import Resources
 from bastion.spec.written import Written
+from bastion.value import fields, has_fields
 from quota.amounts import Amounts
 
 _T = TypeVar("_T")
@@ -86,7 +86,7 @@ def _reader_of_class(kind: Any) -> _Read:
     if issubclass(kind, Enum):
         enum: _Read = kind
         return enum
-    if dataclasses.is_dataclass(kind) and getattr(kind, "__pydantic_config__", None):
+    if has_fields(kind) and getattr(kind, "__pydantic_config__", None):
         return _record(kind)
     return _refuse
 
@@ -149,7 +149,7 @@ def _amounts(items: Any) -> Amounts:
 
 def _record(kind: Any) -> _Read:
     """Return what reads a value: its own checks run when it is made, as ever."""
-    names = {each.name for each in dataclasses.fields(kind)}
+    names = {each.name for each in fields(kind)}
     readers: dict[str, _Read] = {}
 
     def read(items: Any) -> Any:

@@ -7,17 +7,16 @@ one by one. Dependencies that no order of starts could satisfy are refused here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Literal, TypeAlias, get_args
 
 from bastion.errors import SpecError
 from bastion.spec.typed import check_types
 from bastion.spec.written import once_each
-from bastion.value import value
+from bastion.value import field, value
+from quota.pattern import pattern
 
-_TARGET = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,140}[A-Za-z0-9])?")
+_TARGET = pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,140}[A-Za-z0-9])?")
 """An id: two names of 63 characters, a suffix, and separators."""
 
 When: TypeAlias = Literal["ok", "any", "failed"]

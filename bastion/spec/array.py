@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from bastion.errors import SpecError
 from bastion.spec.indices import MAX_INDEX, MAX_TASKS, Indices
 from bastion.spec.written import Written
+from quota.pattern import pattern
 
-_LIMIT = re.compile(r"[1-9]\d{0,5}", re.ASCII)
+_LIMIT = pattern(r"[1-9]\d{0,5}", re.ASCII)
 
 
 class Array(Written):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from bastion.errors import SpecError
 from bastion.spec.written import Written
+from quota.pattern import pattern
 
 MAX_TASKS = 30_000
 """Per array: as many jobs as one bastion can have admitted at once."""
@@ -23,9 +24,9 @@ MAX_RANGES = 1_000
 MAX_CHARACTERS = 16_000
 """Per set written as text: 1,000 ranges of two six-digit indices with their separators."""
 
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+_RANGE = pattern(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 """At most nine digits: Python is slow to parse thousands of digits, or refuses."""
-_STORED = re.compile(r"\d{1,9}(?:-\d{1,9})?", re.ASCII)
+_STORED = pattern(r"\d{1,9}(?:-\d{1,9})?", re.ASCII)
 _Pair = tuple[int, int]
 
 

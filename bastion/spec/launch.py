@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
@@ -23,7 +22,7 @@ from bastion.spec.secret import MAX_SECRETS, VARIABLE, Secret, secrets_problems
 from bastion.spec.sweep import Sweep
 from bastion.spec.typed import check_types
 from bastion.spec.where import ANYWHERE, Where
-from bastion.value import value
+from bastion.value import field, replace, value
 from quota.amounts import Amounts
 
 MAX_JOBS = 1_000

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from hashlib import sha256
 
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,61}[A-Za-z0-9])?")
+from quota.pattern import pattern
+
+NAME = pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,61}[A-Za-z0-9])?")
 """A valid name: it is part of keys, file names and machine labels as it is."""
 
 SUFFIX_CHARACTERS = 10

@@ -6,16 +6,15 @@ Whether a URL may be called is not checked here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
 from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
 from bastion.spec.names import check_name
 from bastion.spec.typed import check_types
 from bastion.spec.written import once_each
-from bastion.value import value
+from bastion.value import field, value
+from quota.pattern import pattern
 
 Occasion: TypeAlias = Literal["started", "idle", "preempted", "retried", "ended", "failed"]
 """
@@ -31,7 +30,7 @@ USUAL: tuple[Occasion, ...] = ("idle", "preempted", "retried", "ended")
 MAX_NOTIFY = 10
 """Per launch: root holds all of them for each of its jobs."""
 MAX_URL_CHARACTERS = 2048
-_URL = re.compile(
+_URL = pattern(
     r"https?://(?P<user>[^/?#@]*@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,9}))?"
     r"(?:[/?][!-~]*)?"
 )

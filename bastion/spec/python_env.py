@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import field
-
 from bastion.errors import SpecError
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, GitRepo, LocalDir
 from bastion.spec.typed import check_types
-from bastion.value import value
+from bastion.value import field, value
+from quota.pattern import pattern
 
 MAX_PATH_CHARACTERS = 1024
 """Per path of a lock file in the code."""
-_VERSION = re.compile(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
-_OUTSIDE = re.compile(r"/|.*(?:^|/)\.{0,2}(?:/|$)")
-_ELSEWHERE = re.compile(
+_VERSION = pattern(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
+_OUTSIDE = pattern(r"/|.*(?:^|/)\.{0,2}(?:/|$)")
+_ELSEWHERE = pattern(
     r"(?:-r|-c|-e|--requirement|--constraint|--editable)\b|\.{0,2}/|file:|[\w.\[\], -]+@\s*file:"
 )
 """Lines of a requirements file that refer to content outside of its digest."""

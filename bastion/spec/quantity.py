@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from bastion.errors import SpecError
 from quota.amounts import Amounts
 from quota.file.duration import SECONDS, seconds_in
+from quota.pattern import pattern
 
 _BYTES = {"": 1, "B": 1} | {
     f"{prefix}{end}": base**power
     for end, base in (("iB", 1024), ("B", 1000))
     for power, prefix in enumerate("KMGTP", start=1)
 }
-_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
+_SIZE = pattern(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
 """The digits of a number are limited to what a float holds."""
 
 

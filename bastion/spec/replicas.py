@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bastion.errors import SpecError
+from quota.pattern import pattern
 
 MAX_REPLICAS = 10_000
 MAX_EXTRA = 256
 """Most replicas of a job above its least; the scheduler takes and gives each of them alone."""
 
-_RANGE = re.compile(r"\s*(\d{1,6})\s*-\s*(\d{1,6})\s*", re.ASCII)
+_RANGE = pattern(r"\s*(\d{1,6})\s*-\s*(\d{1,6})\s*", re.ASCII)
 
 
 class Replicas(NamedTuple):

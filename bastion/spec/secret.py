@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 
 from bastion.errors import SpecError
 from bastion.spec.typed import check_types
-from bastion.value import value
+from bastion.value import field, value
+from quota.pattern import pattern
 
 MIN_SECRET_BYTES = 8
 """A shorter value is refused: masking it in logs would blot out plain words."""
@@ -26,16 +26,16 @@ MAX_NAME_CHARACTERS = 100
 MAX_SECRETS = 100
 """Per job."""
 
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLE = pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _KINDS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "env": (VARIABLE, "env:NAME"),
-    "file": (re.compile(r"(?!/)(?!.*(?:^|/)\.{0,2}(?:/|$))[^\0]{1,512}"), "file:PATH, relative"),
+    "file": (pattern(r"(?!/)(?!.*(?:^|/)\.{0,2}(?:/|$))[^\0]{1,512}"), "file:PATH, relative"),
     "gcp": (
-        re.compile(r"projects/[a-z0-9:.-]+/secrets/[A-Za-z0-9_-]+(?:/versions/[A-Za-z0-9_-]+)?"),
+        pattern(r"projects/[a-z0-9:.-]+/secrets/[A-Za-z0-9_-]+(?:/versions/[A-Za-z0-9_-]+)?"),
         "gcp:projects/PROJECT/secrets/SECRET or .../versions/VERSION",
     ),
-    "aws": (re.compile(r"[A-Za-z0-9/_+=.@:-]{1,2048}"), "aws:NAME or aws:ARN"),
+    "aws": (pattern(r"[A-Za-z0-9/_+=.@:-]{1,2048}"), "aws:NAME or aws:ARN"),
 }
 """
 The pattern after each kind of source, and its description for errors.

@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
 from decimal import Context
 from hashlib import sha256
 from typing import Literal, TypeAlias
@@ -20,12 +19,13 @@ from typing import Literal, TypeAlias
 from bastion.errors import SpecError
 from bastion.spec.indices import MAX_TASKS
 from bastion.spec.typed import check_types
-from bastion.value import value
+from bastion.value import field, value
+from quota.pattern import pattern
 
 Setting: TypeAlias = str | int | float | bool
 """The value of a parameter."""
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
+_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 _DIGITS = 6
 """Significant digits of a drawn number: as many as people type, and far from any rounding."""
 _EXACT = Context(prec=28)

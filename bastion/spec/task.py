@@ -7,7 +7,6 @@ the dot contain none, so a task's id never equals another job's.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from collections.abc import Mapping
@@ -18,9 +17,11 @@ from bastion.spec.launch import Job, Launch
 from bastion.spec.names import SUFFIX_CHARACTERS
 from bastion.spec.sweep import Setting, text_of
 from bastion.spec.template import filled
+from bastion.value import replace
+from quota.pattern import pattern
 
-_TASKS = re.compile(r"([0-9][0-9,:-]*)", re.ASCII)
-_ID = re.compile(rf".+-[0-9a-z]{{{SUFFIX_CHARACTERS}}}", re.ASCII)
+_TASKS = pattern(r"([0-9][0-9,:-]*)", re.ASCII)
+_ID = pattern(rf".+-[0-9a-z]{{{SUFFIX_CHARACTERS}}}", re.ASCII)
 
 
 def task_id(array: str, index: int) -> str:
@@ -87,7 +88,7 @@ def job_of_task(launch: Launch, task: int) -> Job:
         return {name: filled(text, settings) for name, text in env.items()}
 
     processes = tuple(
-        dataclasses.replace(
+        replace(
             process,
             command=(
                 filled(process.command[0], settings)
@@ -99,4 +100,4 @@ def job_of_task(launch: Launch, task: int) -> Job:
         for process in job.processes
     )
     on_end = tuple(filled(word, settings) for word in job.on_end)
-    return dataclasses.replace(job, processes=processes, env=of(job.env), on_end=on_end)
+    return replace(job, processes=processes, env=of(job.env), on_end=on_end)

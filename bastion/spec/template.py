@@ -6,12 +6,13 @@ Only sweeps have such text: everywhere else braces are literal.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
+
+from quota.pattern import pattern
 
 _MOST = 20
 """Maximum number of problems reported for one text."""
-_MARK = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_MARK = pattern(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def filled(text: str, settings: Mapping[str, str]) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
 
 from bastion.errors import SpecError
 from bastion.spec.typed import check_types
-from bastion.value import value
+from bastion.value import field, replace, value
 
 CONTAINERS = "containers"
 """

@@ -8,10 +8,10 @@ bucket whose names are not keys are ignored: lists omit them.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from bastion.errors import SpecError
+from quota.pattern import pattern
 
 KEY_BYTES = 900
 """Longest key. GCS and S3 allow names of 1,024 bytes; the rest is for the prefix of the root."""
@@ -22,7 +22,7 @@ PREFIX_BYTES = 1024 - KEY_BYTES - 1
 PART_BYTES = 240
 """Longest part between two `/`. Linux takes file names of 255 bytes (NAME_MAX in limits.h)."""
 
-_PART = re.compile("[^\x00-\x1f\x7f/\ud800-\udfff]+")
+_PART = pattern("[^\x00-\x1f\x7f/\ud800-\udfff]+")
 _RESERVED = ".tmp"
 """The folder of a local store for files that are not objects."""
 

@@ -7,11 +7,12 @@ If the URL does not name a server, the environment does, exactly as for the adap
 from __future__ import annotations
 
 import os
-import re
 from enum import Enum
 from urllib.parse import parse_qs, urlsplit
 
-_LOOPBACK = re.compile(r"127(\.\d+){3}")
+from quota.pattern import pattern
+
+_LOOPBACK = pattern(r"127(\.\d+){3}")
 
 
 class Reach(Enum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -10,12 +9,13 @@ from typing import TYPE_CHECKING
 from launch.screen.notes import note
 from launch.screen.printout import Printout
 from launch.screen.render import Output, span
+from quota.pattern import pattern
 
 if TYPE_CHECKING:
     from bastion.client import Chunk, JobView
     from bastion.clock import Clock
 
-_SPAN = re.compile(r"\d+(\.\d+)?[smhd]\b( \d+[smhd]\b)?")
+_SPAN = pattern(r"\d+(\.\d+)?[smhd]\b( \d+[smhd]\b)?")
 """A duration in a text; a change of it alone is not printed."""
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from decimal import Decimal
 from functools import cache
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
+from bastion.value import fields, has_fields, value
 from launch.screen.visible import visible
 
 _T = TypeVar("_T")
@@ -57,7 +56,7 @@ _CLIP_CHARACTERS = 80
 """Of the last column of a table, so that a row fits most windows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Column(Generic[_T]):
     """One column of a table."""
 
@@ -71,7 +70,7 @@ class Column(Generic[_T]):
     """The whole text, where `text` is cut: for a line of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value
 class Output:
     """How this command prints."""
 
@@ -249,7 +248,7 @@ def plain(item: Any, *, name: str = "") -> Any:
         return iso(item) if _is_moment(name) else item
     if isinstance(item, PathLike):
         return str(item)
-    if isinstance(item, Decimal):
+    if hasattr(item, "__float__"):  # a decimal number, which the record has
         return float(item)
     kind: Any = type(item)
     names = _field_names(kind)
@@ -262,7 +261,7 @@ def plain(item: Any, *, name: str = "") -> Any:
 
 @cache
 def _field_names(kind: Any) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+    return tuple(each.name for each in fields(kind)) if has_fields(kind) else ()
 
 
 @cache

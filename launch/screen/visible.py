@@ -10,6 +10,8 @@ from __future__ import annotations
 import codecs
 import re
 
+from quota.pattern import pattern
+
 _UNSAFE = "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """
 C0 but tab and line feed, DEL, C1; marks, embeddings, overrides and isolates of direction; breaks of
@@ -17,10 +19,10 @@ lines and paragraphs. Source: Unicode 15, UAX 9; ECMA-48.
 """
 _CODES = r"(?:0|1|2|31|32|33|34|35|90|38;5;208)"
 """The colours that this command paints with."""
-_PAINTED = re.compile(rf"(\x1b\[{_CODES}m)|([{_UNSAFE}])")
+_PAINTED = pattern(rf"(\x1b\[{_CODES}m)|([{_UNSAFE}])")
 _COLOR = r"\x1b\[[0-9;:]{0,32}m"
-_PRINTED = re.compile(rf"({_COLOR}|\r)|([{_UNSAFE}])")
-_OPEN = re.compile(r"\x1b(?:\[[0-9;:]{0,32})?\Z")
+_PRINTED = pattern(rf"({_COLOR}|\r)|([{_UNSAFE}])")
+_OPEN = pattern(r"\x1b(?:\[[0-9;:]{0,32})?\Z")
 
 
 def visible(text: str) -> str:

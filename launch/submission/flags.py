@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import re
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -26,13 +25,15 @@ from bastion.spec import (
 )
 from bastion.spec.notify import USUAL
 from bastion.spec.resources import type_name
+from bastion.value import replace
 from launch.errors import UsageError
 from launch.submission.code import code_of
 from launch.submission.foreign_flags import limit_of
+from quota.pattern import pattern
 
-_SHORT_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
+_SHORT_SIZE = pattern(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
 """`64G` and `64Gi` are 64 GiB, as in Slurm and Kubernetes."""
-_RUNNERS = re.compile(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
+_RUNNERS = pattern(r"(?:.*/)?(?:python[\d.]*|bash|sh|env|uv|torchrun|-m|run|-u)")
 """Words at the beginning of a command that do not describe the job."""
 
 
@@ -90,7 +91,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         max_failures=args.max_failures,
     )
     # What users write about code becomes a stored reference when the client sends it.
-    return dataclasses.replace(launch, code=code_of(args))
+    return replace(launch, code=code_of(args))
 
 
 def beside(launch: Launch, args: argparse.Namespace) -> Launch:
@@ -104,8 +105,8 @@ def beside(launch: Launch, args: argparse.Namespace) -> Launch:
     (job,) = launch.jobs
     fields = _end_fields(args)
     fields |= {"retries": args.retries, "secrets": _secrets(args.secret)}
-    job = dataclasses.replace(job, borrow=not args.no_borrow, **fields)
-    return dataclasses.replace(
+    job = replace(job, borrow=not args.no_borrow, **fields)
+    return replace(
         launch,
         jobs=(job,),
         when_busy=args.when_busy,

@@ -15,11 +15,12 @@ from collections.abc import Callable
 
 from launch.errors import UsageError
 from launch.grammar.parser import Parser
+from quota.pattern import pattern
 
 _GPUS = ("--gpus", "-G", "--gpu", "--num_gpus")
-_GRES = re.compile(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
-_NODES = re.compile(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
-_DEVICES = re.compile(r"(?:([A-Za-z][\w-]*)[:=])?(\d+)")
+_GRES = pattern(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
+_NODES = pattern(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
+_DEVICES = pattern(r"(?:([A-Za-z][\w-]*)[:=])?(\d+)")
 
 
 def add_foreign_flags(parser: Parser) -> None:

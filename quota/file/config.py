@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import fields
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 
@@ -27,6 +26,7 @@ from quota.file.shares import check_sums, in_units
 from quota.lines import Path, locate
 from quota.options import ADMISSIONS, DEFAULTS, ORDERS, PLACEMENTS, PREEMPTIONS, SchedulerOptions
 from quota.tree import Quota, Tier
+from quota.value import fields
 
 VERSION = "1"
 """The only version of the file there is."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from quota.pattern import pattern
+
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 """Seconds by unit."""
 
-_DURATION = re.compile(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
+_DURATION = pattern(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
 """The digits of a number are limited: longer ones are never meant, and a float holds these."""
 
 

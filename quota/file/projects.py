@@ -9,7 +9,6 @@ It must not know what the rest of the file says but the types and their totals.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from fractions import Fraction
@@ -20,10 +19,11 @@ from quota.file.limits import read_limits, read_user_limits
 from quota.limits import Limits
 from quota.lines import Path
 from quota.options import PROJECT_ORDERS, ProjectOrder
+from quota.pattern import pattern
 from quota.tree import People, Project
 from quota.value import value
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 """A project is a folder of the bucket, so its name is one plain part of a path."""
 
 OPTIONS = (

@@ -6,6 +6,8 @@ import copy
 import dataclasses
 import inspect
 import pickle
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar
@@ -13,7 +15,8 @@ from typing import ClassVar
 import pytest
 
 from bastion.records.codec import decode, encode
-from bastion.value import value
+from bastion.value import field as our_field
+from bastion.value import replace, value
 
 
 @value
@@ -37,6 +40,17 @@ class Positive:
     def __post_init__(self) -> None:
         if self.number <= 0:
             raise ValueError("not positive")
+
+
+@value
+class Doubled:
+    """A value that sets a field itself."""
+
+    number: int
+    doubled: int = our_field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "doubled", 2 * self.number)
 
 
 @value
@@ -137,3 +151,63 @@ def test_a_value_is_copied_and_pickled() -> None:
     for same in (copy.copy(place), copy.deepcopy(place), pickle.loads(pickle.dumps(place))):
         assert same == place
         assert same.note == "kept"
+
+
+def test_what_dataclasses_know_of_a_value_is_true() -> None:
+    """`dataclasses` tells the fields, types and defaults of a value, inherited ones too."""
+    known = dataclasses.fields(Farther)
+    assert [each.name for each in known] == ["name", "row", "column", "labels", "note", "far"]
+    row, column, labels = known[1:4]
+    assert (row.type, row.default, row.kw_only) == ("int", dataclasses.MISSING, True)
+    assert (column.default, labels.default_factory) == (7, dict)
+    assert dataclasses.asdict(Farther("a", row=1)) == {
+        "name": "a", "row": 1, "column": 7, "labels": {}, "note": "", "far": True
+    }  # fmt: skip
+    assert Place.__match_args__ == ("name",)
+
+
+def test_our_own_replace_is_that_of_dataclasses() -> None:
+    """It checks the copy, keeps the other fields, and refuses what there is not."""
+    assert replace(Place("here", row=1), row=2) == Place("here", row=2)
+    with pytest.raises(ValueError, match="not positive"):
+        replace(Positive(number=1), number=-1)
+    with pytest.raises(TypeError, match="other"):
+        replace(Positive(number=1), other=1)  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match="doubled: a value sets this field itself"):
+        replace(Doubled(number=1), doubled=3)
+
+
+def test_a_field_of_either_kind_is_one() -> None:
+    """`field` of `dataclasses` and of ours declare the same."""
+    assert Doubled(number=2).doubled == 4
+    assert repr(Doubled(number=2)) == "Doubled(number=2)"
+
+
+def test_a_wrong_field_is_refused_with_its_class() -> None:
+    """A default that values would share, and a field without a type, are errors at once."""
+    with pytest.raises(ValueError, match=r"mutable default \[\]"):
+
+        @value
+        class _Shared:
+            names: list[str] = []  # noqa: RUF012
+
+    with pytest.raises(TypeError, match="'name' is a field but has no type"):
+
+        @value
+        class _Untyped:
+            name = our_field(default=1)
+
+
+def test_a_value_is_declared_without_dataclasses() -> None:
+    """To declare, make, compare and replace values imports neither `dataclasses` nor `inspect`."""
+    code = (
+        "import sys\n"
+        "from bastion.value import field, replace, value\n"
+        "class Point:\n    x: int\n    y: int = field(default=0)\n"
+        "Point.__annotations__ = {'x': 'int', 'y': 'int'}\n"
+        "Point = value(Point)\n"
+        "assert replace(Point(x=1), y=2) == Point(x=1, y=2)\n"
+        "print([m for m in ('dataclasses', 'inspect', 'ast') if m in sys.modules])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"

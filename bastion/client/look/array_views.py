@@ -7,7 +7,6 @@ what is true of it stands in its array's.
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from bastion.client.look.rows import range_of, range_of_row
 from bastion.client.look.views import ENDED, JobView, name_of
 from bastion.spec.indices import Indices
 from bastion.spec.task import task_id, tasks_of_id
+from bastion.value import replace
 from quota.amounts import Amounts
 
 _ORDER = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")
@@ -92,7 +92,7 @@ def task_of(array: JobView, index: int) -> JobView | None:
         if index in Indices.parse(written):
             task = _task(array, index, state)
             never = "cancelled before it started" if state == "cancelled" else task.text
-            return dataclasses.replace(task, text=never)
+            return replace(task, text=never)
     return None
 
 
@@ -112,7 +112,7 @@ def states_of(array: JobView) -> Callable[[str], JobView]:
 
 def _task(array: JobView, index: int, state: str) -> JobView:
     is_over = state in ENDED
-    return dataclasses.replace(
+    return replace(
         array,
         id=task_id(array.id, index),
         state=state,
@@ -135,7 +135,7 @@ def _task(array: JobView, index: int, state: str) -> JobView:
 
 def part_of(array: JobView, tasks: Indices) -> JobView:
     """`array` as the target that names only these of its tasks."""
-    return dataclasses.replace(array, id=f"{array.id}.{tasks}")
+    return replace(array, id=f"{array.id}.{tasks}")
 
 
 def each_of(job: JobView) -> Iterator[str]:

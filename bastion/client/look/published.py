@@ -43,6 +43,7 @@ from bastion.records.codec import decode
 from bastion.records.request import Result, SpecRecord
 from bastion.spec.task import task_id, tasks_of_id
 from bastion.store.port import Entry, ObjectStore, Version
+from quota.pattern import pattern
 
 if TYPE_CHECKING:
     from bastion.machine import Pool
@@ -51,7 +52,7 @@ _T = TypeVar("_T")
 _PAGE = 1000
 _GZIP = b"\x1f\x8b"
 """What compressed bytes begin with (RFC 1952); JSON never does."""
-_LAUNCH = re.compile(r"[\w@+-][\w.@+-]*", re.ASCII)
+_LAUNCH = pattern(r"[\w@+-][\w.@+-]*", re.ASCII)
 """What the id of a launch is made of, and a part of a key may be."""
 _NAMES_READ = 50
 """Final records that are read for a name that no id holds: about two seconds' worth on a cloud."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -18,7 +17,7 @@ from bastion.client.look.display import moment, table
 from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
 from bastion.utilisation import Utilisation
-from bastion.value import value
+from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
 UNREADABLE = "unreadable"

@@ -7,8 +7,6 @@ and the names of what it waits for become ids. All problems are reported at once
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Iterable, Mapping
 
 from bastion import catalog
@@ -16,6 +14,8 @@ from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
 from bastion.records.quota_limits import limit_problems
 from bastion.spec import After, Job, Launch, Resources, python_problems, request_of
+from bastion.value import replace
+from quota.pattern import pattern
 
 
 def check(launch: Launch, context: LaunchContext) -> Launch:
@@ -42,7 +42,7 @@ def check(launch: Launch, context: LaunchContext) -> Launch:
     problems += (*context.problems, *unknown)
     if problems:
         raise SpecError(*problems, hint=next(filter(None, (*hints, context.hint, nearest)), ""))
-    made = dataclasses.replace(launch, project=context.project, jobs=tuple(jobs))
+    made = replace(launch, project=context.project, jobs=tuple(jobs))
     problems += _limit_problems(made, context)
     if problems:
         raise SpecError(*problems)
@@ -59,12 +59,12 @@ def _limit_problems(launch: Launch, context: LaunchContext) -> list[str]:
 
 def _with_targets(launch: Launch, ids: Mapping[str, str]) -> Launch:
     """Return `launch` with ids in place of the names of what it waits for."""
-    jobs = (dataclasses.replace(job, after=_named(job.waits_for, ids)) for job in launch.jobs)
-    return dataclasses.replace(launch, jobs=tuple(jobs), after=_named(launch.waits_for, ids))
+    jobs = (replace(job, after=_named(job.waits_for, ids)) for job in launch.jobs)
+    return replace(launch, jobs=tuple(jobs), after=_named(launch.waits_for, ids))
 
 
 def _named(asked: Iterable[After], ids: Mapping[str, str]) -> tuple[After, ...]:
-    return tuple(dataclasses.replace(each, job=ids.get(each.job, each.job)) for each in asked)
+    return tuple(replace(each, job=ids.get(each.job, each.job)) for each in asked)
 
 
 def _with_instance_type(job: Job) -> Job:
@@ -90,13 +90,13 @@ def _with_instance_type(job: Job) -> Job:
         )
     (process,) = job.processes
     asked = Resources(**dict(kind.resources.items()))
-    return dataclasses.replace(job, processes=(dataclasses.replace(process, resources=asked),))
+    return replace(job, processes=(replace(process, resources=asked),))
 
 
 _COUNTED = frozenset({"cpu", "memory"})
 _GENERIC = ("gpu", "gpus", "tpu", "tpus", "accelerator", "nvidia.com/gpu", "google.com/tpu")
 """Words for whatever accelerator there is."""
-_TPU = re.compile(r"v\d+[a-z]?")
+_TPU = pattern(r"v\d+[a-z]?")
 _LEAST_MEMORY_BYTES = 1 << 20
 """No process starts in less; a number so small is most likely meant in GiB."""
 
@@ -123,8 +123,8 @@ def _with_types(job: Job, meant: Mapping[str, str]) -> Job:
         named: dict[str, int | str] = {meant.get(name, name): n for name, n in units.items()}
         if len(named) < len(units):
             raise SpecError(f"resources: {', '.join(units)} name one type twice; name it once")
-        processes.append(dataclasses.replace(process, resources=Resources(**named)))
-    return dataclasses.replace(job, processes=tuple(processes))
+        processes.append(replace(process, resources=Resources(**named)))
+    return replace(job, processes=tuple(processes))
 
 
 def _memory_problems(job: Job) -> list[str]:

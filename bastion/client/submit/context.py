@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import TYPE_CHECKING
 
 from bastion import catalog
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Launch
-from bastion.value import value
+from bastion.value import field, value
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:

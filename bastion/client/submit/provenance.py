@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from bastion.records.origin import (
     origin_paths,
 )
 from bastion.spec import Launch
+from bastion.value import replace
 
 if TYPE_CHECKING:
     from bundler.upload import Bundle

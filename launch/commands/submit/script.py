@@ -12,8 +12,9 @@ from launch import exits
 from launch.errors import UsageError
 from launch.screen.notes import note, tell
 from launch.session import Session
+from quota.pattern import pattern
 
-_IMPORTS_CLUSTERFUDGE = re.compile(rb"^(import|from) clusterfudge\b", re.MULTILINE)
+_IMPORTS_CLUSTERFUDGE = pattern(rb"^(import|from) clusterfudge\b", re.MULTILINE)
 
 
 def run_script(session: Session, *, given: str) -> int:
