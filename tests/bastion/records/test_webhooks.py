@@ -42,7 +42,7 @@ def test_tables_as_they_are_written() -> None:
         (f'[webhooks.team]\nurl = "{SECRET} "', "webhooks.team.url: no URL that can be used"),
         ('[webhooks.team]\nurl = "ftp://verysecret"', "webhooks.team.url: no URL that can be used"),
         ('[webhooks.team]\nurl = "https://a:verysecret@h"', "carries a user or a password"),
-        ('[webhooks.team]\nurl = "https://h:99999/verysecret"', "port 99999 is none"),
+        ('[webhooks.team]\nurl = "https://h:99999/verysecret"', "99999 is not a port"),
         ("[webhooks.team]", "webhooks.team.url: give either url or url_file"),
         (
             f'[webhooks.team]\nurl = "{SECRET}"\nurl_file = "/x"',

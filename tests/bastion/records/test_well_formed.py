@@ -6,6 +6,7 @@ import json
 import random
 import subprocess
 import sys
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -120,11 +121,11 @@ def _change(body: Any, drawn: random.Random) -> None:
             body = body[place]
             continue
         if isinstance(body, dict) and drawn.random() < 0.3:
-            body["strange" if drawn.random() < 0.5 else "kind"] = drawn.choice(ODD)
+            body["strange" if drawn.random() < 0.5 else "kind"] = deepcopy(drawn.choice(ODD))
         elif drawn.random() < 0.3:
             del body[place]
         else:
-            body[place] = drawn.choice(ODD)
+            body[place] = deepcopy(drawn.choice(ODD))
         return
 
 
