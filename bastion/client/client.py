@@ -356,7 +356,7 @@ class Client(Reader):
             project: Only look for the job in this project.
 
         Raises:
-            NotFoundError: There is no such job.
+            NotFoundError: There is no such job, or it has ended.
             SpecError: An argument is not allowed.
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
@@ -366,6 +366,8 @@ class Client(Reader):
         from bastion.client.follow.command import Command
 
         job = self.job(name, project=project)
+        if job.has_ended:
+            raise NotFoundError(f"{job.id} has ended: {job.state}; a command needs a running job")
         body = ExecRequest(
             job=job.id,
             argv=tuple(argv),

@@ -93,15 +93,19 @@ class Notifications:
         return [text for each in asked for text in self._problems(each)]
 
     def _problems(self, notify: Notify) -> list[str]:
-        there = ", ".join(sorted(self.webhooks)) or "none"
+        there = (
+            f"there are: {named}"
+            if (named := ", ".join(sorted(self.webhooks)))
+            else "there is none"
+        )
         if not notify.is_url:
             if notify.to in self.webhooks:
                 return []
             nearest = difflib.get_close_matches(notify.to, self.webhooks, n=1)
-            meant = f"; did you mean {nearest[0]}?" if nearest else f"; there are: {there}"
+            meant = f"; did you mean {nearest[0]}?" if nearest else f"; {there}"
             return [f"notify: config/bastion.toml has no webhook {notify.to!r}{meant}"]
         if not self.direct_urls:
-            return [f"notify: URLs are not allowed here; name a webhook, there are: {there}"]
+            return [f"notify: URLs are not allowed here; name a webhook, {there}"]
         host = urlsplit(notify.to).hostname or ""
         if (is_near(host) or host == "localhost") and host not in self.allow_hosts:
             return [

@@ -297,6 +297,11 @@ def _not_found(text: str, project: str, similar: Sequence[str]) -> NotFoundError
             f"no job is called {text!r}{where}; a change needs the whole name or id",
             hint=f"did you mean {_listed(similar)}?",
         )
+    if any(mark in text for mark in "*?["):
+        return NotFoundError(
+            f"no job {text!r}{where}; a name is not a pattern",
+            hint="bastion list -q | grep '^NAME' prints ids, and | xargs bastion cancel takes them",
+        )
     return NotFoundError(
         f"no job {text!r}{where}",
         hint="bastion list shows active jobs, bastion list --all finished ones too",

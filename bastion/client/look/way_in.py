@@ -19,7 +19,8 @@ def way_to(published: Published, job: JobView, *, replica: int, host: int) -> Wa
         StoreError: Out of reach.
     """
     if not job.placement:
-        raise NotFoundError(f"{job.id} is {job.state}: it has no machine")
+        is_over = f"has ended: {job.state}" if job.has_ended else f"is {job.state}"
+        raise NotFoundError(f"{job.id} {is_over}; it has no machine")
     if not 0 <= replica < len(job.placement):
         count = len(job.placement)
         raise NotFoundError(f"{job.id} has no replica {replica}; it has {count}, counted from 0")

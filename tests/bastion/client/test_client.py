@@ -29,6 +29,19 @@ from tests.rigs.scripted_bastion import (
 )
 
 
+def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
+    """Nothing is asked of the bastion; how it ended is said, for a shell too."""
+    client, store, _, bastion_ = client_of()
+    end(store, "train-0123456789")
+    publish(store, "queue", {"jobs": []})
+    told = "train-0123456789 has ended: succeeded; "
+    with pytest.raises(NotFoundError, match=f"{told}a command needs a running job"):
+        client.execute("train", ["ls"])
+    with pytest.raises(NotFoundError, match=f"{told}it has no machine"):
+        client.way_in("train")
+    assert not bastion_.taken
+
+
 def test_a_launch_goes_to_the_users_only_project() -> None:
     """Who is in one project need not name it; the request lies in his inbox there."""
     client, _, _, bastion = client_of()

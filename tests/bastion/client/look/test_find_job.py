@@ -140,6 +140,9 @@ def test_no_such_job_says_how_to_look() -> None:
         find(place, "nothing")
     assert str(caught.value) == "no job 'nothing'"
     assert "bastion list" in caught.value.hint
+    with pytest.raises(NotFoundError, match="no job 'tr\\*'; a name is not a pattern") as caught:
+        find_all(place, "tr*", exact=True)
+    assert "| xargs bastion cancel" in caught.value.hint
 
 
 def test_an_ended_job_of_exactly_that_name_goes_before_a_longer_active_one() -> None:
