@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-_SHARED = {"__init__", "__main__", "guard", "slurm", "table"}
+_SHARED = {"__init__", "__main__", "guard", "shapes", "slurm", "table"}
 
 
 def main() -> None:

@@ -1,29 +1,28 @@
 """
-Hard states for `decide`, and a search for harder ones.
-
-    python -m benchmarks.shapes [--search N]
+Hard states for `decide`, and a search for harder ones; `benchmarks.scheduler` measures them.
 
 Each state is decided cycle after cycle, as the bastion does, with the plan of one cycle in the
-state of the next. The table has the longest cycle of each, in milliseconds of processor time, and
-how many cycles there were until nothing moved. `--search` changes the parameters of a small state
-at random N times, keeps whatever makes the longest cycle longer, and prints the worst it found.
+state of the next. The search changes the parameters of a small state at random and keeps whatever
+makes the longest cycle longer. It counts function calls, not seconds: so it finds the same
+everywhere.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from cProfile import Profile
+from dataclasses import replace
 from random import Random
 from time import process_time
+from typing import NamedTuple
 
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.memory import Memory
+from bastion.spec.where import Where
 from bastion.value import value
 from benchmarks.decide import NOW, admitted, cycle, snapshot_of
-from benchmarks.table import show
 from quota import Amounts
 
 MOST_CYCLES = 40
@@ -48,15 +47,21 @@ class Shape:
     holding: float = 0.5
     """The part of the jobs that hold devices before the others come."""
     by: str = "project"
-    """Which are these: those of some projects, those of low priority, or any."""
+    """Which are these: those of some projects or of one, those of low priority, or any."""
+    pools: int = 1
+    """Each job names one of so many pools."""
+    has_limits: bool = False
+    """Whether jobs have one of a few limits; those without run until they end."""
+    waited_s: float = 1_000.0
+    """How long all have waited, or run."""
 
 
 SHAPES: Mapping[str, Shape] = {
     "half the projects return, 1,000 machines": Shape(
-        jobs=10_000, machines=1_000, projects=100, has_own_limits=False
+        jobs=10_000, machines=1_000, projects=100
     ),
     "half the projects return, 2,000 machines": Shape(
-        jobs=10_000, machines=2_000, projects=100, has_own_limits=False
+        jobs=10_000, machines=2_000, projects=100
     ),
     "no two alike, 1,000 jobs": Shape(
         users=1_000, priorities=5, has_own_limits=True, holding=0.3, by="priority"
@@ -73,8 +78,22 @@ SHAPES: Mapping[str, Shape] = {
         jobs=8_000, machines=400, projects=4, priorities=5, gangs=0.0, largest=1,
         holding=0.6, by="priority",
     ),
+    "four projects, all priorities": Shape(
+        jobs=8_000, machines=500, projects=4, priorities=5, largest=4
+    ),
     "one-device jobs, then gangs": Shape(
         jobs=6_000, machines=500, projects=20, gangs=0.1, largest=1, holding=0.6, by="any"
+    ),
+    "gangs return": Shape(jobs=2_000, machines=500, projects=20, gangs=1.0),
+    "99 projects return to what one borrows": Shape(
+        jobs=8_000, machines=500, projects=100, gangs=0.0, largest=1, by="one"
+    ),
+    "100 pools": Shape(jobs=9_000, machines=1_000, projects=100, pools=100),
+    "rotation after a slice": Shape(
+        jobs=4_000, machines=200, projects=20, holding=0.25, by="one", waited_s=30_000.0
+    ),
+    "backfill with limits, all have waited for hours": Shape(
+        jobs=6_000, machines=200, projects=20, gangs=0.4, has_limits=True, waited_s=14_400.0
     ),
 }  # fmt: skip
 
@@ -91,15 +110,39 @@ def state_of(shape: Shape, seed: int = 1) -> Snapshot:
             per_replica=Amounts({"h100": devices}),
             replicas=random.choice((2, 4, 8)) if random.random() < shape.gangs else 1,
             priority=random.randint(1, shape.priorities),
-            max_runtime_s=1_000.0 + number if shape.has_own_limits else None,
+            max_runtime_s=_limit(shape, number),
+            where=Where(pool=f"p{number % shape.pools}") if shape.pools > 1 else Where(),
         )
         made[name] = replace(job, user=f"user{number % shape.users}", request=request)
+        if shape.by == "one" and random.random() < shape.holding:
+            made[name] = replace(made[name], project="p000")
+    plain = _in_pools(plain, shape.pools)
     early = {name: job for name, job in made.items() if _is_early(shape, job, random)}
     busy = admitted(replace(plain, jobs=early))
     return replace(busy, jobs={**made, **busy.jobs})
 
 
+def _limit(shape: Shape, number: int) -> float | None:
+    if shape.has_own_limits:
+        return 1_000.0 + number
+    limits = (shape.waited_s + 3_600.0, shape.waited_s + 20_000.0, None)
+    return limits[number % 3] if shape.has_limits else None
+
+
+def _in_pools(snapshot: Snapshot, pools: int) -> Snapshot:
+    """Deal the machines out to so many pools."""
+    if pools == 1:
+        return snapshot
+    dealt = enumerate(snapshot.machines.items())
+    machines = {name: replace(each, pool=f"p{n % pools}") for n, (name, each) in dealt}
+    (plain,) = snapshot.pools.values()
+    named = {f"p{n}": replace(plain, name=f"p{n}", max_machines=0) for n in range(pools)}
+    return replace(snapshot, machines=machines, pools=named)
+
+
 def _is_early(shape: Shape, job: JobRecord, random: Random) -> bool:
+    if shape.by == "one":
+        return job.project == "p000"
     if shape.by == "project":
         return int(job.project[1:]) < shape.projects * shape.holding
     if shape.by == "priority" and shape.priorities > 1:
@@ -122,19 +165,51 @@ def carried_out(snapshot: Snapshot, plan: Plan, now: float) -> Snapshot:
     return replace(after, jobs=jobs, machines=machines, considered=plan.considered)
 
 
-def cycles_ms(snapshot: Snapshot, most: int = MOST_CYCLES) -> tuple[list[float], Plan]:
-    """Milliseconds of every cycle until nothing moves, and the last plan."""
-    memory, found = Memory(), []
+class Cycles(NamedTuple):
+    """What it took until nothing moved any more."""
+
+    costs: list[float]
+    """Of every cycle."""
+    promised_after: int
+    """Cycles until the last promise was made."""
+    plan: Plan
+    """That of the last cycle."""
+
+
+def milliseconds(run: Callable[[], Plan]) -> tuple[float, Plan]:
+    """Processor time of `run`."""
+    began = process_time()
+    plan = run()
+    return 1_000 * (process_time() - began), plan
+
+
+def calls(run: Callable[[], Plan]) -> tuple[float, Plan]:
+    """The functions that `run` calls: the same number on every machine."""
+    profile = Profile()
+    plan = profile.runcall(run)
+    return float(sum(each.callcount for each in profile.getstats())), plan
+
+
+def cycles_of(
+    shape: Shape,
+    most: int = MOST_CYCLES,
+    cost: Callable[[Callable[[], Plan]], tuple[float, Plan]] = milliseconds,
+) -> Cycles:
+    """Decide the state of `shape` until nothing moves, and say what each cycle cost."""
+    snapshot, memory = state_of(shape), Memory()
+    costs: list[float] = []
+    promised_after = 0
     for number in range(most):
-        now = NOW + 1_000 + number
-        began = process_time()
-        plan = cycle(snapshot, now, memory)
-        found.append(1_000 * (process_time() - began))
+        now = NOW + shape.waited_s + number
+        took, plan = cost(lambda: cycle(snapshot, now, memory))  # noqa: B023 - called at once
+        costs.append(took)
+        if {each.gang for each in plan.promises} - {each.gang for each in snapshot.promises}:
+            promised_after = number + 1
         moves = any(isinstance(v, Admit | Preempt) for v in plan.verdicts.decided.values())
         if not (moves or plan.considered or plan.promises != snapshot.promises):
             break
         snapshot = carried_out(snapshot, plan, now)
-    return found, plan
+    return Cycles(costs, promised_after, plan)
 
 
 def mutated(shape: Shape, random: Random) -> Shape:
@@ -144,48 +219,25 @@ def mutated(shape: Shape, random: Random) -> Shape:
         "priorities": (1, 2, 5, 10),
         "users": (1, 5, 50, 1_000),
         "has_own_limits": (False, True),
+        "has_limits": (False, True),
         "gangs": (0.0, 0.1, 0.3, 0.8),
         "largest": (1, 2, 8),
         "holding": (0.2, 0.5, 0.8),
-        "by": ("project", "priority", "any"),
-        "machines": (20, 50, 100, 200),
+        "by": ("project", "one", "priority", "any"),
+        "pools": (1, 5, 20),
+        "waited_s": (1_000.0, 14_400.0, 30_000.0),
     }
     name = random.choice(sorted(choices))
     return replace(shape, **{name: random.choice(choices[name])})  # type: ignore[arg-type]
 
 
-def search(tries: int, seed: int = 1) -> tuple[float, Shape]:
-    """Return the longest cycle that `tries` random changes of a small state lead to."""
-    random, worst = Random(seed), Shape()
-    longest = max(cycles_ms(state_of(worst), most=6)[0])
+def search(tries: int, start: Shape, seed: int = 1) -> tuple[float, Shape]:
+    """The calls of the longest cycle that so many random changes of `start` lead to, and where."""
+    random, worst = Random(seed), start
+    most = max(cycles_of(worst, most=6, cost=calls).costs)
     for _ in range(tries):
         shape = mutated(worst, random)
-        took = max(cycles_ms(state_of(shape), most=6)[0])
-        if took > longest:
-            longest, worst = took, shape
-    return longest, worst
-
-
-def main() -> None:
-    """Print the table of hard states, or with `--search N` the worst that was found."""
-    if "--search" in sys.argv:
-        longest, worst = search(int(sys.argv[sys.argv.index("--search") + 1]))
-        show([{"longest_ms": longest, **asdict(worst)}])
-        return
-    rows = []
-    for name, shape in SHAPES.items():
-        found, plan = cycles_ms(state_of(shape))
-        rows.append(
-            {
-                "state": name,
-                "longest_ms": max(found),
-                "median_ms": sorted(found)[len(found) // 2],
-                "cycles": len(found),
-                "promises": len(plan.promises),
-            }
-        )
-    show(rows)
-
-
-if __name__ == "__main__":
-    main()
+        took = max(cycles_of(shape, most=6, cost=calls).costs)
+        if took > most:
+            most, worst = took, shape
+    return most, worst
