@@ -260,12 +260,13 @@ class Diagnosis:
 
     def _with_next(self, line: Line, reason: WaitingReason) -> WaitingReason:
         """`reason`, with what is in the way of `line` once what it names has changed."""
-        if isinstance(reason, WithNext):
-            change = change_of(self.draft, reason, self._projects_of)
-            then = self.next_wall(line, change)
-            if then is not None or self.is_tried:
-                return replace(reason, then=then)
-        return reason
+        if not isinstance(reason, WithNext):
+            return reason
+        shape = line.shape
+        if not (self.is_tried or self.supply.lost(shape.wheres, shape.types)[1]):
+            return reason  # no machine is out of use, and more than that is seen on trial alone
+        then = self.next_wall(line, change_of(self.draft, reason, self._projects_of))
+        return replace(reason, then=then) if then is not None or self.is_tried else reason
 
     @property
     def is_tried(self) -> bool:
