@@ -13,7 +13,7 @@ from bastion.scheduler.phases.borrow import borrow
 from bastion.scheduler.phases.growth import grow
 from bastion.scheduler.phases.guarantee import guarantee
 from bastion.scheduler.phases.maintenance import vacate
-from bastion.scheduler.phases.planned_starts import plan_starts, take_over_plans
+from bastion.scheduler.phases.planned_starts import plan_ahead, plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
 from bastion.scheduler.phases.proposals import shrink_proposals
 from bastion.scheduler.phases.survey import survey
@@ -90,11 +90,12 @@ def _surveyed(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> D
 
 
 PHASES = (
-    # 3. Guarantee: standing promises first, then gangs within their project's share.
+    # 3. Guarantee: what was promised and planned first, then gangs within their project's share.
     stand_by,
+    take_over_plans,
     shrink_proposals,
     fulfil,
-    take_over_plans,
+    plan_ahead,
     guarantee,
     start_others,
     # 4. Plan: a start in the future for the oldest blocked gang of each pool.

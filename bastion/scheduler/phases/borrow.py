@@ -18,7 +18,7 @@ from bastion.scheduler.phases.backfill import backfill, gaps
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.phases.outcome import stopped_now
-from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
+from bastion.scheduler.phases.planned_starts import discount_plans, plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.revocation import may_yield
 from bastion.scheduler.preemption.harm import first_to_yield, in_project
@@ -42,7 +42,7 @@ def borrow(draft: Draft) -> None:
         draft.search.is_cut_short = True
         rest = (line for lines in draft.rest.values() for line in lines)
         draft.blocked.extend(line for line in rest if not line.is_over)
-        _discount_plans(draft)
+        discount_plans(draft)
         return
     queues: dict[str, Queue] = {}
     since = {name: first_asked(lines) for name, lines in draft.rest.items() if lines}
@@ -77,7 +77,7 @@ def borrow(draft: Draft) -> None:
     _start_elsewhere(draft)
     plan_again(draft)
     widen(draft)
-    _discount_plans(draft)
+    discount_plans(draft)
 
 
 def _score_of(draft: Draft) -> Callable[[str], Score]:
@@ -305,13 +305,6 @@ def _leaving(draft: Draft) -> Sequence[Running]:
         found = [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
         known = draft.search.leaving = draft.doomed.version, found
     return known[1]
-
-
-def _discount_plans(draft: Draft) -> None:
-    """Planned starts keep others from their room in the quota only while gangs are admitted."""
-    for plan in draft.plans.values():
-        draft.discount(plan)
-        plan.holds_quota = False
 
 
 def _borrows(draft: Draft, admitted: Admitted) -> None:

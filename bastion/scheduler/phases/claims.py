@@ -8,6 +8,8 @@ It must not know when anything ends.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
@@ -18,11 +20,14 @@ from quota.tree import Group
 class Claims:
     """What every project uses, waits for or keeps of its own share: it will not be left idle."""
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: Draft, waits: Mapping[str, Amounts] | None = None) -> None:
         self.draft = draft
         self.shares = draft.shares
         self.version = draft.shares.version
-        waits = {name: _waited_for(draft, name) for name in draft.rest}
+        if waits is None:
+            waits = {name: _waited_for(draft, name) for name in draft.rest}
+        self._waits = waits
+        """What each project waits for within its share."""
         wanted = {}
         self._own: dict[str, Amounts] = {}
         for name in draft.shares.names():
@@ -37,6 +42,10 @@ class Claims:
         self._others: dict[str, Amounts] = {}
         self._claiming: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Types -> the projects that claim any of them, most first."""
+
+    def renewed(self) -> Claims:
+        """The claims now, if as much waits as then: starts were planned, and none was made."""
+        return Claims(self.draft, self._waits)
 
     def _add_groups(self, wanted: dict[str, Amounts]) -> None:
         """What every group claims: what its members do, and more up to its own share."""

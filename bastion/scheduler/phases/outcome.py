@@ -66,7 +66,8 @@ def classes_after(draft: Draft) -> dict[str, JobClass]:
     changed |= {jobs[name].project for name in draft.class_of_promise}
     by_project = draft.occupancy.by_project
     again = [r for name in sorted(changed) for r in by_project.get(name, ())]
-    return derive(quota, [*again, *newcomers], stopped=draft.doomed)
+    firm = {name for name, doom in draft.doomed.items() if doom.is_firm}
+    return derive(quota, [*again, *newcomers], stopped=firm | stopped_now(draft).keys())
 
 
 def is_told(draft: Draft, running: Running) -> bool:

@@ -20,7 +20,7 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -35,7 +35,7 @@ from bastion.scheduler.phases.first_fit import (
     holding,
     is_reclaimable,
 )
-from bastion.scheduler.phases.guarantee import would_be_taken
+from bastion.scheduler.phases.guarantee import look_again, would_be_taken
 from bastion.scheduler.phases.promises import is_covered, placed_again, start_reserved, waiting_gang
 from bastion.scheduler.phases.revocation import could_borrow, starting
 from bastion.scheduler.placement.place import Placed
@@ -55,20 +55,34 @@ PART = 4
 
 
 def take_over_plans(draft: Draft) -> None:
-    """Close again what earlier cycles planned, and plan for those that others may not overtake."""
-    lapsed = []
-    for planned in sorted(draft.snapshot.planned, key=lambda each: (each.at, each.gang)):
-        found = waiting_gang(draft, planned.gang)
-        if found is not None and not _take_over(draft, planned, *found):
-            lapsed.append(draft.line_of(found[1][3]))
+    """Close again what earlier cycles planned, as far as it holds."""
+    for planned, line, entry in _planned_before(draft):
+        _take_over(draft, planned, line, entry)
+
+
+def plan_ahead(draft: Draft) -> None:
+    """Plan for what lost its start, and for gangs that the share holds, before others start."""
+    lapsed = [
+        draft.line_of(entry[3])
+        for planned, _, entry in _planned_before(draft)
+        if planned.gang[0] not in draft.plans
+    ]
     _plan_ahead(draft, [*lapsed, *_aged_on_shares(draft)])
 
 
-def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) -> bool:
-    """Close what `planned` keeps, or find that it does not hold any more."""
+def _planned_before(draft: Draft) -> Iterator[tuple[PlannedStart, Line, Entry]]:
+    """What earlier cycles planned for gangs that still wait."""
+    for planned in sorted(draft.snapshot.planned, key=lambda each: (each.at, each.gang)):
+        found = waiting_gang(draft, planned.gang)
+        if found is not None:
+            yield planned, *found
+
+
+def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) -> None:
+    """Close what `planned` keeps, unless it does not hold any more."""
     placed = placed_again(draft, line, planned.placements)
     if placed is None or draft.now > planned.at:
-        return False
+        return
     plan = Reserved(
         gang=entry[3],
         shape=line.shape,
@@ -77,14 +91,12 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
         is_promise=False,
         rank=entry[0],
     )
-    if not all(_is_gone(draft, running, plan) for running in draft.holders(plan.footprint)):
-        return False
+    if not all(map(_is_gone_at(draft, plan), draft.holders(plan.footprint))):
+        return
     waits = _waits(draft, plan)
-    if waits is None:
-        return False
-    plan.waits = tuple(waits)
-    draft.reserve(plan)
-    return True
+    if waits is not None:
+        plan.waits = tuple(waits)
+        draft.reserve(plan)
 
 
 def _aged_on_shares(draft: Draft) -> list[Line]:
@@ -146,18 +158,33 @@ def _first_start(draft: Draft, line: Line) -> Fit | None:
 
 def plan_starts(draft: Draft) -> None:
     """Start what was planned and fits now, keep what still holds, and plan for the oldest."""
-    aged = _aged(draft)
-    if not aged and not draft.plans:
-        return
-    claims = Claims(draft)
-    waiting = {line.head[0].id: line for line in _waiting_lines(draft)}
-    for plan in list(draft.plans.values()):
-        line = waiting.get(plan.name)
-        if line is None or line.is_over or line.head is not plan.gang:
-            line = next((each for each in _waiting_lines(draft) if each.has(plan.gang)), None)
-        _renew(draft, plan, line, claims)
+    if draft.plans:
+        _renew_plans(draft)
     if not draft.search.unseen:  # else what starts could be stopped for one of them at once
-        _plan_oldest(draft, _aged(draft), claims)
+        _plan_oldest(draft)
+
+
+def _renew_plans(draft: Draft) -> None:
+    """
+    Start or keep what holds, and give up the rest.
+
+    What is given up kept others of its project from their share: it is planned anew first, then
+    these are looked at again, and what is planned now is held against what that has changed.
+    """
+    tried: set[str] = set()
+    while lapsed := _renew_each(draft):
+        draft.search.no_start |= tried  # once each: it did not hold either
+        tried |= {gang[0].id for gang in lapsed}
+        discount_plans(draft)
+        _plan_ahead(draft, [draft.line_of(gang) for gang in lapsed])
+        look_again(draft)
+
+
+def discount_plans(draft: Draft) -> None:
+    """Planned starts keep others from their room in the quota only while gangs are admitted."""
+    for plan in draft.plans.values():
+        draft.discount(plan)
+        plan.holds_quota = False
 
 
 def plan_again(draft: Draft) -> None:
@@ -167,24 +194,23 @@ def plan_again(draft: Draft) -> None:
     As the next cycle would.
     """
     if draft.plans:
-        _give_up(draft)
-    aged = _aged(draft)
-    if aged:
-        _plan_oldest(draft, aged, Claims(draft))
-        draft.blocked = [line for line in draft.blocked if not line.is_over]
+        claims = Claims(draft)
+        for plan in list(draft.plans.values()):
+            line = _line_with(draft, plan)
+            if line is None:
+                continue
+            if not claims.leave_room(line) or not is_covered(draft, plan):
+                draft.give_up(plan)
+    _plan_oldest(draft)
+    draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
-def _give_up(draft: Draft) -> None:
-    claims = Claims(draft)
-    lines = {ids_of(line.head): line for line in _waiting_lines(draft)}
-    for plan in list(draft.plans.values()):
-        line = lines.get(ids_of(plan.gang))
-        if line is not None and not claims.leave_room(line):
-            draft.give_up(plan)
-
-
-def _plan_oldest(draft: Draft, aged: list[Line], claims: Claims) -> None:
+def _plan_oldest(draft: Draft) -> None:
     """Start the oldest of each pool without a plan, or plan for it."""
+    aged = _aged(draft)
+    if not aged:
+        return
+    claims = Claims(draft)
     planned_pools = {each for plan in draft.plans.values() for each in _places(draft, plan)}
     searches = 0
     for line in aged:
@@ -198,11 +224,12 @@ def _plan_oldest(draft: Draft, aged: list[Line], claims: Claims) -> None:
             continue
         if start_borrowing(draft, line.head, line.shape):
             line.at += 1
+            claims = Claims(draft)
             continue
         if searches == SEARCHES:
             break
         if claims.version != draft.shares.version:
-            claims = Claims(draft)
+            claims = claims.renewed()
             if not claims.leave_room(line):
                 continue
         searches += 1
@@ -255,8 +282,20 @@ def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
     return plan
 
 
-def _renew(draft: Draft, plan: Reserved, line: Line | None, claims: Claims) -> None:
+def _renew_each(draft: Draft) -> list[Gang]:
+    """Renew every plan; return the gangs that wait on without theirs."""
+    claims = Claims(draft)
+    lapsed = []
+    for plan in list(draft.plans.values()):
+        _renew(draft, plan, claims)
+        if plan.name not in draft.plans and _line_with(draft, plan) is not None:
+            lapsed.append(plan.gang)
+    return lapsed
+
+
+def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
     """Start the gang of a standing plan if it fits; it is void if it does not hold."""
+    line = _line_with(draft, plan)
     if line is None or not claims.leave_room(line) or not is_covered(draft, plan):
         draft.give_up(plan)
         return
@@ -265,19 +304,19 @@ def _renew(draft: Draft, plan: Reserved, line: Line | None, claims: Claims) -> N
         return
     draft.open(plan)
     waits = _waits(draft, plan)
-    if waits is None:
-        draft.release(plan)
-        return
-    draft.reservations.wait_for(plan, waits)
+    draft.reservations.wait_for(plan, waits or ())
     draft.shut(plan)
+    if waits is None:
+        draft.give_up(plan)
+        return
     plan.holds_quota = True
     draft.count(plan)
     _commit(draft, plan)
 
 
-def _waiting_lines(draft: Draft) -> Iterator[Line]:
-    for lines in draft.rest.values():
-        yield from (line for line in lines if not line.is_over)
+def _line_with(draft: Draft, plan: Reserved) -> Line | None:
+    lines = draft.rest.get(plan.gang[0].project, ())
+    return next((line for line in lines if line.has(plan.gang)), None)
 
 
 def _aged(draft: Draft) -> list[Line]:
@@ -331,7 +370,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     """The gangs that must end before `plan` starts; None when it has no room even then."""
     others = _enders(draft, plan)
     new = [running for running in starting(draft) if running.footprint.meets(plan.footprint)]
-    if not all(_is_gone(draft, running, plan) for running in new):
+    if not all(map(_is_gone_at(draft, plan), new)):
         return None
     project, shape = plan.gang[0].project, plan.shape
     sure = [*draft.holders(plan.footprint), *new]
@@ -341,26 +380,33 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
 
 def _enders(draft: Draft, plan: Reserved) -> Iterator[Running]:
     """The gangs that have ended when `plan` starts; none is rotated for room that comes anyway."""
+    is_gone = _is_gone_at(draft, plan)
     ends = [
         (draft.ends_at(r) > plan.until, ends_at(draft, r, plan.shape, _project(plan)), r.name, r)
         for r in holding(draft)
-        if _is_gone(draft, r, plan)
+        if is_gone(r)
     ]
     yield from (running for *_, running in sorted(ends, key=lambda each: each[:3]))
 
 
-def _is_gone(draft: Draft, running: Running, plan: Reserved) -> bool:
-    """Whether `running` has ended when `plan` starts, by itself or as it is stopped for that."""
-    project = _project(plan)
-    end = ends_at(draft, running, plan.shape, project)
-    if end <= plan.until and not math.isinf(end):
-        return True
-    if not fits_share(draft, project, plan.shape):
-        return False
-    if running.project == project:
-        return plan.drains
-    least_s = draft.options.min_runtime_s + running.grace_s
-    return is_reclaimable(draft, running, project) and running.started_at + least_s <= plan.until
+def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:
+    """Whether a gang has ended when `plan` starts, by itself or as it is stopped for that."""
+    project, until = _project(plan), plan.until
+    is_on_share = fits_share(draft, project, plan.shape)
+    least_s = draft.options.min_runtime_s
+
+    def is_gone(running: Running) -> bool:
+        end = ends_at(draft, running, plan.shape, project)
+        if end <= until and not math.isinf(end):
+            return True
+        if not is_on_share:
+            return False
+        if running.project == project:
+            return plan.drains
+        may_be_told = is_reclaimable(draft, running, project)
+        return may_be_told and running.started_at + least_s + running.grace_s <= until
+
+    return is_gone
 
 
 def _project(plan: Reserved) -> str:
@@ -389,6 +435,7 @@ def _commit(draft: Draft, plan: Reserved) -> None:
     """
     rotated = [running for running in plan.waits if _is_rotated(draft, running, plan)]
     if rotated and _is_in_vain(draft, plan, rotated):
+        draft.search.no_start.add(plan.name)
         draft.give_up(plan)
         return
     if plan.drains:

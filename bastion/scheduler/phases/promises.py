@@ -391,10 +391,11 @@ def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | No
 def is_covered(draft: Draft, reserved: Reserved) -> bool:
     """Whether nothing of it was promised to, or taken by, another gang in this cycle."""
     assert reserved.hold is not None
-    holders = [running.footprint for running in draft.holders(reserved.footprint)]
+    holders = {*draft.holders(reserved.footprint), *reserved.waits}
+    kept = [running.footprint for running in holders]
     for room, resource, wanted, free, later in reserved.hold.masks:
         held = 0
-        for each in holders:
+        for each in kept:
             taken = each.masks.get(room.name, {}).get(resource, 0)
             held |= -1 if room.name in each.whole else taken
         if wanted & ~(free | (later & held)):

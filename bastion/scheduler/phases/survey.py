@@ -27,7 +27,8 @@ def survey(draft: Draft) -> None:
     snapshot, held = draft.snapshot, draft.occupancy
     moved = draft.memory.take_in(snapshot)
     promised = promised_by(snapshot.promises, snapshot.jobs, draft.cost_of)
-    named = [job for each in snapshot.promises for job, _ in each.victims]
+    firm = [each for each in snapshot.promises if each.within_share]
+    named = [job for each in firm for job, _ in each.victims]
     victims = {held.of_job[job].name for job in named if job in held.of_job}
     draft.class_of_promise = held.classify(draft.parts.classify, moved, promised, victims)
     draft.running = held.running

@@ -110,7 +110,7 @@ def _membership(
 def _may_stay(draft: Draft, running: Running) -> bool:
     """Whether it is not told to stop yet, and may still be spared."""
     doom = draft.doomed.get(running.name)
-    return doom is not None and not doom.is_firm
+    return doom is not None
 
 
 def _leave(draft: Draft, shape: Shape, departing: Sequence[Running]) -> dict[Running, Release]:

@@ -59,7 +59,7 @@ class Draft:
         self.class_of_promise: Mapping[str, JobClass] = {}
         """Of gangs with a promise of an earlier cycle."""
         self.known = {promise.gang[0]: promise for promise in snapshot.promises}
-        """Promises of earlier cycles, by the name of the gang."""
+        """Promises of earlier cycles, by the name of the gang; not those that are given up."""
         self.lapsed: list[Gang] = []
         """Gangs whose promise of an earlier cycle does not hold, and that still wait."""
         self.promises: dict[str, Promise] = {}
@@ -89,7 +89,7 @@ class Draft:
         self.is_borrowing = False
         """Whether the queues of phase 5 are made: what waits again is blocked in this cycle."""
         self.is_open = True
-        """Whether a gang within its share may still break what is closed for others."""
+        """Whether a gang within its share may still break a promise to another."""
         self.lowest: dict[str, int] = {}
 
     def close(self) -> None:
@@ -250,6 +250,7 @@ class Draft:
         self.search.loosened.add(reserved.gang[0].project)  # others of it waited behind this
         if reserved.is_promise:
             del self.promises[reserved.name]
+            self.known.pop(reserved.name, None)
             self.wait_again(reserved.gang)
         else:
             self.spare_for(reserved)
@@ -292,11 +293,11 @@ class Draft:
 
     def weak(self, project: str, asked: Amounts, ahead: Sequence[Reserved]) -> list[Reserved]:
         """What a gang of `project` within a share may break for `asked`; not plans `ahead`."""
+        plans = [plan for plan in self.plans.values() if plan not in ahead]
         if not self.is_open:
-            return []
+            return plans
         weak = self.reservations.weak.values()
         promised = [each for each in weak if each.gang[0].project != project]
-        plans = [plan for plan in self.plans.values() if plan not in ahead]
         return [*promised, *self._on_shared_shares(project, asked), *plans]
 
     def _on_shared_shares(self, project: str, asked: Amounts) -> list[Reserved]:

@@ -212,11 +212,13 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
     """
     Jobs on their project's own share by the fixed order, worked out here once more.
 
-    What is being stopped, or named to be, has its place until it has ended, each job of it on its
-    own, and after all that run on: two that follow each other never cost a third its place.
+    What is being stopped, or named to be for a gang on the share, has its place until it has ended,
+    each job of it on its own, and after all that run on: two that follow each other never cost a
+    third its place.
     """
     found = set()
-    named = {name for promise in snapshot.promises for name, _ in promise.victims}
+    firm = [promise for promise in snapshot.promises if promise.within_share]
+    named = {name for promise in firm for name, _ in promise.victims}
     gangs: dict[str, list[_Claim]] = defaultdict(list)
     seen = set()
     for job in alive(snapshot):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.scheduler.cycle import PHASES, decide
 from bastion.scheduler.explain.verdicts import explain
-from bastion.scheduler.phases.planned_starts import take_over_plans
+from bastion.scheduler.phases.planned_starts import plan_ahead, take_over_plans
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Held, WaitingReason
@@ -277,7 +277,7 @@ def overtakes(snapshot: Snapshot, now: float) -> Plan:
     draft = Draft(snapshot, now, chosen(snapshot.quota.scheduler), Memory())
     survey(draft)
     for phase in PHASES:
-        if phase is not take_over_plans:
+        if phase not in (take_over_plans, plan_ahead):
             phase(draft)
     plan = explain(draft)
     draft.close()
