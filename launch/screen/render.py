@@ -167,13 +167,20 @@ class Output:
         A table for a terminal that is too narrow for it: names are never cut or folded.
 
         Columns of which every cell is the same go, the state last, until the rest fits. If it does
-        not, the last column gets lines of its own; a single row becomes a list of its cells.
+        not, the last columns get lines of their own; a single row becomes a list of its cells.
         """
+        import textwrap
+
         if len(items) == 1:
-            pairs = ((column.title.lower(), column.text(items[0])) for column in columns)
+            pairs = (
+                (column.title.lower(), (column.full or column.text)(items[0])) for column in columns
+            )
             shown = [(name, visible(text)) for name, text in pairs if text]
             most = max(len(name) for name, _ in shown)
-            yield from (f"{self.paint(f'{name:<{most}}', 'dim')}  {text}" for name, text in shown)
+            for name, text in shown:
+                lines = textwrap.wrap(text, max(20, width - most - 3), break_on_hyphens=False)
+                told = f"\n{'':<{most + 2}}".join(lines)
+                yield f"{self.paint(f'{name:<{most}}', 'dim')}  {told}"
             return
         kept = list(columns)
         for column in sorted(columns[1:], key=lambda each: each.is_state):
@@ -184,14 +191,17 @@ class Output:
         if _needed(items, kept) <= width:
             yield from self._plain(items, kept)
             return
-        import textwrap
-
         *short, last = kept if kept[-1] is columns[-1] else [*kept, columns[-1]]
+        moved: list[Column[_T]] = []
+        while len(short) > 1 and _needed(items, short) > width:
+            moved.insert(0, short.pop())
         heads, *rows = self._plain(items, short)
         yield heads
         for row, item in zip(rows, items, strict=True):
             yield row
-            if (told := visible((last.full or last.text)(item))) not in ("", "-"):
+            cells = [(f"{each.title.lower()} ", each.text(item)) for each in moved]
+            cells.append(("", (last.full or last.text)(item)))
+            if told := visible("; ".join(f"{a}{b}" for a, b in cells if b not in ("", "-"))):
                 yield textwrap.fill(
                     told, width - 1, initial_indent="    ", subsequent_indent="    "
                 )

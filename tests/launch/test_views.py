@@ -37,6 +37,25 @@ def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) ->
         assert "    -" not in lines, "a cell that holds nothing has no line of its own"
 
 
+def test_a_single_row_keeps_all_of_its_reason(bucket: Bucket, tmp_path: Path) -> None:
+    """It is a list of its cells, each as long as it is; no line is wider than the terminal."""
+    publish(bucket.store, "queue", {"jobs": [row(LONG, text=f"{WHY}; or {WHY}")]})
+    lines = drawn(["list"], bucket, tmp_path, columns=80)
+    assert all(len(line) <= 80 for line in lines)
+    told = " ".join(" ".join(lines).split())
+    assert f"why {WHY}; or {WHY}" in told
+
+
+def test_columns_that_do_not_fit_join_the_reason(bucket: Bucket, tmp_path: Path) -> None:
+    """A row is never wider than the terminal; what stands below it says what it is."""
+    rows = [row(JOB, text=WHY), row(OTHER, user="bob", state="running", text="short")]
+    publish(bucket.store, "queue", {"jobs": rows})
+    lines = drawn(["list"], bucket, tmp_path, columns=30)
+    assert all(len(line) <= 30 for line in lines)
+    assert lines[0].split() == ["JOB", "STATE"]
+    assert "    user bob;" in "\n".join(lines)
+
+
 def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path) -> None:
     """Four equal machines keep what is free in 60 columns; a single one is a list of its cells."""
     units = {"cpu": 32, "h100": 8, "memory": 2**36}
