@@ -73,6 +73,25 @@ def test_a_folder_that_takes_no_log_is_said(bucket: Bucket, tmp_path: Path) -> N
     assert ran.stderr == f"error: {taken}/x: Not a directory\n"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="nothing can be made in /proc")
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (["demo", "--root=/proc/x"], "/proc/x"),
+        (["up", "--root=/proc/x"], "/proc/x"),
+        (["config", "set", "root=/tmp"], "/proc/bastion"),
+    ],
+)
+def test_a_place_where_nothing_can_be_made_is_said(
+    words: list[str], place: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What begins a bucket, or writes the configuration, names the place and what is wrong."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/proc")
+    ran = run(*words)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"error: {place}: No such file or directory")
+
+
 def test_ctrl_c_while_it_still_loads_is_quiet() -> None:
     """Whatever module is being imported, no traceback of Python shows."""
     code = (

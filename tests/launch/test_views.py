@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,14 @@ def test_tasks_of_one_array_are_one_name() -> None:
     """A machine that runs four tasks of a sweep names them as they are asked for."""
     jobs = [JOB, "sweep-tynyqdb38e.28", "sweep-tynyqdb38e.30", "sweep-tynyqdb38e.29"]
     assert tasks_joined(jobs) == [JOB, "sweep-tynyqdb38e.28-30"]
+
+
+def test_a_terminal_has_times_of_its_own_zone(bucket: Bucket, tmp_path: Path) -> None:
+    """With how long ago it was; a program gets ISO 8601 in UTC."""
+    publish(bucket.store, "queue", {"jobs": [row(JOB)]})
+    lines = drawn(["show", JOB], bucket, tmp_path, columns=100, zone="JST-9")
+    (told,) = (line for line in lines if line.startswith("submitted"))
+    assert re.search(r" 2023-11-15 07:13:20 \(.* ago\)$", told)
 
 
 def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:
