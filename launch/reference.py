@@ -63,7 +63,7 @@ def _summary(parser: Parser) -> str:
 
 def _told(parser: Parser) -> str:
     """What a verb does, in one line."""
-    return " ".join((parser.description or "").partition("\n\nexample:\n")[0].split())
+    return " ".join(parser.told.split())
 
 
 def _shared(parser: Parser) -> Iterator[str]:

@@ -65,8 +65,11 @@ def build(word: str = "") -> tuple[Parser, Verbs]:
         formatter_class=_FirstPage,
     )
     parser.add_argument("--version", action="store_true", help="print the version")
-    verbs = Verbs(parser)
-    for place in _places(ALIASES.get(word, word)):
+    asked = ALIASES.get(word, word)
+    places = _places(asked)
+    is_one = places is not _PLACES
+    verbs = Verbs(parser, asked if is_one else "")
+    for place in places:
         import_module(f"launch.commands.{place}").register(verbs)
     return parser, verbs
 

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from bastion.client.change.inbox import Inbox
-from bastion.client.change.operator import Operator
 from bastion.client.change.presence import Presence
 from bastion.client.change.requests import Requests
 from bastion.client.change.user import login_name
@@ -27,6 +26,7 @@ from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
 
 if TYPE_CHECKING:
+    from bastion.client.change.operator import Operator
     from bastion.client.follow.logs import Logs
     from bastion.client.look.usage import LiveUse
     from bastion.profile import Profile
@@ -81,15 +81,26 @@ class Connection:
         self._looked = looked = self._published.through(opened)
         self.presence = Presence(self._published, looked, self.root, self.clock)
         self._requests = Requests(inbox, self.clock, self.user, self.presence)
-        self.operator = Operator(
-            self._requests, looked, opened, self.clock, poll_s=self.poll_s, outage=outage
-        )
         self.watch = Watch(
             looked,
             self.clock,
             poll_s=self.poll_s,
             outage=outage,
             on_look=self.presence.glance,
+        )
+
+    @cached_property
+    def operator(self) -> Operator:
+        """Changes of machines."""
+        from bastion.client.change.operator import Operator
+
+        return Operator(
+            self._requests,
+            self._looked,
+            self._hasty,
+            self.clock,
+            poll_s=self.poll_s,
+            outage=self._outage,
         )
 
     @cached_property

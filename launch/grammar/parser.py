@@ -22,12 +22,20 @@ SHARED = (CONNECTION, OUTPUT, GENERAL)
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that raises `UsageError`, in our words, instead of printing its usage."""
+    """
+    An argument parser that raises `UsageError`, in our words, instead of printing its usage.
+
+    What only help shows is made when help is shown: most commands are typed without it.
+    """
+
+    _shows_help = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.example = ""
         """Command lines that show a verb; empty for the tree itself."""
+        self.told = ""
+        """What a verb does, in sentences."""
         self.register("type", int, _whole_number)
 
     def error(self, message: str) -> NoReturn:
@@ -57,7 +65,15 @@ class Parser(argparse.ArgumentParser):
         if self.example:
             words = [_positional(action) for action in self._actions if not action.option_strings]
             self.usage = " ".join([self.prog, *words, "[flags]"])
+            self.description = _description(self.told, self.example)
+        self._shows_help = True
         return super().format_help()
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """Of any width until help is shown: argparse tries every flag on one as it is added."""
+        if self._shows_help:
+            return super()._get_formatter()
+        return argparse.HelpFormatter(self.prog, width=_HELP_COLUMNS)
 
 
 class Verbs:
@@ -66,9 +82,11 @@ class Verbs:
 
     Args:
         parser: Its root.
+        word: The only verb that is wanted; empty: all are.
     """
 
-    def __init__(self, parser: Parser) -> None:
+    def __init__(self, parser: Parser, word: str = "") -> None:
+        self._word = word
         self._verbs = parser.add_subparsers(
             dest="verb",
             metavar="VERB",
@@ -80,6 +98,10 @@ class Verbs:
         """The tree itself."""
         self.parsers: dict[str, Parser] = {}
         """By name, without other names."""
+
+    def wants(self, name: str) -> bool:
+        """Whether this verb is wanted: one with many flags takes a while to build."""
+        return self._word in ("", name)
 
     def add(
         self,
@@ -110,12 +132,13 @@ class Verbs:
             name,
             help=summary,
             aliases=list(aliases),
-            description=_description(summary, text, example),
+            usage="",  # or argparse makes one up for errors, whose words are ours
             epilog=f"more: bastion help {PAGES.get(name, EVERY_VERB_PAGE)}",
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
         verb.example = example
+        verb.told = f"{summary[:1].upper()}{summary[1:]}.{' ' if text else ''}{text}"
         verb.set_defaults(run=run, verb_name=name)
         add_general_flags(verb, connects=connects, prints=prints)
         self.parsers[name] = verb
@@ -308,11 +331,10 @@ def _positional(action: argparse.Action) -> str:
     return {"?": f"[{name}]", "*": f"[{name}...]", "+": f"{name}..."}.get(str(action.nargs), name)
 
 
-def _description(summary: str, text: str, example: str) -> str:
+def _description(told: str, example: str) -> str:
     """What a verb does in lines of a terminal, and its example: what most readers look for."""
     import textwrap
 
-    told = f"{summary[:1].upper()}{summary[1:]}.{' ' if text else ''}{text}"
     return f"{textwrap.fill(told, _HELP_COLUMNS)}\n\nexample:\n{_indented(example)}"
 
 

@@ -15,7 +15,7 @@ from os import PathLike
 from typing import Any, Generic, TypeVar
 
 from bastion.value import fields, has_fields, value
-from launch.screen.visible import visible
+from launch.screen.visible import all_visible, visible
 
 _T = TypeVar("_T")
 
@@ -109,7 +109,7 @@ class Output:
             case "json":
                 self.json({**(more or {}), kind: [plain(item) for item in items]})
             case "name":
-                write_lines(name(item) for item in items)
+                write_lines([name(item) for item in items])
             case _:
                 shown = [each for each in columns if self.format == "wide" or not each.wide]
                 self._table(items, shown)
@@ -150,7 +150,7 @@ class Output:
 
     def _table(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> None:
         if not self.terminal or not 0 < len(items) <= RICH_ROWS:
-            write_lines(self._plain(items, columns))
+            write_lines(list(self._plain(items, columns)))
             return
         import shutil
 
@@ -207,7 +207,8 @@ class Output:
                 )
 
     def _plain(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> Iterator[str]:
-        cells = [[visible(column.text(item)) or "-" for item in items] for column in columns]
+        texts = (all_visible([column.text(item) for item in items]) for column in columns)
+        cells = [[text or "-" for text in column] for column in texts]
         widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
         heads = (f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True))
         yield self.paint("  ".join(heads).rstrip(), "bold")
@@ -246,7 +247,8 @@ def _needed(items: Sequence[_T], columns: Sequence[Column[_T]]) -> int:
 
 def write_lines(lines: Iterable[str]) -> None:
     """Print data; control characters in it are shown."""
-    sys.stdout.writelines(f"{visible(line)}\n" for line in lines)
+    shown = all_visible(lines) if isinstance(lines, list) else map(visible, lines)
+    sys.stdout.writelines(f"{line}\n" for line in shown)
     sys.stdout.flush()
 
 

@@ -31,6 +31,11 @@ def visible(text: str) -> str:
     return text if text.isprintable() else _PAINTED.sub(_shown, text)
 
 
+def all_visible(texts: list[str]) -> list[str]:
+    """Return what `visible` makes of each: most often nothing, which one look at all tells."""
+    return texts if "".join(texts).isprintable() else [visible(text) for text in texts]
+
+
 class TerminalBytes:
     """
     Makes the output of a job safe for a terminal, piece by piece.

@@ -33,7 +33,7 @@ def test_help_and_mistakes_load_next_to_nothing(words: list[str]) -> None:
     code = (
         "import sys\nfrom launch.cli import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
-        "heavy = ('bastion.client', 'quota', 'bundler', 'pydantic', 'rich', 'absl', 'tomlkit')\n"
+        "heavy = ('bastion.client', 'quota.tree', 'bundler', 'pydantic', 'rich', 'absl')\n"
         "print([m for m in heavy if m in sys.modules], file=sys.stderr)\n"
     )
     ran = subprocess.run(
@@ -46,20 +46,30 @@ def test_help_and_mistakes_load_next_to_nothing(words: list[str]) -> None:
     assert ran.stderr.splitlines()[-1] == "[]"
 
 
-def test_listing_loads_neither_a_validator_nor_rich(bucket: Bucket, tmp_path: Path) -> None:
-    """A list off a terminal needs only the standard library and ourselves."""
+@pytest.mark.parametrize("words", [["list"], ["why", JOB]])
+def test_a_look_loads_next_to_nothing(words: list[str], bucket: Bucket, tmp_path: Path) -> None:
+    """Off a terminal a look needs no validator, no rich, and no part of Python's own compiler."""
     code = (
-        "import sys\nfrom launch.cli import main\nmain(['list'])\n"
-        "print([m for m in ('pydantic', 'rich', 'absl') if m in sys.modules])\n"
+        "import sys\nfrom launch.cli import main\nmain(sys.argv[1:])\n"
+        "heavy = ('pydantic', 'rich', 'absl', 'dataclasses', 'inspect', 'shutil', 'textwrap',\n"
+        "  'difflib', 'bastion.client.change.operator')\n"
+        "print([m for m in heavy if m in sys.modules])\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *words],
         env=environment(bucket, tmp_path),
         capture_output=True,
         text=True,
         check=True,
     )
     assert ran.stdout.splitlines()[-1] == "[]"
+
+
+def test_only_the_verb_that_is_typed_is_built() -> None:
+    """`launch` has sixty flags, and so has `run`: a launch builds them once."""
+    assert set(build("launch")[1].parsers) == {"launch"}
+    assert set(build("run")[1].parsers) == {"run"}
+    assert {"launch", "run", "list"} <= set(build()[1].parsers)
 
 
 def test_a_broken_pipe_is_quiet(bucket: Bucket, tmp_path: Path) -> None:

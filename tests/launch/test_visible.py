@@ -11,7 +11,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launch.screen.visible import TerminalBytes, visible
+from launch.screen.visible import TerminalBytes, all_visible, visible
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b2J\u202egnp.exe\u2066\x08\x7f"
 SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b2J\u202egnp.exe\u2066\x08\x7f"
@@ -99,3 +99,9 @@ def test_logs_on_a_pipe_are_exact() -> None:
     *lines, log = ran.stdout.split(b"\n")
     assert log == HOSTILE.encode()
     assert not any(b"\x1b" in line for line in (*lines, ran.stderr))
+
+
+def test_one_unsafe_cell_of_many_is_escaped() -> None:
+    """A column is looked at as a whole, and then each of its texts where one is unsafe."""
+    assert all_visible(["a", "b"]) == ["a", "b"]
+    assert all_visible(["a", "b\x1b[2J", "c"]) == ["a", "b\\x1b[2J", "c"]

@@ -7,6 +7,7 @@ What a row does not have, because an older bastion wrote it, is left at what its
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from bastion.client.look.views import (
@@ -41,44 +42,52 @@ def _replicas_of(result: Result) -> int:
 
 def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
     """A row of `view/queue.json`."""
+    get = row.get
     return JobView(
         id=row["id"],
-        name=row.get("name") or name_of(row["id"]),
+        name=get("name") or name_of(row["id"]),
         project=row["project"],
-        user=row.get("user", ""),
-        launch=row.get("launch", ""),
+        user=get("user", ""),
+        launch=get("launch", ""),
         state=row["state"],
-        phase=row.get("phase", ""),
-        job_class=row.get("class") or "",
-        priority=row.get("priority", 3),
-        units=Amounts(row.get("units") or {}),
-        replicas=row.get("replicas", 1),
+        phase=get("phase", ""),
+        job_class=get("class") or "",
+        priority=get("priority", 3),
+        units=_amounts(tuple((get("units") or {}).items())),
+        replicas=get("replicas", 1),
         replica_range=range_of_row(row),
-        submitted_at=row.get("submitted_at", 0.0),
-        started_at=row.get("started_at"),
-        ended_at=row.get("ended_at"),
-        code=row.get("code"),
-        attempt=row.get("attempt", 0),
-        preemptions=row.get("preemptions", 0),
-        machines=tuple(row.get("machines") or ()),
-        placement=tuple(tuple(hosts) for hosts in row.get("placement") or ()),
-        after=tuple(_awaited(each["on"], each.get("when")) for each in row.get("after") or ()),
-        text=row.get("text", ""),
-        reason=row.get("reason") or {},
-        estimated_at=row.get("estimated_at"),
-        confidence=row.get("sure", ""),
-        samples=row.get("rests_on", 0),
-        margin_s=row.get("off_by_s", 0.0),
-        confidence_text=row.get("sure_text", ""),
-        outcome=row.get("outcome", ""),
-        report=dict(row.get("report") or {}),
-        task=row.get("task"),
+        submitted_at=get("submitted_at", 0.0),
+        started_at=get("started_at"),
+        ended_at=get("ended_at"),
+        code=get("code"),
+        attempt=get("attempt", 0),
+        preemptions=get("preemptions", 0),
+        machines=tuple(get("machines") or ()),
+        placement=tuple(map(tuple, get("placement") or ())),
+        after=tuple(map(_awaited, get("after") or ())),
+        text=get("text", ""),
+        reason=get("reason") or {},
+        estimated_at=get("estimated_at"),
+        confidence=get("sure", ""),
+        samples=get("rests_on", 0),
+        margin_s=get("off_by_s", 0.0),
+        confidence_text=get("sure_text", ""),
+        outcome=get("outcome", ""),
+        report=dict(get("report") or {}),
+        task=get("task"),
         as_of=as_of,
     )
 
 
-def _awaited(on: str, when: str | None) -> str:
-    return on if when in (None, "ok") else f"{on}:{when}"
+@lru_cache(1024)
+def _amounts(units: tuple[tuple[str, int], ...]) -> Amounts:
+    """Thousands of rows ask for the same."""
+    return Amounts(dict(units))
+
+
+def _awaited(each: Mapping[str, Any]) -> str:
+    on, when = each["on"], each.get("when")
+    return str(on) if when in (None, "ok") else f"{on}:{when}"
 
 
 def job_of_result(result: Result) -> JobView:

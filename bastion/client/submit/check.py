@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bastion import catalog
+import bastion.catalog as catalog  # `from bastion` would first look for a similar name
 from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
 from bastion.records.quota_limits import limit_problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from bastion import catalog
+import bastion.catalog as catalog  # `from bastion` would first look for a similar name
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Launch
 from bastion.value import field, value

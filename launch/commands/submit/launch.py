@@ -42,6 +42,13 @@ _SHAPING = ("common", "the job", "where", "code")
 
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
+    if verbs.wants("launch"):
+        _add_launch(verbs)
+    if verbs.wants("run"):
+        _add_run(verbs)
+
+
+def _add_launch(verbs: Verbs) -> None:
     launch = verbs.add(
         "launch",
         submit,
@@ -60,6 +67,9 @@ bastion launch job.sbatch -- arguments of the script""",
     add_launch_flags(launch)
     switch(launch, "--watch", "follow its log, as run does")
     switch(launch, "--dry_run", "print the launch as a file that launch takes, submit nothing")
+
+
+def _add_run(verbs: Verbs) -> None:
     run = verbs.add(
         "run",
         submit_and_follow,
