@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -58,7 +57,7 @@ class Intake:
             self._journal.note(f"bell set aside: {read_bell.problem}")
             return
         if ringing.machine not in draft.machines:
-            self._tell_stranger(ringing.machine, read_bell.bell, pools)
+            self._tell_stranger(ringing.machine, read_bell.bell)
         try:
             apply_bell(draft, ringing, read_bell.bell, proof=read_bell.proof, pools=pools)
         except BastionError as error:
@@ -66,14 +65,8 @@ class Intake:
         except Exception as error:  # noqa: BLE001 - one bad bell must not stop the rest
             self._journal.failure(ringing.entry.key, error)
 
-    def _tell_stranger(self, machine: str, bell: Bell, pools: Iterable[str]) -> None:
-        """
-        Say that an agent lives on a machine that no pool made.
-
-        A machine that is called as those of a pool are was one of it: its last bell is only late.
-        """
-        if any(re.fullmatch(rf"{re.escape(pool)}-\d+-\d+", machine) for pool in pools):
-            return
+    def _tell_stranger(self, machine: str, bell: Bell) -> None:
+        """Say that an agent lives on a machine that no pool made; late facts of others are none."""
         if any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
             problem = BastionError(
                 "its agent reports, but no pool made this machine, so it gets no jobs",
