@@ -38,7 +38,7 @@ _GROUPS: tuple[tuple[str, tuple[Column, ...]], ...] = (
     (
         "Devices",
         (
-            ("in use", lambda m: m.utilisation, percent, 1),
+            ("in use", lambda m: m.utilisation, percent, 0),
             ("goodput", lambda m: m.goodput, percent, 1),
             (
                 "held without progress, in device-hours",
@@ -96,13 +96,17 @@ def _best(
     better: int,
     loads: Sequence[Load | None],
 ) -> list[bool]:
-    """Which cells show the best number of their load; none where all of a load show the same."""
+    """
+    Which cells show the best number of their load; none where all of a load show the same.
+
+    `better` is 1 if more is better, -1 if less is, and 0 if neither.
+    """
     texts = [shown(number) for number in numbers]
     found = [False] * len(numbers)
     for load in dict.fromkeys(loads):
         places = [at for at, each in enumerate(loads) if each == load]
         best = max(places, key=lambda at: better * numbers[at])
-        if len({texts[at] for at in places}) > 1:
+        if better and len({texts[at] for at in places}) > 1:
             for at in places:
                 found[at] = texts[at] == texts[best]
     return found

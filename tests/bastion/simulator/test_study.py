@@ -254,17 +254,29 @@ def test_the_best_of_a_row_is_that_of_its_load_and_is_seen_to_be() -> None:
         jobs((0, 100, 4), (50, 100, 4)), machines="1x4", order=["fifo", "las"], cores=1
     )
     first, second = study.measures
-    low = [replace(first, label="a", utilisation=0.5), replace(second, label="b", utilisation=0.4)]
+    low = [replace(first, label="a", goodput=0.5), replace(second, label="b", goodput=0.4)]
     high = [
-        replace(first, label="c", utilisation=0.90001),
-        replace(second, label="d", utilisation=0.9),
+        replace(first, label="c", goodput=0.90001),
+        replace(second, label="d", goodput=0.9),
     ]
     text = numbers_table([*low, *high], [Load(1), Load(1), Load(2), Load(2)])
-    (row,) = (line for line in text.split("<tr>") if "<td>in use</td>" in line)
+    (row,) = (line for line in text.split("<tr>") if "<td>goodput</td>" in line)
     assert row.startswith(
-        '<td>in use</td><td data-of="a" class=best>50.0 %</td><td data-of="b">40.0 %</td>'
+        '<td>goodput</td><td data-of="a" class=best>50.0 %</td><td data-of="b">40.0 %</td>'
         '<td data-of="c">90.0 %</td><td data-of="d">90.0 %</td>'
     )
+
+
+def test_devices_in_use_are_neither_good_nor_bad() -> None:
+    """A policy that loses most work holds most devices: no cell of that row is the best."""
+    pytest.importorskip("altair")
+    from bastion.simulator.report.numbers import numbers_table
+
+    study = simulate(jobs((0, 100, 4)), machines="1x4", order=["fifo", "las"], cores=1)
+    first, second = study.measures
+    text = numbers_table([replace(first, utilisation=0.9), replace(second, utilisation=0.1)])
+    (row,) = (line for line in text.split("<tr>") if "<td>in use</td>" in line)
+    assert "best" not in row
 
 
 def test_what_is_drawn_is_what_was_measured() -> None:
