@@ -151,7 +151,7 @@ def _ratios(alt: Any, most: float) -> dict[str, Any]:
 
 
 def _days(alt: Any) -> Any:
-    return alt.Axis(tickCount=10, format="~g", labelOverlap="greedy", labelSeparation=6)
+    return alt.Axis(tickCount=10, format=".4~r", labelOverlap="greedy", labelSeparation=6)
 
 
 def _cdfs(alt: Any, results: Sequence[Result]) -> dict[str, Chart]:
@@ -247,7 +247,7 @@ def _sweep(alt: Any, rows: Sequence[tables.Row]) -> dict[str, Chart]:
 
     def chart(field: str, name: str, axis: str) -> Chart:
         across = alt.Axis(
-            values=loads[:: max(1, len(loads) // 12)], format="~%" if is_part else "~g"
+            values=loads[:: max(1, len(loads) // 12)], format="~%" if is_part else ".4~r"
         )
         return (
             alt.Chart(_data(alt, rows))
@@ -262,7 +262,7 @@ def _sweep(alt: Any, rows: Sequence[tables.Row]) -> dict[str, Chart]:
                 ),
                 tooltip=[
                     "policy:N",
-                    alt.Tooltip("load:Q", format="~%" if is_part else "~g"),
+                    alt.Tooltip("load:Q", format="~%" if is_part else ".4~r"),
                     alt.Tooltip(f"{field}:Q", format=".2%" if axis == "%" else ",.2f", title=name),
                 ],
                 **_policies(alt, rows),

@@ -239,6 +239,18 @@ def test_a_chart_is_exported(tmp_path: Path) -> None:
         assert file.read_bytes().startswith(head)
 
 
+def test_days_and_loads_are_written_in_full(tmp_path: Path) -> None:
+    """An axis of many days says 10, 20, 100; not 1e+1."""
+    pytest.importorskip("vl_convert")
+    from bastion.simulator.report.export import export
+
+    study = simulate(jobs((0, 109 * 86_400, 4)), machines="1x4")
+    (file,) = export({"queue": study.charts["queue"]}, tmp_path, "svg")
+    text = file.read_text()
+    assert ">100</text>" in text
+    assert "e+" not in text
+
+
 def test_results_are_json() -> None:
     """Everything that is measured can be written as JSON."""
     study = simulate(jobs((0, 100, 4)), machines="1x4")
