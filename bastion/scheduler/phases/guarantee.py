@@ -25,6 +25,7 @@ from bastion.scheduler.preemption.victims import (
     borrowers_for,
     find,
     is_legal,
+    reclaims_from,
     stop_at,
 )
 from bastion.scheduler.promise import Promise
@@ -455,7 +456,8 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
     If the earlier promise is fulfilled otherwise, they are still to be stopped for this one. Those
     of other projects are not while its own project holds too much, though it will not for long.
     """
-    within_share = draft.shares.is_within(gang[0].project, found.placed.total)
+    project, total = gang[0].project, found.placed.total
+    within_share = draft.shares.is_within(project, total)
     wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
     return [
         running
@@ -463,6 +465,7 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
         if not running.is_leaving
         and running.footprint.meets(wanted)
         and is_legal(draft, running, gang, shape, within_share=within_share)
+        and (running.project == project or reclaims_from(draft, project, running.project, total))
     ]
 
 

@@ -379,6 +379,15 @@ def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Runni
             yield running
 
 
+def reclaims_from(draft: Draft, project: str, other: str, asked: Amounts) -> bool:
+    """Whether `asked` is within the share on which `project` takes back what `other` borrowed."""
+    quota, shares = draft.snapshot.quota, draft.shares
+    if not quota.groups or not asked:
+        return True
+    with shares.without(draft.departing(firm=True)):
+        return apart(quota, project, other)[-1].name in shares.holding(project, asked)
+
+
 def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     """
     Whether `running` may be preempted for `gang`, which is not within its project's share.

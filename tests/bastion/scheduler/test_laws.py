@@ -67,7 +67,7 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
             (seed, histories.wide_world_of)
             for seed in (1_022, 1_408, 1_464, 166_746, 220_632, 707_692_981, 19_300_922, 443, 187)
         ),
-        (29_391, histories.grouped_world_of),
+        *((seed, histories.grouped_world_of) for seed in (29_391, 90_001)),
     ],
 )
 def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
