@@ -192,7 +192,7 @@ def _show_broken(session: Session, study: Study) -> int:
         from dataclasses import asdict
 
         session.out.json({"broken": [{"policy": label, **asdict(each)} for label, each in rows]})
-    else:
+    elif rows or session.out.format == "name":
         session.out.show("broken", rows, columns, name=lambda row: row[1].job)
     if not session.is_quiet:
         note(f"{counted(len(rows), 'expectation')} not met" if rows else "every expectation is met")
