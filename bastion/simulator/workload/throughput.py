@@ -85,7 +85,8 @@ def read_throughputs(path: str | Path) -> Throughputs:
     reference = text.pop("reference", None)
     problems: list[str] = []
     if not isinstance(reference, str):
-        problems.append(f"{path.name}: reference: {reference!r}; allowed: a pool or type in it")
+        said = "is missing" if reference is None else f"{reference!r} is not a text"
+        problems.append(f"{path.name}: reference: {said}; must name a pool or type of the tables")
     curves: dict[str, dict[str, Curve]] = {}
     for kind, tables in text.items():
         curves[kind] = {}

@@ -195,6 +195,9 @@ def test_a_table_that_is_wrong_says_all_that_is(tmp_path: Path) -> None:
         " speeds.toml: net.fast: 2 = -1; allowed: steps a second, above zero;"
         " speeds.toml: net: has no table for the reference x"
     )
+    file.write_text("[net.fast]\n1 = 1.0\n")
+    with pytest.raises(SpecError, match="^speeds.toml: reference: is missing; must name a pool"):
+        read_throughputs(file)
 
 
 TURNS = Workload(jobs=[TraceJob(name=n, submit_s=0, duration_s=2000) for n in "ab"])
