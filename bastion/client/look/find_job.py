@@ -300,7 +300,7 @@ def _not_found(text: str, project: str, similar: Sequence[str]) -> NotFoundError
     if any(mark in text for mark in "*?["):
         return NotFoundError(
             f"no job {text!r}{where}; a name is not a pattern",
-            hint="bastion list -q | grep '^NAME' prints ids, and | xargs bastion cancel takes them",
+            hint="bastion list -q prints ids, one on each line, for grep and xargs",
         )
     return NotFoundError(
         f"no job {text!r}{where}",
