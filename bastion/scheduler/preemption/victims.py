@@ -88,7 +88,8 @@ def find(
         if not search.let_go(legal):
             return None
         victims = search.spare()
-        search.do_without(r for running, r in gone.items() if _may_stay(draft, running))
+        # Victims that are named and not told to stop yet may still be spared.
+        search.do_without(r for running, r in gone.items() if running.name in draft.doomed)
         placed = draft.try_place(shape, search.may_cost, guaranteed=guaranteed)
         assert placed is not None, "it fitted when the last victim was spared"
     finally:
@@ -105,12 +106,6 @@ def _membership(
     if not is_all:
         return set(departing).__contains__
     return lambda running: draft.is_departing(running, firm=firm)
-
-
-def _may_stay(draft: Draft, running: Running) -> bool:
-    """Whether it is not told to stop yet, and may still be spared."""
-    doom = draft.doomed.get(running.name)
-    return doom is not None
 
 
 def _leave(draft: Draft, shape: Shape, departing: Sequence[Running]) -> dict[Running, Release]:
