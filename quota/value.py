@@ -6,7 +6,7 @@ first called. `dataclasses` compiles six functions for each class, and imports h
 that: a short command loads a hundred classes of values and makes ten of them.
 
 Modules that a short command loads take `field`, `fields` and `replace` from here; elsewhere those
-of `dataclasses` do the same. What `dataclasses` knows of a value is made when somebody asks it.
+of `dataclasses` do the same. What `dataclasses` knows of a value is made when it is first asked for.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _slots(base: Any) -> tuple[str, ...]:
 
 
 class _Init:
-    """Stands for the `__init__` of a class until somebody looks at it, and compiles it then."""
+    """Stands for the `__init__` of a class, and compiles it when it is first looked up."""
 
     of: Any
 
@@ -237,7 +237,7 @@ _LEFT_OUT = _LeftOut()
 
 
 class _AsDataclass:
-    """Stands for what `dataclasses` knows of a class until somebody looks, and has it made then."""
+    """Stands for what `dataclasses` knows of a class, and makes it when it is first looked up."""
 
     of: Any
 
