@@ -6,7 +6,7 @@ first called. `dataclasses` compiles six functions for each class, and imports h
 that: a short command loads a hundred classes of values and makes ten of them.
 
 Modules that a short command loads take `field`, `fields` and `replace` from here; elsewhere those
-of `dataclasses` do the same. What `dataclasses` knows of a value is made when it is first asked for.
+of `dataclasses` do the same. What `dataclasses` knows of a value is made on first use.
 """
 
 from __future__ import annotations

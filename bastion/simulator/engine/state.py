@@ -88,7 +88,7 @@ class State:
         self.stopping = 0
         """Running jobs that have had their notice."""
         self.moved: dict[Life, None] | None = None
-        """Jobs that got, kept on other terms or gave back devices, for one that takes them out."""
+        """Jobs whose devices or class have changed since a shortcut looked; None without one."""
         self.used = 0
         """Devices that are held."""
         self.capacity = cluster.device_count

@@ -196,7 +196,7 @@ def test_a_table_that_is_wrong_says_all_that_is(tmp_path: Path) -> None:
         " speeds.toml: net: has no table for the reference x"
     )
     file.write_text("[net.fast]\n1 = 1.0\n")
-    with pytest.raises(SpecError, match="^speeds.toml: reference: is missing; must name a pool"):
+    with pytest.raises(SpecError, match=r"^speeds\.toml: reference: is missing; must name a pool"):
         read_throughputs(file)
 
 
