@@ -25,7 +25,7 @@ from bastion.client import Client
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.request import Answer
-from bastion.service.publish.views import queue_bytes
+from bastion.service.publish.queue_view import queue_bytes
 from bastion.spec import Job, Launch, Process, job_id
 from bastion.store.local import LocalStore
 from benchmarks.guard import guarded

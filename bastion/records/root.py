@@ -167,6 +167,8 @@ class RootWriter:
         self._compress = compress
         self._is_over = is_over
         self._encoded: dict[str, tuple[object, str]] = {}
+        self._joined: dict[str, tuple[object, str]] = {}
+        """By kind: the map of the last commit and its text; a map is never changed in place."""
 
     def read(self, *, unless: Version | None = None) -> Held | None:
         """
@@ -308,6 +310,9 @@ class RootWriter:
         return gzip.compress(data, 1, mtime=0) if self._compress else data
 
     def _map(self, kind: str, records: Mapping[str, object]) -> str:
+        joined = self._joined.get(kind)
+        if joined is not None and joined[0] is records:
+            return joined[1]
         parts = []
         for name, record in records.items():
             known = self._encoded.get(f"{kind}/{name}")
@@ -315,7 +320,9 @@ class RootWriter:
                 known = (record, f"{json.dumps(name)}:{encode(record).decode()}")
                 self._encoded[f"{kind}/{name}"] = known
             parts.append(known[1])
-        return "{" + ",\n".join(parts) + "}"
+        text = "{" + ",\n".join(parts) + "}"
+        self._joined[kind] = (records, text)
+        return text
 
     def _tuple(self, name: str, records: Mapping[str, object]) -> str:
         """The field `name` of root, a list of `records` by their names here; empty if none."""

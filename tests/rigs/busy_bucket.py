@@ -31,13 +31,9 @@ from bastion.records.usage import (
 )
 from bastion.scheduler.cycle import decide
 from bastion.service.config.admin_files import AdminFiles
-from bastion.service.publish.views import (
-    pool_view,
-    queue_view,
-    status_view,
-    totals,
-    view_bytes,
-)
+from bastion.service.publish.queue_view import queue_view
+from bastion.service.publish.view_json import view_bytes
+from bastion.service.publish.views import pool_view, status_view, totals
 from bastion.spec.request import Request
 from bastion.store.port import ObjectStore
 from quota import Amounts, parse
@@ -111,7 +107,7 @@ def write_bucket(store: ObjectStore, root: Root) -> None:
         "queue": queue_view(root, plan),
         "pool": pool_view(root, pools),
         "status": status_view(root, files, (), totals=totals(root, quota))
-        | {"views_seq": root.seq},
+        | {"views_seq": root.seq, "pool_seq": root.seq},
     }
     for name, body in bodies.items():
         put(store, layout.view(name), view_bytes(body))

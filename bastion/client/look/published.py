@@ -128,7 +128,7 @@ class Published:
 
     def queue_as_of(self) -> float:
         """Until when the queue is known to be as published, in the store's seconds."""
-        return self._true_until(self._queue().head)
+        return self._true_until(self._queue().head, "views_seq")
 
     def _rows_of(self, read: Callable[[QueueRows], _T]) -> _T:
         try:
@@ -152,7 +152,7 @@ class Published:
         """
         view = self._view("pool")
         machines: tuple[MachineView, ...] = tuple(map(machine_of_row, view.get("machines", ())))
-        as_of = self._true_until(view)
+        as_of = self._true_until(view, "pool_seq")
         return PoolsView(
             as_of=as_of,
             machines=machines,
@@ -356,10 +356,10 @@ class Published:
                 return
             after = page[-1].key
 
-    def _true_until(self, view: Any) -> float:
-        """A later status may say that no row has changed since `view` was published."""
+    def _true_until(self, view: Any, named: str) -> float:
+        """A later status may name the commit of `view`: no row has changed since."""
         status = self._json(layout.view("status")) or {}
-        is_standing = status.get("views_seq", -1) == view.get("seq")
+        is_standing = status.get(named, -1) == view.get("seq")
         return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
 
     def _view(self, name: str) -> Any:

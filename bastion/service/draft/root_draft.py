@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from bastion.array import ArrayRecord, taken, task_over
 from bastion.history.ended_attempt import Hardware, ended_array, ended_attempt, has_row
@@ -34,6 +35,9 @@ MAX_OUTBOX = 1000
 MAX_OUTBOX_OF_ONE = 200
 """The same for one webhook: one that is down for hours must not displace the others."""
 NO_POOLS: Mapping[str, Pool] = MappingProxyType({})
+
+
+_T = TypeVar("_T")
 
 
 class Draft:
@@ -402,9 +406,9 @@ class Draft:
             now=self.now,
             write_id=write_id,
             prev_write_id=self.root.write_id,
-            jobs=self.jobs if self.is_changed else self.root.jobs,
-            arrays=self.arrays if self.is_changed else self.root.arrays,
-            machines=self.machines if self.is_changed else self.root.machines,
+            jobs=_unless_equal(self.jobs, self.root.jobs),
+            arrays=_unless_equal(self.arrays, self.root.arrays),
+            machines=_unless_equal(self.machines, self.root.machines),
             answers=self.answers,
             outbox=self.outbox,
             runs=self.runs,
@@ -434,6 +438,11 @@ class Draft:
             text = f"attempt {job.attempt.number} on {', '.join(sorted(places)[:4])}"
             text += f" and {len(places) - 4} more" if len(places) > 4 else ""
         self.tell(what=state_of(job), text=text, job=job, record=record)
+
+
+def _unless_equal(new: Mapping[str, _T], old: Mapping[str, _T]) -> Mapping[str, _T]:
+    """Return `old` if `new` equals it: what is made of all jobs is made anew only for others."""
+    return old if new == old else new
 
 
 def _standing(machine: Machine) -> tuple[object, ...]:

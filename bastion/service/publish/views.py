@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from math import isfinite
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
-from bastion.job import JobRecord, Phase, state_of
-from bastion.lifecycle import kept_outcome, remark, trouble
-from bastion.lifecycle.phrases import stop_text
+from bastion.job import state_of
 from bastion.lifecycle.remark import SILENT_S
 from bastion.machine import Machine, Pool
 from bastion.metrics.meter import NO_METER, Meter
@@ -27,11 +24,12 @@ from bastion.records.notification import iso
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
-from bastion.scheduler.reasons.reason import text
-from bastion.service.act.shortages import Shortage, unmade_machines
+from bastion.service.act.shortages import Shortage
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.intake.requests import told
-from bastion.service.publish.array_rows import array_rows, plain_start, range_fields
+from bastion.service.publish.queue_view import JobRows, queue_bytes, queue_lines, queue_view
+from bastion.service.publish.steady_machines import SteadyMachines
+from bastion.service.publish.view_json import view_bytes
 from bastion.spec.quantity import text_of_seconds
 from bastion.store import ObjectStore, Version
 from bastion.value import value
@@ -39,15 +37,30 @@ from bastion.version import VERSION
 from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed, lent
 
-_PHASE_ORDER = {"stopping": 0, "running": 1, "starting": 2, "draining": 3, "queued": 4, "done": 5}
 COST_SHARE = 10.0
 """A view that took t seconds to make is made again after this many times t."""
 LONGEST_S = 10.0
 """But after at most so long, or twice t: on a busy machine t is mostly waiting."""
-SILENCE_STEP_S = 20.0
-"""How often rows are made again only because the agent of a machine is silent."""
+TIME_STEP_S = 20.0
+"""How often rows are made again only because they tell a time, as of a silent agent."""
 STATUS_LONGEST_S = 2.0
 """The same of the status, by whose age readers tell whether a bastion lives."""
+
+
+class _Sources:
+    """What a view was made of: equal to another if the view would say the same."""
+
+    def __init__(self, objects: tuple[object, ...], told: tuple[object, ...]) -> None:
+        self._objects = objects
+        """Large and never changed in place: the same only as the same object."""
+        self._told = told
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Sources) or self._told != other._told:
+            return False
+        return all(a is b for a, b in zip(self._objects, other._objects, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class Publisher:
@@ -63,10 +76,13 @@ class Publisher:
         self._rows_at = 0.0
         self._status_at = 0.0
         self._published = -1
-        self._shown: tuple[object, ...] = ()
-        self._shown_seq = -1
-        self._shortages: tuple[Shortage, ...] = ()
-        self._silences: Mapping[str, int] = {}
+        self._made_of: dict[str, _Sources] = {}
+        self._seqs: dict[str, int] = {}
+        """By view: the commit that it names."""
+        self._jobs = JobRows()
+        self._lines: tuple[list[bytes], ...] = ()
+        """The rows of the queue as last published."""
+        self._steady = SteadyMachines()
         self._totals: tuple[tuple[object, ...], Totals] | None = None
         self._is_writing = False
         self._versions: dict[str, Version] = {}
@@ -82,23 +98,22 @@ class Publisher:
         """
         Return the work that publishes the views that have changed, or None if none is due.
 
-        A commit that only renews the lease changes no row. Then the status alone is published. It
-        names the commit of the other views, whose content is still true.
+        A commit that only renews the lease changes no row, and a machine that is heard again
+        changes the view of the pools alone. Then the status names the commits of the other views,
+        whose content is still true.
         """
         now = self._clock.monotonic()
-        shown = (root.jobs, root.arrays, root.machines, root.warm, plan)
-        is_same = len(self._shown) == len(shown) and all(a is b for a, b in zip(shown, self._shown))
-        silences = _silences(root)
-        is_same = is_same and (shortages, silences) == (self._shortages, self._silences)
-        has_news = root.seq != self._published or not is_same
+        sources = self._sources(root, plan, files, shortages)
+        stale = [name for name, made_of in sources.items() if made_of != self._made_of.get(name)]
+        has_news = root.seq != self._published or bool(stale)
         if self._is_writing or now < self._status_at or not has_news:
             return None
         data: dict[str, bytes] = {}
-        if not is_same and now >= self._rows_at:
-            self._shown, self._shown_seq, self._shortages = shown, root.seq, shortages
-            self._silences = silences
-            is_same = True
-            data = self._rows(root, plan, files, shortages)
+        if stale and now >= self._rows_at:
+            self._made_of = sources
+            data = self._rows(stale, root, plan, files, shortages)
+            self._seqs |= dict.fromkeys(data, root.seq)
+            stale = []
             self._rows_at = self._after(now, longest_s=LONGEST_S)
         elif root.seq == self._published:
             return None
@@ -107,21 +122,53 @@ class Publisher:
         totals_ = self._totals_of(root, files.quota)
         status = status_view(root, files, problems, totals=totals_)
         # Rows that are not published yet are those of this commit, which no view has.
-        status |= {"views_seq": self._shown_seq if is_same else root.seq}
+        seqs = {name: root.seq if name in stale else seq for name, seq in self._seqs.items()}
+        status |= {"views_seq": seqs.get("queue", root.seq), "pool_seq": seqs.get("pool", root.seq)}
         self._meter.published({"status": status})
         data["status"] = view_bytes(status)
         self._status_at = self._after(began, longest_s=STATUS_LONGEST_S)
         self._is_writing = True
         return lambda: self._write(data, root.seq)
 
-    def _rows(
+    def _sources(
         self, root: Root, plan: Plan | None, files: AdminFiles, shortages: tuple[Shortage, ...]
+    ) -> dict[str, _Sources]:
+        """Return by view what it is made of."""
+        # Texts that tell a time are soon out of date, though nothing else changes.
+        tells_time = self._jobs.tells_time or bool(root.arrays)
+        step = int(root.now // TIME_STEP_S) if tells_time else 0
+        machines = self._steady.of(root.machines)
+        return {
+            "queue": _Sources(
+                (root.jobs, root.arrays, machines, plan), (shortages, _silences(root), step)
+            ),
+            "pool": _Sources(
+                (root.jobs, root.machines, root.warm, files.config.pools), (shortages,)
+            ),
+        }
+
+    def _rows(
+        self,
+        stale: Sequence[str],
+        root: Root,
+        plan: Plan | None,
+        files: AdminFiles,
+        shortages: tuple[Shortage, ...],
     ) -> dict[str, bytes]:
-        """Return the views that have rows, by name."""
-        queue = queue_view(root, plan, shortages)
-        pool = pool_view(root, files.config.pools, shortages)
-        self._meter.published({"queue": queue, "pool": pool})
-        return {"queue": queue_bytes(queue), "pool": view_bytes(pool)}
+        """Return the `stale` views that have other rows than before, encoded, by name."""
+        data: dict[str, bytes] = {}
+        if "queue" in stale:
+            queue = queue_view(root, plan, shortages, jobs=self._jobs)
+            self._meter.published({"queue": queue})
+            lines = queue_lines(queue, self._jobs.line)
+            if lines != self._lines:
+                data["queue"] = queue_bytes(queue, lines)
+                self._lines = lines
+        if "pool" in stale:
+            pool = pool_view(root, files.config.pools, shortages)
+            self._meter.published({"pool": pool})
+            data["pool"] = view_bytes(pool)
+        return data
 
     def _after(self, began: float, *, longest_s: float) -> float:
         """Return when a view is due again that was begun at `began` and is made now."""
@@ -138,14 +185,15 @@ class Publisher:
         Raises:
             StoreError: Out of reach.
         """
-        self._published, self._shown, self._is_writing = -1, (), False
+        self._forget()
+        self._is_writing = False
         self._rows_at = self._status_at = 0.0
         if (work := self.works(root, plan, files, problems)) is not None:
             work()
 
     def _totals_of(self, root: Root, quota: Quota | None) -> Totals:
         """Sum up all jobs, or return the sums of the last time if nothing they need has changed."""
-        of = (root.jobs, root.arrays, root.machines, quota)
+        of = (root.jobs, root.arrays, self._steady.of(root.machines), quota)
         if self._totals is None or any(a is not b for a, b in zip(of, self._totals[0])):
             self._totals = of, totals(root, quota)
         return self._totals[1]
@@ -155,10 +203,14 @@ class Publisher:
             for name, body in data.items():
                 self._put(layout.view(name), body, seq)
         except BaseException:
-            self._published, self._shown = -1, ()
+            self._forget()
             raise
         finally:
             self._is_writing = False
+
+    def _forget(self) -> None:
+        """Publish every view anew, whatever the bucket has."""
+        self._published, self._made_of, self._lines = -1, {}, ()
 
     def _put(self, key: str, body: bytes, seq: int) -> None:
         """Publish `body`, unless the bucket has a view of a later commit than `seq`."""
@@ -188,105 +240,6 @@ class Publisher:
             return found.version, int(json.loads(found.data)["seq"])
         except (ValueError, KeyError, TypeError):
             return found.version, -1
-
-
-def queue_view(
-    root: Root, plan: Plan | None, shortages: tuple[Shortage, ...] = ()
-) -> dict[str, Any]:
-    """
-    Return every active job (admitted ones first, then in the order of the queue), and every array.
-
-    An array is one row, with the ranges of its tasks that have no row of their own. `shortages`
-    are what providers lack or refuse now.
-    """
-    jobs = sorted(root.jobs.values(), key=_queue_order)
-    unmade = unmade_machines(root.machines.values(), shortages, root.now)
-    rows = [_row(job, plan, root, unmade) for job in jobs]
-    return {
-        "schema": 1,
-        "now": root.now,
-        "seq": root.seq,
-        "jobs": rows,
-        "arrays": array_rows(root, plan, rows),
-    }
-
-
-def _queue_order(job: JobRecord) -> tuple[int, int, float, str]:
-    return _PHASE_ORDER[job.phase.value], job.request.priority, job.queued_at, job.id
-
-
-def _row(
-    job: JobRecord, plan: Plan | None, root: Root, unmade: Mapping[str, str]
-) -> dict[str, Any]:
-    verdict = plan.verdicts.get(job.id) if plan is not None else None
-    attempt = job.attempt
-    row: dict[str, Any] = {
-        "id": job.id,
-        "name": job.name,
-        "project": job.project,
-        "user": job.user,
-        "launch": job.launch,
-        "state": state_of(job),
-        "phase": job.phase.value,
-        "class": attempt.job_class.value if attempt else None,
-        "priority": job.request.priority,
-        "units": dict((job.replicas * job.request.per_replica).items()),
-        "replicas": job.replicas,
-        "submitted_at": job.submitted_at,
-        "started_at": attempt.started_at if attempt else None,
-        "task": job.task,
-        "attempt": job.attempts,
-        "preemptions": job.preemptions,
-        "machines": _machines_of(job),
-        "placement": _placement_of(job),
-        "reason": None,
-        "text": "",
-    }
-    row |= plain_start(verdict)
-    row |= range_fields(job.request)
-    if job.report:
-        row["report"] = dict(job.report)
-    if job.after:
-        row["after"] = [plain(each) for each in job.after]
-    if verdict is not None:
-        row["reason"] = plain(verdict.reason)
-        row["text"] = text(verdict.reason, root.now)
-    problem = trouble(job, root.machines, root.now, unmade)
-    row["text"] = problem or remark(job) or row["text"]
-    kept = kept_outcome(job)
-    if kept is not None:
-        row |= {"outcome": kept.kind.value, "code": kept.code}
-    if job.phase is Phase.STOPPING and attempt is not None and attempt.stop is not None:
-        stop = attempt.stop
-        row["text"] = f"stopping: {stop_text(stop.reason, stop.by)}"
-        row["text"] += f"; it {problem}" if problem else ""
-    if job.outcome is not None:
-        # Its final record is written after this commit: a user who waits may see this row first.
-        row["text"], row["code"] = job.outcome.text, job.outcome.code
-        row["outcome"] = job.outcome.kind.value
-        row["started_at"] = job.past[-1].started_at if job.past else None
-        row["machines"] = _machines_of_last(job)
-        row["ended_at"] = job.ended_at
-    return row
-
-
-def _machines_of(job: JobRecord) -> list[str]:
-    if job.attempt is None:
-        return []
-    return sorted({place.machine for _, _, place, _ in job.attempt.each_host()})
-
-
-def _machines_of_last(job: JobRecord) -> list[str]:
-    """The machines of the last attempt of a job that has ended."""
-    replicas = job.past[-1].machines if job.past else ()
-    return sorted({name for hosts in replicas for name in hosts})
-
-
-def _placement_of(job: JobRecord) -> list[list[str]]:
-    """The machine of each host, replica by replica; empty while it has none."""
-    if job.attempt is None:
-        return []
-    return [[host.machine for host in replica.hosts] for replica in job.attempt.placement]
 
 
 def pool_view(
@@ -418,7 +371,7 @@ def _overdue(root: Root) -> Iterator[str]:
 def _silences(root: Root) -> dict[str, int]:
     """Return for how many steps machines are silent: their jobs' rows tell it at each."""
     return {
-        machine.name: int((root.now - machine.heard_at) // SILENCE_STEP_S)
+        machine.name: int((root.now - machine.heard_at) // TIME_STEP_S)
         for machine in root.machines.values()
         if machine.heartbeat_s and root.now - machine.heard_at > SILENT_S
     }
@@ -453,48 +406,3 @@ def _projects(root: Root, quota: Quota) -> dict[str, Any]:
         }
         for name, project in quota.projects.items()
     }
-
-
-def view_bytes(body: object) -> bytes:
-    """
-    Encode a view as strict JSON: a float that JSON does not have becomes null.
-
-    Python writes `NaN` and `Infinity`, with which jq and browsers reject the whole document.
-    """
-    try:
-        return _json(body)
-    except ValueError:
-        return _json(_finite(body))
-
-
-def queue_bytes(body: Mapping[str, Any]) -> bytes:
-    """
-    Encode the view of the queue as `view_bytes` does, with each row on a line of its own.
-
-    Readers find a job by its name in the bytes, and parse its line alone. A string in JSON has no
-    line break, so every line that begins with a brace is a row.
-    """
-    head = view_bytes({name: item for name, item in body.items() if name not in _ROWS})
-    parts = [head.removesuffix(b"}")]
-    for name in _ROWS:
-        parts.append(b',"%s":[\n' % name.encode())
-        parts.append(b",\n".join(map(view_bytes, body[name])))
-        parts.append(b"\n]")
-    return b"".join((*parts, b"}"))
-
-
-_ROWS = ("jobs", "arrays")
-
-
-def _json(body: object) -> bytes:
-    separators = (",", ":")
-    return json.dumps(body, separators=separators, ensure_ascii=False, allow_nan=False).encode()
-
-
-def _finite(body: object) -> object:
-    """`body` with null for every number that JSON does not have."""
-    if isinstance(body, dict):
-        return {name: _finite(item) for name, item in body.items()}
-    if isinstance(body, (list, tuple)):
-        return [_finite(item) for item in body]
-    return None if isinstance(body, float) and not isfinite(body) else body

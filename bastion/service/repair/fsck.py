@@ -24,7 +24,9 @@ from bastion.records.root import Root
 from bastion.service.act.bucket_gc import DAY_S, KEEP_S
 from bastion.service.config.pool_config import parse_config
 from bastion.service.config.settings import LOCAL, Pace
-from bastion.service.publish.views import pool_view, queue_view, view_bytes
+from bastion.service.publish.queue_view import queue_view
+from bastion.service.publish.view_json import view_bytes
+from bastion.service.publish.views import pool_view
 from bastion.service.repair.overdue import LONG_S, endless, unclaimed
 from bastion.service.repair.survey import Survey, survey
 from bastion.spec import Indices, job_ids, task_id, tasks_of_id

@@ -664,7 +664,8 @@ def test_views_tell_what_runs_where() -> None:
     assert status["counts"] == {"running": 2, "queued": 1}
     assert status["projects"]["blue"]["usage"] == {"h100": 3}
     assert status["projects"]["red"]["usage"]["h100"] == 8  # charged as it blocks
-    assert queue["seq"] == pool["seq"] == status["seq"]
+    named = (status["views_seq"], status["pool_seq"])
+    assert (queue["seq"], pool["seq"]) == named
 
 
 def test_a_fenced_leaders_view_never_replaces_a_newer_one() -> None:

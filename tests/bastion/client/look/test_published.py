@@ -36,6 +36,11 @@ def test_a_status_of_the_same_commit_keeps_a_view_true() -> None:
     assert place.queue_as_of() == NOW + 500
     publish(store, "status", {"now": NOW + 600, "views_seq": 8})
     assert place.queue_as_of() == NOW + 10
+    publish(store, "pool", {"seq": 9, "machines": []})
+    publish(store, "status", {"now": NOW + 700, "views_seq": 7, "pool_seq": 9})
+    assert (place.queue_as_of(), place.pools().as_of) == (NOW + 700, NOW + 700)
+    publish(store, "status", {"now": NOW + 800, "views_seq": 7, "pool_seq": 10})
+    assert (place.queue_as_of(), place.pools().as_of) == (NOW + 800, NOW + 10)
 
 
 def test_one_look_reads_a_view_once_for_many_names() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bastion.client.look.queue_rows import QueueRows
 from bastion.client.look.views import JobView, name_of
-from bastion.service.publish.views import queue_bytes
+from bastion.service.publish.queue_view import queue_bytes
 
 NAMES = ("train", "train2", "tra", "id", "text", "jobs", 'quo"te', "ü", "back\\slash", "a{")
 names = st.sampled_from(NAMES)

@@ -43,6 +43,20 @@ def test_nothing_changed() -> None:
     assert not draft.is_changed
 
 
+def test_a_machine_that_is_heard_leaves_the_jobs_as_they_are() -> None:
+    """What a commit does not change is the same object in the next root: readers go by that."""
+    job = job_records.running()
+    before = root(jobs={job.id: job}, machines={"m": MACHINE})
+    draft = Draft(before, 5.0)
+    draft.put_machine(replace(MACHINE, heard_at=5.0))
+    draft.jobs[job.id] = replace(job)
+    made = draft.finish(write_id="w")
+    assert draft.is_changed
+    assert made.jobs is before.jobs
+    assert made.arrays is before.arrays
+    assert made.machines["m"].heard_at == 5.0
+
+
 def test_events_are_numbered_without_a_gap() -> None:
     """New lines go on where root's ended; one told about a withdrawn job leaves no gap."""
     draft = Draft(root(events=(Event(n=9, at=0.0, what="old"),)), 5.0)

@@ -16,7 +16,8 @@ from bastion.records.machine_request import (
 )
 from bastion.records.request import Body, JobsRequest
 from bastion.service.intake.machine_requests import BURN_S, HELLO_S
-from bastion.service.publish.views import pool_view, queue_view
+from bastion.service.publish.queue_view import queue_view
+from bastion.service.publish.views import pool_view
 from tests.rigs.leader import Rig
 
 ONE = """

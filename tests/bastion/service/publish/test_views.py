@@ -20,10 +20,12 @@ from bastion.metrics.meter import NoMeter
 from bastion.records import layout
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
-from bastion.scheduler.reasons.reason import Planned, Promised, WaitingForCapacity
+from bastion.scheduler.reasons.reason import Held, Planned, Promised, WaitingForCapacity
 from bastion.service.act.final_record import result_of
 from bastion.service.config.admin_files import AdminFiles
-from bastion.service.publish.views import Publisher, queue_view, status_view, totals, view_bytes
+from bastion.service.publish.queue_view import JobRows, queue_bytes, queue_lines, queue_view
+from bastion.service.publish.view_json import view_bytes
+from bastion.service.publish.views import Publisher, status_view, totals
 from bastion.spec import task_id
 from bastion.spec.indices import Indices
 from bastion.store.memory import MemoryStore
@@ -139,7 +141,7 @@ def test_a_slow_list_of_jobs_delays_no_sign_of_life() -> None:
 
     def published(seq: int) -> tuple[int, int, int]:
         clock.advance(1.0)
-        job = queued()
+        job = replace(queued(), submitted_at=T0 + seq)
         root = Root(epoch=1, seq=seq, now=T0 + seq, write_id="w", jobs={job.id: job})
         work = publisher.works(root, None, files, ())
         assert work is not None
@@ -151,6 +153,10 @@ def test_a_slow_list_of_jobs_delays_no_sign_of_life() -> None:
     assert [status for status, *_ in seen] == list(range(1, 25))
     assert [views for _, views, _ in seen] == list(range(1, 25)), "old rows are not vouched for"
     assert {rows for *_, rows in seen} == {1, 11, 21}
+
+
+def _plan(verdicts: Mapping[str, Wait]) -> Plan:
+    return Plan(verdicts=Verdicts(verdicts), promises=(), planned=(), new_machines=())
 
 
 def _view(store: MemoryStore, name: str) -> Any:
@@ -186,3 +192,114 @@ def test_rows_tell_of_a_silent_agent_although_nothing_else_changes() -> None:
     assert seen[3][0] == f"runs on machine {machine.name}, whose agent was heard 4m 40s ago"
     (problem,) = seen[1][1]
     assert problem.startswith(f"machine {machine.name}: its agent rings every 30s and was heard")
+
+
+def test_a_machine_that_is_heard_again_leaves_the_queue_as_it_is() -> None:
+    """A heartbeat publishes the pools alone; the status names the commit of either view."""
+    clock = VirtualClock(wall=T0)
+    store = MemoryStore(clock.wall)
+    publisher = Publisher(store, clock, every_s=0.1)
+    files = AdminFiles(store, store, clock, every_s=0.1)
+    job = running()
+    machine = Machine(name="m1", pool="gpu", resources=GPU, created_at=T0, life=1, heartbeat_s=30.0)
+    jobs = {job.id: job}
+
+    def published(seq: int, machine: Machine) -> tuple[int, int, int]:
+        clock.advance(15.0)
+        machine = replace(machine, heard_at=clock.wall(), last_bell=seq)
+        machines = {machine.name: machine}
+        root = Root(epoch=1, seq=seq, now=clock.wall(), write_id="w", jobs=jobs, machines=machines)
+        work = publisher.works(root, None, files, ())
+        assert work is not None
+        work()
+        status = _view(store, "status")
+        assert status["views_seq"] == _view(store, "queue")["seq"]
+        assert status["pool_seq"] == _view(store, "pool")["seq"]
+        heard = _view(store, "pool")["machines"][0]["heard_at"]
+        assert heard == clock.wall()
+        return status["seq"], status["views_seq"], status["pool_seq"]
+
+    assert [published(seq, machine) for seq in (1, 2, 3)] == [(1, 1, 1), (2, 1, 2), (3, 1, 3)]
+    jobs = {job.id: replace(job, preemptions=1)}
+    assert published(4, machine) == (4, 4, 4)
+
+
+def test_rows_that_say_the_same_are_not_written_again() -> None:
+    """A cycle that comes to the same verdicts leaves the view of the queue as it is."""
+    clock = VirtualClock(wall=T0)
+    store = MemoryStore(clock.wall)
+    publisher = Publisher(store, clock, every_s=0.1)
+    files = AdminFiles(store, store, clock, every_s=0.1)
+    job = queued()
+    jobs = {job.id: job}
+
+    def published(seq: int, wait: Wait) -> tuple[int, str]:
+        clock.advance(1.0)
+        root = Root(epoch=1, seq=seq, now=clock.wall(), write_id="w", jobs=jobs)
+        work = publisher.works(root, _plan({job.id: wait}), files, ())
+        assert work is not None
+        work()
+        view = _view(store, "queue")
+        return view["seq"], view["jobs"][0]["text"]
+
+    first = published(1, Wait(reason=WAITS))
+    assert [published(seq, Wait(reason=WAITS)) for seq in (2, 3)] == [first, first]
+    assert published(4, Wait(reason=Held(by="ada")))[0] == 4
+
+
+def test_a_text_that_tells_a_time_does_not_grow_old() -> None:
+    """Nothing changes, and still a row says every twenty seconds in how long its job starts."""
+    clock = VirtualClock(wall=T0)
+    store = MemoryStore(clock.wall)
+    publisher = Publisher(store, clock, every_s=0.1)
+    files = AdminFiles(store, store, clock, every_s=0.1)
+    job = queued()
+    jobs, machines = {job.id: job}, dict[str, Machine]()
+    plan = _plan({job.id: Wait(reason=Planned(at=T0 + 300), estimated_at=AT)})
+
+    def told(seq: int) -> str:
+        clock.advance(21.0)
+        root = Root(epoch=1, seq=seq, now=clock.wall(), write_id="w", jobs=jobs, machines=machines)
+        work = publisher.works(root, plan, files, ())
+        assert work is not None
+        work()
+        return str(_view(store, "queue")["jobs"][0]["text"])
+
+    seen = [told(seq) for seq in (1, 2, 3)]
+    assert len(set(seen)) == 3, seen
+
+
+def test_rows_that_are_kept_are_those_that_would_be_made_anew() -> None:
+    """Whatever changes between two views, the second is the one that a new bastion makes."""
+    rows = JobRows()
+    waiting = replace(queued(), id="b-0123456789")
+    base = running()
+    verdicts: list[dict[str, Wait]] = [
+        {},
+        {waiting.id: Wait(reason=WAITS)},
+        {waiting.id: Wait(reason=Planned(at=T0 + 300), estimated_at=AT)},
+        {waiting.id: Wait(reason=Planned(at=T0 + 300), estimated_at=AT)},
+        {waiting.id: Wait(reason=Held(by="ada"))},
+    ]
+    for seq, waits in enumerate(verdicts):
+        jobs = {each.id: each for each in (replace(base, preemptions=seq // 2), waiting)}
+        root = Root(epoch=1, seq=seq, now=T0 + 30 * seq, write_id="w", jobs=jobs)
+        plan = _plan(waits)
+        kept = queue_view(root, plan, jobs=rows)
+        assert kept == queue_view(root, plan)
+        assert queue_bytes(kept, queue_lines(kept, rows.line)) == queue_bytes(kept)
+        assert rows.tells_time == (seq in (2, 3))
+
+
+def test_a_row_is_made_once_while_nothing_that_it_tells_changes() -> None:
+    """Ten thousand jobs of which one has changed cost one row."""
+    rows = JobRows()
+    jobs = {each.id: each for each in (replace(queued(), id=f"a-{n:010}") for n in range(3))}
+    root = Root(epoch=1, seq=1, now=T0, write_id="w", jobs=jobs)
+    first = {row["id"]: row for row in rows.rows(root, None)}
+    lines = {name: rows.line(row) for name, row in first.items()}
+    changed = replace(jobs["a-0000000001"], preemptions=1)
+    root = replace(root, now=T0 + 90, jobs=jobs | {changed.id: changed})
+    second = {row["id"]: row for row in rows.rows(root, None)}
+    assert [name for name in first if second[name] is not first[name]] == [changed.id]
+    assert [name for name in first if rows.line(second[name]) is not lines[name]] == [changed.id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.records.facts import Heartbeat
-from bastion.service.publish.views import queue_view
+from bastion.service.publish.queue_view import queue_view
 from tests.rigs.leader import CONFIG, QUOTA, Rig
 
 TWO = CONFIG.replace("count = 2", "max_machines = 2")
