@@ -7,7 +7,9 @@ Estimates that rest on earlier runs or on rotation, and which jobs would have to
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf, nextafter
 
+from bastion.scheduler.forecast.joining import Joining
 from bastion.scheduler.plan import Keep, Plan, Wait
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.positions import Crowd
@@ -40,6 +42,7 @@ def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None
         plan,
         tells=tells,
         drifts_at=min(_times(draft, plan), default=None),
+        join=Joining(draft, tells=tells),
     )
 
 
@@ -54,7 +57,8 @@ def _drifts(reason: object) -> bool:
 
 
 def _times(draft: Draft, plan: Plan) -> Iterator[float]:
-    """When estimates begin to follow the clock: one has passed, or a borrower has had its slice."""
+    """When plans and estimates follow the clock: one has passed, or a borrower had its slice."""
+    yield from (nextafter(planned.at, inf) for planned in plan.planned)  # void after that time
     waits = (verdict for verdict in plan.verdicts.decided.values() if isinstance(verdict, Wait))
     told = [wait.estimated_at for wait in waits if wait.estimated_at is not None]
     told += [each.at for each in plan.verdicts.starts.values()]
