@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from bundler.code import LocalDir
-from bundler.errors import BundleError
+from bundler.errors import BundleError, InvalidCodeError
 from bundler.git import tracked_although_ignored
 from bundler.ignore import Rules, parse_rules
 from bundler.limits import refuse_oversize
@@ -68,12 +68,16 @@ def select(code: LocalDir, *, start: Path) -> Selection:
     one, and a relative one is relative to it.
 
     Raises:
+        InvalidCodeError: The root that `code` names is not a folder.
         BundleError: No root; unreadable files, names that are not UTF-8, links that leave the tree
             (each kind all at once); more than `max_size`, with the largest named.
     """
     root = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
     if not root.is_dir():
-        raise BundleError(f"root {str(root)!r} is not a folder", hint="name the top of your code")
+        found = "it is a file" if root.exists() else "nothing is there"
+        raise InvalidCodeError(
+            f"root: {str(root)!r} is not a folder: {found}", hint="name the top folder of your code"
+        )
     walk = _Walk(root, code.exclude)
     walk.folder("", walk.rules_above())
     walk.refuse_wrong()

@@ -13,7 +13,7 @@ from select import select as select_ready
 import pytest
 
 from bundler.code import LocalDir
-from bundler.errors import BundleError
+from bundler.errors import BundleError, InvalidCodeError
 from bundler.root import find_root
 from bundler.select import select
 from bundler.suspect import looks_secret
@@ -58,10 +58,13 @@ def test_the_root_is_found_upward(tmp_path: Path) -> None:
     assert select(LocalDir(), start=tmp_path / "pkg/a").root == tmp_path / "pkg"
 
 
-def test_a_root_that_is_no_folder_is_told(tmp_path: Path) -> None:
-    """A root that does not exist is an error that names it."""
-    with pytest.raises(BundleError, match="nowhere' is not a folder"):
+def test_a_root_that_is_not_a_folder_is_told(tmp_path: Path) -> None:
+    """A root that does not exist, or is a file, is a wrong value of the field, with what it is."""
+    (tmp_path / "train.py").touch()
+    with pytest.raises(InvalidCodeError, match=r"^root: '.*nowhere' is not .*: nothing is there$"):
         select(LocalDir("nowhere"), start=tmp_path)
+    with pytest.raises(InvalidCodeError, match=r"^root: '.*train.py' is not .*: it is a file$"):
+        select(LocalDir("train.py"), start=tmp_path)
 
 
 def test_git_itself_never_goes_in(tmp_path: Path) -> None:

@@ -154,6 +154,8 @@ def problems_here(
         _check_lock(python, select(without_bucket(code, url, start=start), start=start))
     except SpecError as error:
         return list(error.problems)
+    except InvalidCodeError as error:
+        return [f"code.{each}" for each in error.problems]
     except BundleError as error:
         return [f"code: {error.message}"]
     return []

@@ -240,9 +240,9 @@ def test_code_becomes_a_digest_in_the_bucket(tmp_path: Path) -> None:
 
 
 def test_code_that_cannot_be_bundled_is_a_spec_error() -> None:
-    """A missing folder is the user's to correct, and is told as his field."""
+    """A missing folder is the user's to correct, and the error names the field."""
     client, store, _, _ = client_of()
-    with pytest.raises(Exception, match=r"code: root '/nowhere/at/all' is not a folder"):
+    with pytest.raises(SpecError, match=r"^code.root: '/nowhere/at/all' is not a folder: nothing"):
         client.bundle("/nowhere/at/all")
     assert not store.list("bundles/")
 

@@ -54,7 +54,8 @@ def test_what_the_bastion_would_not_take_is_told(tmp_path: Path) -> None:
     told = "secrets: HF_TOKE is not declared; did you mean HF_TOKEN?"
     assert (outlook.problems, outlook.starts) == ((told,), ())
     (problem,) = client_of({}).what_if(asking(4, code=LocalDir(str(tmp_path / "none")))).problems
-    assert problem.endswith("none' is not a folder")
+    assert problem.startswith("code.root: ")
+    assert problem.endswith("none' is not a folder: nothing is there")
     env = PythonEnv("uv.lock")
     code = LocalDir(str(tmp_path))
     (problem, _) = client_of({}).what_if(asking(4, code=code, python=env)).problems
