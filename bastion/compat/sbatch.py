@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import TypeVar
 
 from bastion.compat import sbatch_values as values
@@ -66,7 +67,8 @@ def to_launch(
 
     Args:
         script: The text of the script.
-        name: The job's name if the script gives none: the name of its file.
+        name: The name of its file. If the script gives the job no name, its stem names the job, and
+            `SLURM_JOB_NAME` is the whole, as with Slurm.
         arguments: The arguments of the script.
         code: The code in the directory where it runs.
         device: Returns the resource type of a GPU requested without a type; empty if unknown.
@@ -107,7 +109,8 @@ class _Reading:
         words = self._checked(
             None, lambda: command(script, name=name, arguments=arguments), no_words
         )
-        title = re.sub(r"[^A-Za-z0-9._@+-]+", "-", called)[:63].strip("._@+-") or "job"
+        title = self._text("job-name") or PurePath(name).stem
+        title = re.sub(r"[^A-Za-z0-9._@+-]+", "-", title)[:63].strip("._@+-") or "job"
         priority, where, after = self._priority(), self._where(), self._after()
         tasks_of: Array | None = self._read("array", Array, None)
         if self._problems:

@@ -386,3 +386,10 @@ def test_files_are_told_apart(tmp_path: Path) -> None:
     script.write_bytes(b"\xff")
     with pytest.raises(SpecError, match="cannot be read as text"):
         files.read(script)
+
+
+def test_a_script_without_a_name_for_its_job_names_it_by_its_stem() -> None:
+    """The suffix of a file says nothing of a job; SLURM_JOB_NAME has it, as Slurm sets it."""
+    launch = imported().launch
+    (job,) = launch.jobs
+    assert (launch.name, job.name, job.env["SLURM_JOB_NAME"]) == ("job", "job", "job.sbatch")
