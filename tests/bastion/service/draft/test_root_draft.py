@@ -162,6 +162,7 @@ def test_history_tells_states_as_users_see_them() -> None:
         ev.StopWanted(stop=job_records.stop()),
         ev.HostEnded(replica=0, host=0, end=job_records.exited(143, notice="preempt")),
         ev.DrainEnded(),
+        ev.HeldBack(by="bob"),
     ):
         draft.apply(job.id, event)
     told = [(event.what, event.text) for event in draft.finish(write_id="w").events]
@@ -174,4 +175,5 @@ def test_history_tells_states_as_users_see_them() -> None:
         ("stopping", "preempted for owner"),
         ("draining", "attempt 1 on m0-0"),
         ("preempted", "preempted for owner"),
+        ("held", "by bob"),
     ]
