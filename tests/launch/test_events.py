@@ -41,6 +41,16 @@ def test_events_are_cut_by_number_and_by_time(run: Run, bucket: Bucket) -> None:
     assert (ran.code, "0 or more events" in ran.err) == (exits.USAGE, True)
 
 
+def test_quiet_events_name_jobs(run: Run, bucket: Bucket) -> None:
+    """-q prints ids that other verbs take, each once, also while it follows."""
+    happen(bucket, 5)
+    assert run("events", "-q").out.split() == [JOB, OTHER]
+    assert run("events", "-q", "--tail=1").out.split() == [JOB]
+    publish(bucket.store, "queue", {"jobs": []})
+    end(bucket.store, JOB)
+    assert run("events", JOB, "-f", "-q").out.split() == [JOB]
+
+
 def test_a_terminal_shows_the_newest_of_all_events(bucket: Bucket, tmp_path: Path) -> None:
     """Where no job is named, the last fifty, and how more are asked for."""
     happen(bucket, 60)

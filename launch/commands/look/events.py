@@ -27,7 +27,8 @@ def register(verbs: Verbs) -> None:
         show_events,
         "show what happened to jobs, oldest first",
         prints=True,
-        text=f"To all of them where none is named; then a terminal shows the last {_TAIL}.",
+        text=f"To all of them where none is named; then a terminal shows the last {_TAIL}."
+        " -q prints the ids of the jobs to which something happened, each once.",
         example="bastion events trainer\nbastion events --since=2h --tail=100\nbastion events -f",
     )
     events.add_argument(
@@ -49,7 +50,10 @@ def show_events(args: argparse.Namespace) -> int:
     events = session.client.events(*args.job, project=args.project_id, since=since)
     shown = _last(session, events)
     out = session.out
-    out.show("events", shown, _columns(session), name=lambda event: str(event.number))
+    if out.format == "name":
+        write_lines(list(dict.fromkeys(event.job for event in shown if event.job)))
+    else:
+        out.show("events", shown, _columns(session), name=lambda event: event.job)
     if len(shown) < len(events) and not session.is_quiet:
         total = counted(len(events), "event")
         note(f"the last {len(shown)} of {total}; --tail=N or --since=TIME shows more")
@@ -65,6 +69,7 @@ def _follow(session: Session, since: float) -> int:
     first = shown[0].number if shown else known[-1].number + 1 if known else 0
     since = shown[0].at if shown else since
     columns = _columns(session)
+    named: set[str] = {""}
     try:
         for event in client.follow_events(*args.job, project=args.project_id, since=since):
             if event.number < first:
@@ -72,7 +77,8 @@ def _follow(session: Session, since: float) -> int:
             if out.format == "json":
                 out.json({"event": plain(event)})
             elif out.format == "name":
-                write_lines([str(event.number)])
+                write_lines([event.job] if event.job not in named else [])
+                named.add(event.job)
             else:
                 write_lines(["  ".join(filter(None, (each.text(event) for each in columns)))])
     except KeyboardInterrupt:
