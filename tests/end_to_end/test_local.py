@@ -22,10 +22,10 @@ def bastion(tmp_path: Path) -> Callable[..., Ran]:
     home = {name: str(tmp_path / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
     environment = {**os.environ, **home, "BASTION_ROOT": str(tmp_path / "bucket")}
 
-    def run(*words: str) -> Ran:
+    def run(*words: str, home: Path = tmp_path) -> Ran:
         return subprocess.run(
             [sys.executable, "-m", "launch.start", *words],
-            env=environment,
+            env={**environment, "XDG_STATE_HOME": str(home / "XDG_STATE_HOME")},
             capture_output=True,
             text=True,
             check=False,
@@ -87,6 +87,29 @@ def test_a_local_bastion_ends_though_its_bucket_was_deleted(
     assert not alive(tmp_path)
     assert bastion("up").returncode == 0
     assert bastion("down").returncode == 0
+
+
+def test_another_home_finds_the_machines_again(bastion: Callable[..., Ran], tmp_path: Path) -> None:
+    """A colleague's shell, or sudo, goes on with the machines that the bucket's bastion kept."""
+    assert bastion("up", "--resources=h100=2,cpu=4").returncode == 0
+    other = tmp_path / "other"
+    try:
+        assert bastion("run", "--gpus=2", "--", "true").returncode == 0
+    finally:
+        down = bastion("down", home=other)
+    assert down.stderr.endswith(" has ended, with 1 machine; its bucket stays\n"), down.stderr
+    assert not alive(tmp_path)
+    try:
+        assert bastion("up", home=other).returncode == 0
+        ran = bastion("run", "--name=second", "--gpus=2", "--", "true", home=other)
+        assert ran.returncode == 0, ran.stderr
+        told = bastion("events", "second").stdout
+        assert "attempt 1 on" in told
+        assert "attempt 2" not in told, "a machine that down has ended was given a job"
+        assert not other.exists()
+    finally:
+        assert bastion("down").returncode == 0
+    assert not alive(tmp_path)
 
 
 def test_a_cloud_bucket_is_none_of_theirs(bastion: Callable[..., Ran]) -> None:

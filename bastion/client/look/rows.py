@@ -189,6 +189,8 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
         quota_problem=quota.get("problem") or "",
         config_problem=config.get("problem") or "",
         problems=tuple(view.get("problems") or ()),
+        machines_dir=view.get("machines_dir") or "",
+        machines_host=view.get("machines_host") or "",
         silent_s=max(0.0, wall - view["now"]),
     )
 

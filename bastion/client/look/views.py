@@ -321,6 +321,10 @@ class StatusView:
     """Why the newest quota file is not in force, or empty."""
     config_problem: str = ""
     problems: tuple[str, ...] = ()
+    machines_dir: str = ""
+    """The folder of local machines; empty where the bucket is not a folder."""
+    machines_host: str = ""
+    """The host that has this folder."""
     silent_s: float = 0.0
     """For how long nothing was published, by this machine's clock; never below 0."""
 

@@ -64,11 +64,23 @@ class _Sources:
 
 
 class Publisher:
-    """Publishes the views of one bastion."""
+    """
+    Publishes the views of one bastion.
+
+    Args:
+        machines_place: The host and the folder of local machines, for those that look for them.
+    """
 
     def __init__(
-        self, store: ObjectStore, clock: Clock, *, every_s: float, meter: Meter = NO_METER
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        *,
+        every_s: float,
+        meter: Meter = NO_METER,
+        machines_place: tuple[str, str] = ("", ""),
     ) -> None:
+        self._machines_place = machines_place
         self._store = store
         self._clock = clock
         self._every_s = every_s
@@ -124,6 +136,8 @@ class Publisher:
         # Rows that are not published yet are those of this commit, which no view has.
         seqs = {name: root.seq if name in stale else seq for name, seq in self._seqs.items()}
         status |= {"views_seq": seqs.get("queue", root.seq), "pool_seq": seqs.get("pool", root.seq)}
+        host, folder = self._machines_place
+        status |= {"machines_host": host, "machines_dir": folder} if folder else {}
         self._meter.published({"status": status})
         data["status"] = view_bytes(status)
         self._status_at = self._after(began, longest_s=STATUS_LONGEST_S)

@@ -77,6 +77,7 @@ def compose(
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
     quota_place = _quota_place(settings, store)
+    place = (socket.gethostname(), str(settings.machines_dir)) if is_folder else ("", "")
 
     def lead(held: Held) -> Leader:
         write_readme(store)
@@ -92,7 +93,13 @@ def compose(
             clock=clock,
             machines=machines,
             files=files,
-            publisher=Publisher(store, clock, every_s=settings.pace.view_s, meter=meter),
+            publisher=Publisher(
+                store,
+                clock,
+                every_s=settings.pace.view_s,
+                meter=meter,
+                machines_place=place,
+            ),
             notifier=Notifier(clock, journal, webhooks, post),
             lane=ThreadLane("store", workers=settings.workers),
             spec_lane=ThreadLane("specs", workers=settings.workers),

@@ -65,7 +65,7 @@ def begin(args: argparse.Namespace) -> int:
     session = Session(args)
     root = session.profile.root
     folder = _folder(root)
-    machines = _machines_dir(args, root)
+    machines = _machines_dir(args, session)
     if not _has_bucket(folder):
         refuse_in_place_of_another(root, machines, is_own=not args.machines_dir)
     if not any(
@@ -103,6 +103,7 @@ def begin(args: argparse.Namespace) -> int:
         last = [line for line in lines if line.startswith("error: ")][-1:] or lines[-1:]
         note(f"the bastion did not start: {' '.join(last) or 'it says nothing'}; {log} has more")
         return exits.FAILED
+    _until(session, lambda: _knows_machines(session, machines), _WAIT_S)
     note(f"a bastion leads {root}, process {process.pid}; its log is {log}")
     if (status := _status(session)) is not None:
         for problem in files_not_in_force(status):
@@ -116,7 +117,7 @@ def end(args: argparse.Namespace) -> int:
     session = Session(args)
     root = session.profile.root
     if not _has_bucket(_folder(root)):
-        place = _machines_dir(args, root)
+        place = _machines_dir(args, session)
         return end_what_served(
             root, place, session.client.clock, is_own=not args.machines_dir, is_sure=args.yes
         )
@@ -129,7 +130,7 @@ def end(args: argparse.Namespace) -> int:
         )
     if status is not None and _leads(session):
         _stop(session, status)
-    ended = _end_machines(session, _machines_dir(args, root))
+    ended = _end_machines(session, _machines_dir(args, session))
     note(f"the bastion of {root} has ended, with {counted(ended, 'machine')}; its bucket stays")
     return exits.OK
 
@@ -150,10 +151,21 @@ def _has_bucket(folder: Path) -> bool:
     return (folder / layout.ROOT).exists()
 
 
-def _machines_dir(args: argparse.Namespace, root: str) -> Path:
+def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
+    """Where machines live: as asked, else where the last bastion of this host kept them."""
+    import socket
+
     from bastion.__main__ import default_machines_dir
 
-    return Path(args.machines_dir).absolute() if args.machines_dir else default_machines_dir(root)
+    if args.machines_dir:
+        return Path(args.machines_dir).absolute()
+    root = session.profile.root
+    status = _status(session) if _has_bucket(_folder(root)) else None
+    if status is None or status.machines_host != socket.gethostname():
+        return default_machines_dir(root)
+    # Another home, or another XDG_STATE_HOME, has another default.
+    told = Path(status.machines_dir)
+    return told if told.is_dir() else default_machines_dir(root)
 
 
 def _furnish(folder: Path, resources: str) -> None:
@@ -228,19 +240,36 @@ def _stop(session: Session, status: StatusView) -> None:
 
 def _end_machines(session: Session, folder: Path) -> int:
     """End every local machine below `folder`; how many there were."""
-    from bastion.clock import SystemClock
-    from bastion.provider.local import LocalProvider
-
-    root = session.profile.root
-    place = folder / _bucket_of(_folder(root))
-    pools = sorted({path.parents[1] for path in place.glob("*/*/machine")})
-    providers = [LocalProvider(root, pool, SystemClock()) for pool in pools]
+    providers = _providers(session.profile.root, folder)
     left = [(provider, name) for provider in providers for name in _standing(provider)]
     for provider, name in left:
         provider.delete(name)
     if not _until(session, lambda: not any(map(_standing, providers)), ENDING_S):
         raise UsageError(f"machines in {folder} do not stop", hint="bastion down, once more")
     return len(left)
+
+
+def _knows_machines(session: Session, folder: Path) -> bool:
+    """
+    Whether the bastion takes no machine for ready that `down` has ended.
+
+    It learns that from its first listing. A job that is launched before would lose an attempt.
+    """
+    pools = session.client.pool()
+    local = {pool["name"] for pool in pools.pools if pool.get("provider") == "local"}
+    ready = {each.name for each in pools.machines if each.phase == "ready" and each.pool in local}
+    providers = _providers(session.profile.root, folder)
+    return ready <= {name for provider in providers for name in _standing(provider)}
+
+
+def _providers(root: str, folder: Path) -> list[LocalProvider]:
+    """Return a provider for each pool that has machines below `folder`."""
+    from bastion.clock import SystemClock
+    from bastion.provider.local import LocalProvider
+
+    place = folder / _bucket_of(_folder(root))
+    pools = sorted({path.parents[1] for path in place.glob("*/*/machine")})
+    return [LocalProvider(root, pool, SystemClock()) for pool in pools]
 
 
 def _bucket_of(folder: Path) -> str:
