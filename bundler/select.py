@@ -74,9 +74,9 @@ def select(code: LocalDir, *, start: Path) -> Selection:
     """
     root = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
     if not root.is_dir():
-        found = "it is a file" if root.exists() else "nothing is there"
+        what = "it is a file" if root.exists() else "nothing is there"
         raise InvalidCodeError(
-            f"root: {str(root)!r} is not a folder: {found}", hint="name the top folder of your code"
+            f"root: {str(root)!r} is not a folder: {what}", hint="name the top folder of your code"
         )
     walk = _Walk(root, code.exclude)
     walk.folder("", walk.rules_above())
