@@ -77,7 +77,6 @@ def compose(
     is_folder = settings.pace == LOCAL
     writer = RootWriter(store, clock, compress=not is_folder, is_over=is_over)
     quota_place = _quota_place(settings, store)
-    place = (socket.gethostname(), str(settings.machines_dir)) if is_folder else ("", "")
 
     def lead(held: Held) -> Leader:
         write_readme(store)
@@ -93,13 +92,7 @@ def compose(
             clock=clock,
             machines=machines,
             files=files,
-            publisher=Publisher(
-                store,
-                clock,
-                every_s=settings.pace.view_s,
-                meter=meter,
-                machines_place=place,
-            ),
+            publisher=_publisher(settings, store, clock, meter),
             notifier=Notifier(clock, journal, webhooks, post),
             lane=ThreadLane("store", workers=settings.workers),
             spec_lane=ThreadLane("specs", workers=settings.workers),
@@ -121,6 +114,22 @@ def compose(
         standby=settings.standby,
         meter=meter,
         watch=open_watch(settings.root_url, layout.INBOX, clock),
+    )
+
+
+def _publisher(
+    settings: ServeSettings, store: ObjectStore, clock: Clock, meter: Meter
+) -> Publisher:
+    return Publisher(
+        store,
+        clock,
+        every_s=settings.pace.view_s,
+        meter=meter,
+        machines_place=(
+            (socket.gethostname(), str(settings.machines_dir))
+            if settings.pace == LOCAL
+            else ("", "")
+        ),
     )
 
 
