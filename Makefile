@@ -1,9 +1,9 @@
 # Every target sets up what it needs in .venv, once. Needs: make, python3 >= 3.11 with venv.
-# Some tests are skipped where a program is missing: sshd, git-lfs and chromium (quick); dockerd, docker-registry,
+# Some tests are skipped where a program is missing: sshd, git-lfs and chromium (test); dockerd, docker-registry,
 # debootstrap and root, radosgw, ceph-mon and ceph-osd (prove). `.ci/run [test|prove]` installs these programs as root on Debian.
 
 PYTHON  ?= python3
-# Number of test processes. The quick suite is sized for two cores. A quarter of its time is spent waiting for other
+# Number of test processes. The suite is sized for two cores. A quarter of its time is spent waiting for other
 # programs, so a third process pays. A process that has no tests left takes some from another (`--dist worksteal`).
 WORKERS ?= 3
 
@@ -19,7 +19,7 @@ unexport PYTHONDONTWRITEBYTECODE
 REPORT := -rs --durations=10 --durations-min=2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint quick prove docs bench clean
+.PHONY: help demo test lint tests quick prove docs bench clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  make \1\t/' | expand -t 16
@@ -27,7 +27,7 @@ help:  ## Show the targets
 demo: $(VENV)/base.stamp  ## Run a bastion, three jobs and a preemption on this machine, in about a minute
 	@$(BIN)/bastion demo
 
-test: lint quick  ## Everything that must hold before a change goes in
+test: lint tests  ## Everything that must hold before a change goes in
 
 lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	$(BIN)/ruff check .
@@ -37,10 +37,13 @@ lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	$(BIN)/lint-imports
 	@$(BIN)/interrogate --quiet $(PACKAGES) || { $(BIN)/interrogate -vv --omit-covered-files $(PACKAGES); exit 1; }
 
-quick: $(VENV)/dev.stamp  ## The quick tests, house rules and docs included
-	@echo "quick tests: everything in tests/ that is not marked prove, in $(WORKERS) processes (WORKERS=N sets the number)"
+tests: $(VENV)/dev.stamp  ## All tests but the long proofs, house rules and docs included
+	@echo "everything in tests/ that is not marked prove, in $(WORKERS) processes (WORKERS=N sets the number)"
 	@echo "one test alone takes a second or two: $(BIN)/pytest tests/quota -k ceiling"
 	$(BIN)/pytest -m "not prove" -n $(WORKERS) --dist worksteal $(REPORT)
+
+quick: $(VENV)/dev.stamp  ## While you work: the tests that start no servers and no programs
+	$(BIN)/pytest -m "not prove and not real" -n $(WORKERS) --dist worksteal $(REPORT)
 
 prove: $(VENV)/dev.stamp  ## The long proofs: thousands of seeds, whole workloads
 	$(BIN)/pytest -m prove --timeout 0 -o faulthandler_timeout=0 -n $(WORKERS) --dist worksteal $(REPORT)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import faulthandler
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
+
+from tests.rigs.real import is_real
 
 TEARDOWN_S = 300.0
 """Only ends what hangs, with the stacks of all threads."""
@@ -15,6 +17,14 @@ TEARDOWN_S = 300.0
 # The time of an example depends on how busy the machine is; no test depends on it.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark tests that start servers or programs as `real`: `make quick` leaves them out."""
+    for item in items:
+        if is_real(item):
+            item.add_marker("real")
 
 
 @pytest.hookimpl(wrapper=True)

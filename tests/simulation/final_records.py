@@ -7,7 +7,7 @@ from bastion.records.codec import decode
 from bastion.records.request import Result
 from tests.simulation.world import World
 
-STORMS, OTHERS, PROVE, PORTION = 16, 4, 10_000, 250
+STORMS, OTHERS, PROVE, PORTION = 8, 2, 10_000, 250
 
 
 def results(world: World) -> dict[str, Result]:

@@ -16,7 +16,7 @@ from tests.simulation.processes import SOUND, Parts
 from tests.simulation.unreadable import unreadable
 from tests.simulation.world import World
 
-QUICK, PROVE, PORTION = 4, 2_500, 250
+QUICK, PROVE, PORTION = 2, 2_500, 250
 WORLDS: tuple[Callable[[int, Parts], World], ...] = (
     away,
     unreadable,

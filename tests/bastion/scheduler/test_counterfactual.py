@@ -13,7 +13,7 @@ from tests.bastion.scheduler import histories, mutants
 from tests.bastion.scheduler.counterfactual import Tally, reasons_are_true
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
-QUICK = settings(max_examples=30, deadline=None, database=None, derandomize=True)
+QUICK = settings(max_examples=10, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=700, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 

@@ -17,7 +17,7 @@ from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import Decide
 
-QUICK = settings(max_examples=20, deadline=None, database=None, derandomize=True)
+QUICK = settings(max_examples=8, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=700, deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 

@@ -197,7 +197,7 @@ def test_what_others_leave_of_their_share_they_take_again() -> None:
 
 # History moves nobody
 
-QUICK = settings(max_examples=20, deadline=None, database=None, derandomize=True)
+QUICK = settings(max_examples=10, deadline=None, database=None, derandomize=True)
 
 
 def some_runs(random: Random, jobs: Mapping[str, JobRecord]) -> dict[str, Runs]:

@@ -230,7 +230,7 @@ def test_a_victim_of_a_department_is_told_why() -> None:
     assert {v.by for v in stopped} == {"more"}
 
 
-@pytest.mark.parametrize("seed", range(0, 60, 10))
+@pytest.mark.parametrize("seed", range(0, 20, 10))
 def test_every_plan_keeps_every_law(seed: int) -> None:
     """At every cycle of ten random histories with groups, every law holds."""
     for each in range(seed, seed + 10):

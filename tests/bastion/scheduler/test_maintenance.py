@@ -169,7 +169,7 @@ SEEDS = st.integers(0, 2**32)
 
 
 @given(seed=SEEDS)
-@settings(max_examples=40, deadline=None, database=None, derandomize=True)
+@settings(max_examples=15, deadline=None, database=None, derandomize=True)
 def test_nothing_starts_into_a_window_in_random_histories(seed: int) -> None:
     """Promises and planned starts included."""
     histories.run(seed, LAWS, steps=15, make=closing_world_of)

@@ -17,6 +17,7 @@ from bastion.simulator.fitting import fitted
 from bastion.simulator.run import engine_of, with_projects
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import TraceJob, Workload
+from tests.rigs.seeds import some
 
 DEAR = Costs(start_s=5, restart_s=20, leave_s=10, checkpoint_s=100, mtbf_s=20_000, repair_s=500)
 
@@ -65,7 +66,7 @@ def played(setup: Setup, workload: Workload, *, naive: bool) -> tuple[list[JobRe
     return list(engine.result("", {}, took_s=0.0).jobs), engine.cycles
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some(6, of=60))
 def test_a_carrying_driver_does_what_naive_cycles_do(seed: int) -> None:
     """Every job starts, is preempted and ends as if each event were decided from nothing."""
     random = Random(seed)
@@ -99,7 +100,7 @@ def told(plan: Plan) -> tuple[object, ...]:
     return decided, *rest
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(4, of=40))
 def test_a_job_that_arrives_alone_starts_where_a_cycle_puts_it(seed: int) -> None:
     """Where nothing else waits a cycle is left out, and its plan is the same to the device."""
     random = Random(seed)
