@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,11 @@ def joiners(snapshot: Snapshot, now: float, random: Random) -> Iterator[JobRecor
             return
         like = random.choice(waiting)
         name = f"{random.choice('az')}-new{number}-{like.id}"
-        own = {"id": name, "name": name, "ulid": name, "attempts": 0, "last": None, "task": None}
+        own: dict[str, Any] = {"id": name, "name": name, "ulid": name, "attempts": 0, "task": None}
         at = random.choice([now, now, now, like.submitted_at, like.submitted_at - 1.0])
-        other = random.choice([{}, {}, {}, {}, {"held": "by ann"}, {"user": "another"}])
+        other: dict[str, Any] = random.choice(
+            [{}, {}, {}, {}, {"held": "by ann"}, {"user": "another"}]
+        )
         yield replace(like, submitted_at=at, queued_at=at, **own, **other)
 
 
