@@ -26,6 +26,7 @@ from bastion.scheduler.preemption.victims import (
     find,
     is_legal,
     reclaims_from,
+    spare_until,
     stop_at,
 )
 from bastion.scheduler.promise import Promise
@@ -411,6 +412,7 @@ def keep_promise(
         draft.doomed[victim.name] = doom
     waits = _waits(draft, gang, shape, found, within_share=within_share)
     deadline = max([draft.now, *(draft.ends_at(running) for running in waits)])
+    spare_until(draft, found.victims, deadline)
     victims = (*found.victims, *_shared(draft, gang, shape, found))
     draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(

@@ -21,7 +21,7 @@ from bastion.scheduler.phases.awaited import awaited, by_end, has_room_then
 from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.preemption.victims import is_legal
+from bastion.scheduler.preemption.victims import is_legal, spare_until, stop_at
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Entry, Gang, Line
 from bastion.scheduler.queue.shape import Part
@@ -189,19 +189,22 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
     waits = _waits(draft, promise, line, placed, victims)
     if waits is None:
         return False
+    own = []
     for victim in victims:
         known = draft.doomed.get(victim.name)
         if known is not None and (known.is_firm or not promise.within_share):
             continue
-        stop = min(at for job, at in promise.victims if job in victim.ids)
-        stop = max(draft.now, stop)  # its grace begins when it is told
+        stop = stop_at(draft, victim)  # its grace begins when it is told
+        own.append(victim)
         draft.doomed[victim.name] = doom_of(
             draft, victim, gang, shape, stop, is_firm=promise.within_share
         )
+    spare_until(draft, own, max(map(draft.ends_at, waits), default=draft.now))
     line.remove(gang)
     legal = {job for victim in victims for job in victim.ids}
+    stops = {job: draft.doomed[victim.name].stop_at for victim in own for job in victim.ids}
     still = tuple(
-        (job, at)
+        (job, stops.get(job, at))
         for job, at in promise.victims
         if job in legal or (job in draft.of_job and draft.of_job[job].is_leaving)
     )

@@ -207,24 +207,14 @@ class Draft:
 
     def count(self, reserved: Reserved) -> None:
         """Let the project of `reserved` hold it in the quota."""
-        owner, left = reserved.gang[0].project, reserved.placed.total
-        self.shares.add(owner, left)
-        for running in reserved.waits:
-            if not left:
-                break
-            has = self.shares.left_of(running)
-            gift = (left & has).positive() if has else has
-            if gift:
-                left = left - gift
-                reserved.gifts.append((running, gift))
-                self.shares.give(running, gift, to=owner)
+        owner, asked = reserved.gang[0].project, reserved.placed.total
+        reserved.gifts += self.shares.reserve(
+            owner, asked, reserved.waits, is_planned=not reserved.is_promise
+        )
 
     def discount(self, reserved: Reserved) -> None:
         """Take back what `count` did."""
-        owner = reserved.gang[0].project
-        self.shares.add(owner, -reserved.placed.total)
-        for running, gift in reserved.gifts:
-            self.shares.give(running, -gift, to=owner)
+        self.shares.cancel(reserved.gang[0].project, reserved.placed.total, reserved.gifts)
         reserved.gifts.clear()
 
     def forget_plan(self, gang: Gang) -> None:

@@ -11,7 +11,7 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bastion.scheduler.queue.shape import Shape
@@ -21,6 +21,9 @@ from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
 from quota.nesting import Nesting
 from quota.tree import Project, Quota
+
+Gift = tuple[Running, Amounts]
+"""A running gang, and what of its room it gives to a start that waits for its end."""
 
 _Standing = tuple[list[tuple[str, list[Amounts | None]]], dict[str, int]]
 """By project what it holds, what leaves, what it swaps; and what is reserved of every type."""
@@ -91,6 +94,46 @@ class Shares:
             self._reserve_more(project, resource, max(has + units, keeps) - max(has, keeps))
         self._held[project] = self.held(project) + amounts
         self._excess.pop(project, None)
+
+    def reserve(
+        self, project: str, asked: Amounts, waits: Sequence[Running], *, is_planned: bool
+    ) -> list[Gift]:
+        """
+        `project` holds `asked` from now on, out of what those of `waits` give once they have ended.
+
+        Other projects give a planned start no more than it takes up beyond what its own project
+        gives and keeps: until then the project may ask for all that it does not lend.
+        """
+        if is_planned:
+            own = [running for running in waits if running.project == project]
+            gifts, left = self._collect(asked, own)
+            others = [running for running in waits if running.project != project]
+            gifts += self._collect(Amounts(self._rises(project, left)), others)[0]
+        else:
+            gifts, _ = self._collect(asked, waits)
+        self.add(project, asked)
+        for running, amounts in gifts:
+            self.give(running, amounts, to=project)
+        return gifts
+
+    def cancel(self, project: str, asked: Amounts, gifts: Iterable[Gift]) -> None:
+        """Take back what `reserve` did."""
+        self.add(project, -asked)
+        for running, amounts in gifts:
+            self.give(running, -amounts, to=project)
+
+    def _collect(self, wanted: Amounts, givers: Iterable[Running]) -> tuple[list[Gift], Amounts]:
+        """What each of `givers` gives of `wanted`, and what is left of that."""
+        gifts: list[Gift] = []
+        for running in givers:
+            if not wanted:
+                break
+            has = self.left_of(running)
+            gift = (wanted & has).positive() if has else has
+            if gift:
+                wanted = wanted - gift
+                gifts.append((running, gift))
+        return gifts, wanted
 
     def give(self, running: Running, amounts: Amounts, *, to: str) -> None:
         """

@@ -691,6 +691,45 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
             assert not can_start(snapshot, gang, left, allows), f"{name}: {verdict.reason}"
 
 
+def victims_run_on_until_the_last_must_stop(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """What is stopped for a new promise alone ends when the promise is due, and not before."""
+    named = Counter(job for promise in plan.promises for job, _ in promise.victims)
+    for promise in plan.promises:
+        if not _is_new(snapshot, promise):
+            continue
+        for job, at in promise.victims:
+            gang = gang_of(snapshot, job)
+            grace_s = max(grace_of(each.request, snapshot.quota.scheduler) for each in gang)
+            if named[job] == 1:
+                assert at + grace_s >= promise.deadline, f"{job} stops early for {promise.gang}"
+
+
+def what_is_not_lent_is_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """
+    Borrowers leave what other projects do not lend, now and not only once planned gangs have begun.
+
+    Promises are apart: a project that is promised a start takes up what it keeps with it.
+    """
+    borrowed = {n for n, v in admits(plan).items() if v.job_class is JobClass.BORROWED}
+    if not borrowed or plan.promises or snapshot.promises or snapshot.quota.groups:
+        return
+    quota, after = snapshot.quota, usage(snapshot, plan)
+    before = after.copy()
+    for name in borrowed:
+        job, placement = snapshot.jobs[name], admits(plan)[name].placement
+        before[job.project] -= total(charge_of(snapshot, job, placement, plan))
+    closed_before, closed_after = (
+        Amounts.sum(
+            held[name].only(quota.types) | quota.project(name).kept
+            for name in {*after, *quota.projects}
+        )
+        for held in (before, after)
+    )
+    for each in quota.types:
+        most = max(quota.totals[each], closed_before[each])
+        assert closed_after[each] <= most, f"{sorted(borrowed)} start on {each} that is not lent"
+
+
 def told_starts_are_kept() -> Law:
     """
     A planned start that was told is kept or becomes earlier, and its gang starts by then.
@@ -731,6 +770,8 @@ LAWS: tuple[Law, ...] = (
     none_above_its_share_reclaims,
     victims_are_minimal,
     what_is_promised_is_closed,
+    victims_run_on_until_the_last_must_stop,
+    what_is_not_lent_is_kept,
     work_is_conserved,
     the_guarantee,
 )

@@ -22,7 +22,7 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import chosen
 from bastion.spec.where import Where
-from quota import Amounts, Quota
+from quota import NOTHING, Amounts, Quota
 from tests.bastion.scheduler.world import Decide
 
 Change = Callable[[Snapshot], Snapshot]
@@ -53,6 +53,12 @@ def _small_gangs(snapshot: Snapshot) -> Snapshot:
         return replace(job, request=replace(job.request, replicas=job.request.replicas - 1))
 
     return _jobs(snapshot, halve)
+
+
+def all_is_lent(snapshot: Snapshot) -> Snapshot:
+    """No project keeps anything."""
+    projects = {n: replace(p, kept=NOTHING) for n, p in snapshot.quota.projects.items()}
+    return replace(snapshot, quota=replace(snapshot.quota, projects=projects))
 
 
 def _whole_devices(snapshot: Snapshot) -> Snapshot:
@@ -179,6 +185,18 @@ def says_nothing(snapshot: Snapshot, now: float) -> Plan:
         n: v for n, v in plan.verdicts.items() if not isinstance(v, Wait)
     }
     return replace(plan, verdicts=Verdicts(verdicts))
+
+
+def hurries(snapshot: Snapshot, now: float) -> Plan:
+    """Stops every victim of a promise as soon as the first."""
+    plan = decide(snapshot, now)
+    promises = tuple(
+        replace(
+            each, victims=tuple((job, min(at for _, at in each.victims)) for job, _ in each.victims)
+        )
+        for each in plan.promises
+    )
+    return replace(plan, promises=promises)
 
 
 def postpones(snapshot: Snapshot, now: float) -> Plan:
@@ -316,6 +334,7 @@ MUTANTS: Mapping[str, tuple[Decide, str]] = {
     "no filters": (seeing(_anywhere), "filters_are_kept"),
     "forgotten promises": (forgets_its_promises, "what_is_promised_is_closed"),
     "one too many": (stops_one_too_many, "victims_are_minimal"),
+    "hurries": (hurries, "victims_run_on_until_the_last_must_stop"),
     "holds back": (holds_back, "work_is_conserved"),
     "says nothing": (says_nothing, "everyone_has_a_verdict"),
 }
