@@ -19,6 +19,7 @@ from bastion.scheduler.phases.awaited import awaited, by_end
 from bastion.scheduler.phases.backfill import backfill, counted, gaps
 from bastion.scheduler.phases.revocation import could_borrow, may_yield, take_back
 from bastion.scheduler.preemption.harm import in_project
+from bastion.scheduler.preemption.stop_times import deadline_of, stop_at
 from bastion.scheduler.preemption.victims import (
     Allows,
     Found,
@@ -26,8 +27,6 @@ from bastion.scheduler.preemption.victims import (
     find,
     is_legal,
     reclaims_from,
-    spare_until,
-    stop_at,
 )
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, usage_of
@@ -411,9 +410,9 @@ def keep_promise(
         doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
         draft.doomed[victim.name] = doom
     waits = _waits(draft, gang, shape, found, within_share=within_share)
-    deadline = max([draft.now, *(draft.ends_at(running) for running in waits)])
-    spare_until(draft, found.victims, deadline)
-    victims = (*found.victims, *_shared(draft, gang, shape, found))
+    shared = _shared(draft, gang, shape, found)
+    deadline = deadline_of(draft, waits, found.victims, shared)
+    victims = (*found.victims, *shared)
     draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(
         gang=gang,

@@ -21,10 +21,11 @@ from bastion.scheduler.phases.awaited import awaited, by_end, has_room_then
 from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.preemption.victims import is_legal, spare_until, stop_at
+from bastion.scheduler.preemption.stop_times import spare_until, stop_at, stop_by
+from bastion.scheduler.preemption.victims import is_legal
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Entry, Gang, Line
-from bastion.scheduler.queue.shape import Part
+from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.reservation import Reserved
@@ -186,23 +187,15 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
     if draft.shares.is_within(line.project, placed.total, own=not shape.borrows):
         promise = replace(promise, within_share=True)  # others of its project have ended since
     victims = list(_victims(draft, promise, gang, line))
+    before = {victim.name: draft.doomed.get(victim.name) for victim in victims}
+    own = _name_victims(draft, promise, gang, shape, victims)
     waits = _waits(draft, promise, line, placed, victims)
     if waits is None:
+        draft.doomed.restore(before)
         return False
-    own = []
-    for victim in victims:
-        known = draft.doomed.get(victim.name)
-        if known is not None and (known.is_firm or not promise.within_share):
-            continue
-        stop = stop_at(draft, victim)  # its grace begins when it is told
-        own.append(victim)
-        draft.doomed[victim.name] = doom_of(
-            draft, victim, gang, shape, stop, is_firm=promise.within_share
-        )
-    spare_until(draft, own, max(map(draft.ends_at, waits), default=draft.now))
+    stops = _stops(draft, promise, victims, own, waits)
     line.remove(gang)
     legal = {job for victim in victims for job in victim.ids}
-    stops = {job: draft.doomed[victim.name].stop_at for victim in own for job in victim.ids}
     still = tuple(
         (job, stops.get(job, at))
         for job, at in promise.victims
@@ -221,6 +214,40 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
         )
     )
     return True
+
+
+def _name_victims(
+    draft: Draft, promise: Promise, gang: Gang, shape: Shape, victims: Iterable[Running]
+) -> list[Running]:
+    """Name those of `victims` again that no other promise names with as much right."""
+    own = []
+    for victim in victims:
+        known = draft.doomed.get(victim.name)
+        if known is not None and (known.is_firm or not promise.within_share):
+            continue
+        own.append(victim)
+        stop = stop_at(draft, victim)  # its grace begins when it is told
+        draft.doomed[victim.name] = doom_of(
+            draft, victim, gang, shape, stop, is_firm=promise.within_share
+        )
+    return own
+
+
+def _stops(
+    draft: Draft,
+    promise: Promise,
+    victims: Iterable[Running],
+    own: Iterable[Running],
+    waits: Iterable[Running],
+) -> dict[str, float]:
+    """When each job of `victims` stops: none later than was told, and none before it has to."""
+    spare_until(draft, own, max(map(draft.ends_at, waits), default=draft.now))
+    stops = {}
+    for victim in victims:
+        told = min(at for job, at in promise.victims if job in victim.ids)
+        stop_by(draft, victim, max(draft.now, told))
+        stops.update(dict.fromkeys(victim.ids, draft.doomed[victim.name].stop_at))
+    return stops
 
 
 def _waits(

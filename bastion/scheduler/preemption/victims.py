@@ -12,7 +12,6 @@ It must not know which gang is next, nor which victims are legal: both are argum
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from bastion.scheduler.placement.capacity import Capacity
@@ -423,23 +422,3 @@ def is_legal(
     if within_share and running.project != gang[0].project:
         return draft.is_open_to(running, gang[0].project)
     return yields_to(draft, running, gang, shape)
-
-
-def stop_at(draft: Draft, running: Running) -> float:
-    """When a victim is stopped: at once, or when it has had its least running time."""
-    if not (running.is_borrowed or running.is_grown):
-        return draft.now
-    return max(draft.now, running.started_at + draft.options.min_runtime_s)
-
-
-def spare_until(draft: Draft, victims: Iterable[Running], until: float) -> None:
-    """
-    Let `victims` run on as long as they have ended by `until`, when the last of them has.
-
-    What they hold would only stand idle until then.
-    """
-    for victim in victims:
-        doom = draft.doomed[victim.name]
-        if doom.end_at < until:
-            stop = until - victim.grace_s
-            draft.doomed[victim.name] = replace(doom, stop_at=stop, end_at=until)

@@ -60,3 +60,11 @@ class Dooms(dict[str, Doom]):
         """Name all of `dooms`."""
         self.version += 1
         super().update(dooms)
+
+    def restore(self, dooms: Mapping[str, Doom | None]) -> None:
+        """Take back what was named since: each has what it had, or nothing."""
+        for name, doom in dooms.items():
+            if doom is not None:
+                self[name] = doom
+            elif name in self:
+                del self[name]

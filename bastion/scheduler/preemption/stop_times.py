@@ -1,0 +1,58 @@
+"""
+Stop times: when the victims of a promise are told to stop.
+
+Rules: none before it has had its least running time, where that is due to it, and each so late that
+it has just ended when the last has. What it holds would only stand idle until then. A victim of two
+promises stops in time for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.running import Running
+
+
+def stop_at(draft: Draft, running: Running) -> float:
+    """When a victim may be stopped: at once, or when it has had its least running time."""
+    if not (running.is_borrowed or running.is_grown):
+        return draft.now
+    return max(draft.now, running.started_at + draft.options.min_runtime_s)
+
+
+def spare_until(draft: Draft, victims: Iterable[Running], until: float) -> None:
+    """Let `victims` run on, as long as they have ended by `until`."""
+    for victim in victims:
+        doom = draft.doomed[victim.name]
+        if doom.end_at < until:
+            stop = until - victim.grace_s
+            draft.doomed[victim.name] = replace(doom, stop_at=stop, end_at=until)
+
+
+def stop_by(draft: Draft, victim: Running, at: float) -> None:
+    """Have a victim stopped at `at`, where that is earlier than it was to stop."""
+    doom = draft.doomed[victim.name]
+    if at < doom.stop_at:
+        end = at + victim.grace_s
+        draft.doomed[victim.name] = replace(doom, stop_at=at, end_at=end)
+
+
+def deadline_of(
+    draft: Draft, waits: Iterable[Running], own: Iterable[Running], shared: Sequence[Running]
+) -> float:
+    """
+    When a new promise is due, which waits for `waits`; its victims are told to stop in time.
+
+    `own` are stopped for it alone, `shared` for earlier promises, too: these stop no later than
+    they would have.
+    """
+    ends = [draft.doomed[victim.name].end_at for victim in shared]
+    for victim in shared:
+        stop_by(draft, victim, stop_at(draft, victim))
+    deadline = max([draft.now, *map(draft.ends_at, waits)])
+    spare_until(draft, own, deadline)
+    for victim, end in zip(shared, ends):
+        spare_until(draft, [victim], min(end, deadline))
+    return deadline
