@@ -188,9 +188,11 @@ def _waiting(diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
         ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
         victims = tuple(job for each in reserved.victims for job in each.ids)
-        promised = Promised(deadline=reserved.until, stopping=stopping, victims=victims)
+        going = filter(draft.is_departing, reserved.waits)
+        at = max([reserved.until, *map(draft.ends_at, going)])  # cycles may have come late
+        promised = Promised(deadline=at, stopping=stopping, victims=victims)
         for job in reserved.gang:
-            yield job.id, Wait(reason=promised, estimated_at=reserved.until)
+            yield job.id, Wait(reason=promised, estimated_at=at)
     for gang, wait in diagnosis.tell():
         reports = censuses(draft, gang) if gang[0].fail_when_busy else {}
         for job in gang:

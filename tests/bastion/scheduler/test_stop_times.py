@@ -74,6 +74,17 @@ def test_a_victim_of_two_promises_stops_in_time_for_both() -> None:
     assert made.runs("gang")
 
 
+def test_a_gang_whose_victims_were_told_late_is_told_when_they_end() -> None:
+    """No cycle came when they were to stop: a start is not promised for a time that is over."""
+    made = world()
+    made.ask("A", "gang", gpu=1, replicas=6)
+    made.cycle()
+    made.pass_time(700.0)
+    made.cycle()
+    assert made.plan.promises[0].deadline < made.now
+    assert "promised to start in 30s at the latest" in made.why("gang")
+
+
 def test_nothing_is_stopped_for_a_gang_that_another_project_would_forestall() -> None:
     """
     A stop for priority waits for the borrower that must go, too: they end together.
