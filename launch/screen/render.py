@@ -196,11 +196,13 @@ class Output:
         while len(short) > 1 and _needed(items, short) > width:
             moved.insert(0, short.pop())
         heads, *rows = self._plain(items, short)
+        is_prose = last.full is not None or any(" " in last.text(item) for item in items)
+        label = "" if is_prose else f"{last.title.lower()} "
         yield heads
         for row, item in zip(rows, items, strict=True):
             yield row
             cells = [(f"{each.title.lower()} ", each.text(item)) for each in moved]
-            cells.append(("", (last.full or last.text)(item)))
+            cells.append((label, (last.full or last.text)(item)))
             if told := visible("; ".join(f"{a}{b}" for a, b in cells if b not in ("", "-"))):
                 yield textwrap.fill(
                     told, width - 1, initial_indent="    ", subsequent_indent="    "

@@ -70,6 +70,9 @@ def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
     [
         ("--report=missing/x.html", "--report: missing: no such folder"),
         ("--report=.", "--report: . is a folder"),
+        ("--export=pyproject.toml/charts", "--export: pyproject.toml/charts: Not a directory"),
+        ("--format=svg", "--format is of --export"),
+        ("--replay=30d", "--replay has its own jobs and machines: leave --machines out"),
         ("--jobs_json=missing/x.json", "--jobs_json: missing: no such folder"),
         ("--skew=much", "--skew: 'much' is not a number"),
     ],
@@ -168,4 +171,4 @@ def test_the_record_is_played_under_another_file(
     labels = [each["label"] for each in json.loads(ran.out)["simulations"]]
     assert labels == ["in force", "fifo", "srtf"]
     ran = run("simulate", "--replay=5000d", "--machines=2x4")
-    assert (ran.code, "leave machines out" in ran.err) == (2, True)
+    assert (ran.code, "leave --machines out" in ran.err) == (2, True)

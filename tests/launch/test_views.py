@@ -12,6 +12,7 @@ import pytest
 
 from bastion.records.request import LaunchRequest
 from launch.commands.look.pool import tasks_joined
+from launch.screen.render import Column, Output
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.launch.process import COMMAND, environment
@@ -45,6 +46,20 @@ def test_a_single_row_keeps_all_of_its_reason(bucket: Bucket, tmp_path: Path) ->
     assert all(len(line) <= 80 for line in lines)
     told = " ".join(" ".join(lines).split())
     assert f"why {WHY}; or {WHY}" in told
+
+
+def test_a_number_below_its_row_says_what_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the last column is no reason, its title stands before it."""
+    columns = [
+        Column[tuple[str, int]](title="POLICY", text=lambda each: each[0]),
+        Column[tuple[str, int]](title="PREEMPTED", text=lambda each: str(each[1])),
+    ]
+    monkeypatch.setenv("COLUMNS", "40")
+    rows = [(LONG[:35], 8), (OTHER, 12)]
+    Output(terminal=True).show("simulations", rows, columns, name=lambda each: each[0])
+    assert capsys.readouterr().out.splitlines()[1:3] == [LONG[:35], "    preempted 8"]
 
 
 def test_columns_that_do_not_fit_join_the_reason(bucket: Bucket, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,20 +89,34 @@ def _read(path: Path) -> Cluster:
     if not shapes and not problems:
         problems.append(f"{path.name}: no [[machines]] in it")
     cluster = Cluster(shapes=tuple(shapes))
+    changes = _changes(path, text.get("changes", ()), cluster, problems)
+    if problems:
+        raise SpecError(*problems)
+    return Cluster(shapes=cluster.shapes, changes=tuple(changes))
+
+
+def _changes(
+    path: Path, tables: Sequence[Any], cluster: Cluster, problems: list[str]
+) -> list[Change]:
+    """Return the changes by time; what is wrong with them joins `problems`."""
     changes = []
-    for index, table in enumerate(text.get("changes", ()), 1):
+    for index, table in enumerate(tables, 1):
         place = f"{path.name}: changes {index}"
+        before = len(problems)
         found = _table(table, _CHANGE_KEYS, place, problems)
+        if len(problems) > before:
+            continue
         if found.keys() != _CHANGE_KEYS.keys():
             problems.append(f"{place}: at_s, pool and count are needed")
         elif found["pool"] not in cluster.named:
-            problems.append(f"{place}: pool {choose(found['pool'], list(cluster.named))}")
+            pool = found["pool"]
+            problems.append(f"{place}: pool {pool!r} is unknown, {choose(pool, [*cluster.named])}")
         else:
             changes.append(Change(**found))
-    if problems:
-        raise SpecError(*problems)
     changes.sort(key=lambda change: change.at_s)
-    return Cluster(shapes=cluster.shapes, changes=tuple(changes))
+    if not problems:
+        problems += [f"{path.name}: {problem}" for problem in _too_few(cluster, changes)]
+    return changes
 
 
 def _table(table: Any, keys: Mapping[str, Any], place: str, problems: list[str]) -> dict[str, Any]:
@@ -113,8 +127,29 @@ def _table(table: Any, keys: Mapping[str, Any], place: str, problems: list[str])
         if key not in keys:
             problems.append(f"{place}: {key} is unknown, {choose(key, list(keys))}")
         elif isinstance(written, bool) or not isinstance(written, keys[key]):
-            problems.append(f"{place}: {key}: {written!r} is of another kind than it may be")
+            problems.append(f"{place}: {key}: {written!r} is not {_kind_of(keys[key])}")
     return {key: written for key, written in table.items() if key in keys}
+
+
+def _kind_of(kind: Any) -> str:
+    """What a key may be, in words."""
+    if kind is str:
+        return "a text"
+    return "a whole number" if kind is int else "a number"
+
+
+def _too_few(cluster: Cluster, changes: Sequence[Change]) -> Iterator[str]:
+    """Where more machines go than a pool of machines that stand has by then."""
+    left = {name: shape.count for name, shape in cluster.named.items() if not shape.most}
+    for change in changes:
+        if change.pool not in left:
+            continue
+        has, left[change.pool] = left[change.pool], max(0, left[change.pool] + change.count)
+        if has + change.count < 0:
+            yield (
+                f"changes at {change.at_s:g} s: {-change.count} machines of {change.pool} go;"
+                f" it has {has} then"
+            )
 
 
 def _problems(shape: Shape, place: str) -> list[str]:

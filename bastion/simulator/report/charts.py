@@ -26,6 +26,10 @@ _TIME_LABEL = (
     " format(datum.value / 3600, '.3~g') + ' h' : format(datum.value / 86400, '.3~g') + ' d'"
 )
 _RATIOS = (1, 2, 5, 10, 30, 100, 1000, 10000, 100000)
+SHORT_DAYS = 2.0
+"""Below so many, hours are written: a tenth of a day means little to a reader."""
+HOURS = (0.1, 0.25, 0.5, 1, 2, 3, 6)
+"""From one mark to the next."""
 
 Chart = Any
 """A chart of Altair, which is imported when the first is made."""
@@ -68,13 +72,14 @@ def charts_of(
         shown = _heaviest(loads)
         results, measures = [results[at] for at in shown], [measures[at] for at in shown]
     found |= _cdfs(alt, results)
+    days = max((each.ended_at - each.began_at for each in results), default=0.0) / tables.DAY_S
     over_time = tables.load_rows(results)
     for name, title, axis in (
         ("utilisation", "devices in use", "%"),
         ("goodput", "work kept", "%"),
         ("queue", "jobs that wait", "~s"),
     ):
-        found[name] = _line(alt, over_time, name, title, axis=axis)
+        found[name] = _line(alt, over_time, name, title, axis=axis, days=days)
     for kind in ("project", "user", "size"):
         rows = tables.group_rows(measures, kind)
         is_told = kind == "user" and all(
@@ -82,7 +87,6 @@ def charts_of(
         )
         if len({row[kind] for row in rows}) > 1 and not is_told:
             found |= _groups(alt, rows, kind)
-    days = max((each.ended_at - each.began_at for each in results), default=0.0) / tables.DAY_S
     held = {at: tables.held_rows(result) for at, result in zip(shown, results, strict=True)}
     most = max(chain.from_iterable(each.series.columns["used"] for each in results), default=1.0)
     for at, result in zip(shown, results, strict=True):
@@ -150,8 +154,18 @@ def _ratios(alt: Any, most: float) -> dict[str, Any]:
     return {"scale": alt.Scale(type="log", nice=False), "axis": axis}
 
 
-def _days(alt: Any) -> Any:
-    return alt.Axis(tickCount=10, format=".4~r", labelOverlap="greedy", labelSeparation=6)
+def _over_time(alt: Any, days: float, *, is_named: bool = True) -> dict[str, Any]:
+    """The time across a chart: days, or hours where it is short."""
+    axis: dict[str, Any] = {"tickCount": 10, "format": ".4~r"}
+    is_short = days < SHORT_DAYS
+    if is_short:
+        step = next((each for each in HOURS if days * 24 <= 10 * each), HOURS[-1])
+        axis["values"] = [at * step / 24 for at in range(int(days * 24 / step) + 1)]
+        axis["labelExpr"] = "format(datum.value * 24, '.4~r')"
+    return {
+        "title": ("hours" if is_short else "days") if is_named else None,
+        "axis": alt.Axis(labelOverlap="greedy", labelSeparation=6, **axis),
+    }
 
 
 def _cdfs(alt: Any, results: Sequence[Result]) -> dict[str, Chart]:
@@ -179,12 +193,14 @@ def _cdfs(alt: Any, results: Sequence[Result]) -> dict[str, Chart]:
     return found
 
 
-def _line(alt: Any, rows: Sequence[tables.Row], field: str, title: str, *, axis: str) -> Chart:
+def _line(
+    alt: Any, rows: Sequence[tables.Row], field: str, title: str, *, axis: str, days: float
+) -> Chart:
     return (
         alt.Chart(_data(alt, rows))
         .mark_line(strokeWidth=1.6, clip=True)
         .encode(
-            x=alt.X("day:Q", title="days", scale=alt.Scale(nice=False), axis=_days(alt)),
+            x=alt.X("day:Q", scale=alt.Scale(nice=False), **_over_time(alt, days)),
             y=alt.Y(f"{field}:Q", axis=alt.Axis(format=axis, tickCount=5), title=title),
             tooltip=[
                 alt.Tooltip("policy:N"),
@@ -286,9 +302,8 @@ def _held(alt: Any, rows: Sequence[tables.Row], days: float, most: float) -> Cha
         .encode(
             x=alt.X(
                 "day:Q",
-                title=None,
                 scale=alt.Scale(nice=False, domain=[0, days]),
-                axis=_days(alt),
+                **_over_time(alt, days, is_named=False),
             ),
             y=alt.Y(
                 "devices:Q",
@@ -324,9 +339,8 @@ def _machines(alt: Any, rows: Sequence[tables.Row], days: float) -> Chart:
         .encode(
             x=alt.X(
                 "day:Q",
-                title="days",
                 scale=alt.Scale(nice=False, domain=[0, days]),
-                axis=_days(alt),
+                **_over_time(alt, days),
             ),
             x2="until:Q",
             y=alt.Y(

@@ -205,9 +205,10 @@ def _replay(session: Session) -> int:
     from launch.commands.admin.replay import replayed, show_difference
 
     args = session.args
-    for name in ("trace", "load", "machines"):
+    given = {"trace": "the trace", "load": "--load", "machines": "--machines"}
+    for name, said in given.items():
         if getattr(args, name):
-            raise UsageError(f"--replay has its own jobs and machines; leave {name} out")
+            raise UsageError(f"--replay has its own jobs and machines: leave {said} out")
     args.ideal = True  # starts and stops are in the recorded lengths
     base = setup_of(args, Cluster(shapes=()))
     setups = ways_of(args, base)

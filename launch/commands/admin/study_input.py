@@ -46,6 +46,13 @@ def check_places(args: argparse.Namespace) -> None:
             raise UsageError(f"--{flag}: {path}: may not be written")
     if args.export and Path(args.export).exists() and not Path(args.export).is_dir():
         raise UsageError(f"--export: {args.export} is a file", hint="name a folder")
+    if args.export:
+        try:
+            Path(args.export).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--export: {args.export}: {error.strerror}") from None
+    elif args.format != "png":
+        raise UsageError("--format is of --export", hint="give --export=FOLDER as well")
     if args.report or args.export:
         from bastion.simulator.report.charts import altair
 

@@ -23,6 +23,7 @@ from bastion.simulator import (
     generated,
     simulate,
 )
+from bastion.simulator.report.charts import _over_time
 from bastion.simulator.workload.load import Load, loads_of
 
 
@@ -176,6 +177,19 @@ def test_drawn_jobs_ask_for_every_type_as_often_as_it_has_devices() -> None:
     assert most == {"old": 16, "new": 8}
     again = generated(recipe, 40, {"old": 30, "new": 10})
     assert again.jobs == work.jobs
+
+
+@pytest.mark.parametrize(("days", "title", "label"), [(0.8, "hours", "* 24"), (9.0, "days", "")])
+def test_time_across_a_chart_is_in_hours_where_it_is_short(
+    days: float, title: str, label: str
+) -> None:
+    """No chart of an afternoon is marked in tenths of a day."""
+    alt = pytest.importorskip("altair")
+    across = _over_time(alt, days)
+    axis = across["axis"].to_dict()
+    assert across["title"] == title
+    assert label in axis.get("labelExpr", "")
+    assert len(axis.get("values", [])) <= 11
 
 
 @pytest.mark.prove
