@@ -165,9 +165,12 @@ class LocalStore:
     def create(self, key: str, data: bytes) -> Written:
         """See the port; refuses a key that is a folder of others, or lies inside an object."""
         path = self._path(key)
-        with self._explained(key, "created"), self._temp(key, data, after_ns=0) as (temp, written):
-            self._link(temp, path, key)
-            self._settle(path)
+        with self._explained(key, "created"):
+            if _stat(path) is not None:  # a sync is saved, as where the same bundle is sent again
+                raise _standing(key)
+            with self._temp(key, data, after_ns=0) as (temp, written):
+                self._link(temp, path, key)
+                self._settle(path)
         return written
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
@@ -290,7 +293,7 @@ class LocalStore:
                 self._make_folder(os.path.dirname(path))
             except FileExistsError:
                 if not os.path.isdir(path):
-                    raise ConflictError(f"there is an object at {key!r}") from None
+                    raise _standing(key) from None
                 self._empty_or_refuse(path, key)
             except NotADirectoryError:
                 raise _nested(key) from None
@@ -406,6 +409,10 @@ def _nested(key: str) -> StoreRefusedError:
     return StoreRefusedError(
         f"{key!r} cannot be created: no key may be both an object and a folder of others"
     )
+
+
+def _standing(key: str) -> ConflictError:
+    return ConflictError(f"there is an object at {key!r}")
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -508,3 +508,16 @@ def test_a_root_must_be_an_absolute_folder(tmp_path: Path) -> None:
     for root in (Path("relative"), tmp_path / "file"):
         with pytest.raises(StoreRefusedError):
             LocalStore(root, makes_root=True)
+
+
+def test_a_create_of_what_is_there_writes_nothing(root: Path) -> None:
+    """A bundle or an origin that is sent again costs no sync: nothing is written for it."""
+    store = LocalStore(root, makes_root=True)
+    store.create("a/1", b"first")
+    os.utime(root / ".tmp", ns=(0, 0))
+    with pytest.raises(ConflictError, match="there is an object at 'a/1'"):
+        store.create("a/1", b"second")
+    assert (root / ".tmp").stat().st_mtime_ns == 0
+    found = store.read("a/1")
+    assert found is not None
+    assert found.data == b"first"
