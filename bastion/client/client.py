@@ -16,11 +16,7 @@ from bastion.client.change.requests import ChangeBody
 from bastion.client.handle import LaunchHandle
 from bastion.client.look.find_job import each_name, find_all, find_target, find_tasks
 from bastion.client.reader import Reader
-from bastion.client.submit.check import check
-from bastion.client.submit.context import read_context
-from bastion.client.submit.submission_log import note_submission
 from bastion.errors import NotFoundError, SpecError
-from bastion.records.origin import Origin, store_origin
 from bastion.records.request import (
     ExecRequest,
     JobsRequest,
@@ -35,6 +31,7 @@ if TYPE_CHECKING:
     from bastion.client.code.upload import ResolvedCode
     from bastion.client.follow.command import Command
     from bastion.provider.way_in import WayIn
+    from bastion.records.origin import Origin
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
     from quota.tree import Quota
@@ -90,6 +87,7 @@ class Client(Reader):
             StoreError: The bucket is out of reach; nothing was submitted.
         """
         from bastion.client.submit.provenance import origin_of
+        from bastion.records.origin import store_origin
 
         self.presence.look()
         checked = self.checked(launch)
@@ -162,6 +160,8 @@ class Client(Reader):
             answer = self._requests.ask_once(project, body, timeout_s=timeout_s)
         else:
             answer = self._requests.ask(project, "launch", body, timeout_s=timeout_s)
+        from bastion.client.submit.submission_log import note_submission
+
         note_submission(answer.launch)
         return LaunchHandle(
             self,
@@ -190,6 +190,9 @@ class Client(Reader):
             from bastion.client.submit.launch_file import read_launch
 
             launch = read_launch(Path(launch))
+        from bastion.client.submit.check import check
+        from bastion.client.submit.context import read_context
+
         context = read_context(
             launch,
             quota=self._quota_file.known(),

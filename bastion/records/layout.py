@@ -51,7 +51,6 @@ A project cannot be named `_admin`, `_bell`, `_bastion` or `x-bastion`: the quot
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 
 from bastion.machine_name import pool_of
 from bastion.records.key_parts import HistoryFile as HistoryFile
@@ -235,8 +234,9 @@ def aside(key: str) -> str:
     """Return the key under which an unreadable object is set aside, for a name of any length."""
     name = key.replace("/", "!")
     if len(name.encode()) > _ASIDE_BYTES:
-        digest = sha256(key.encode()).hexdigest()
-        name = f"{name[: _ASIDE_BYTES // 8]}!{digest}"
+        from hashlib import sha256  # loads OpenSSL
+
+        name = f"{name[: _ASIDE_BYTES // 8]}!{sha256(key.encode()).hexdigest()}"
     return f"{ASIDE}{name}"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from quota.pattern import pattern
 
 NAME = pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,61}[A-Za-z0-9])?")
@@ -33,6 +31,8 @@ def job_id(name: str, ulid: str) -> str:
 
 def launch_uuid(launch: str) -> str:
     """Return the UUID of the launch of this id: the same everywhere, and no other launch has it."""
+    from hashlib import sha256  # loads OpenSSL, which a look needs for nothing
+
     digest = bytearray(sha256(f"bastion:launch:{launch}".encode()).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x80  # version 8, made from other data: RFC 9562, 5.8
     digest[8] = digest[8] & 0x3F | 0x80

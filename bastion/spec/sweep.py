@@ -12,8 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Context
-from hashlib import sha256
 from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
@@ -28,7 +26,7 @@ Setting: TypeAlias = str | int | float | bool
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 _DIGITS = 6
 """Significant digits of a drawn number: as many as people type, and far from any rounding."""
-_EXACT = Context(prec=28)
+_EXACT_DIGITS = 28
 """Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
 
 
@@ -65,7 +63,9 @@ class LogUniform:
 
     def drawn(self, part: float) -> Setting:
         """Return the number at the fraction `part`, from 0 to below 1."""
-        exact = _EXACT
+        from decimal import Context  # few launches draw numbers
+
+        exact = Context(prec=_EXACT_DIGITS)
         low, high = (exact.ln(exact.create_decimal_from_float(x)) for x in (self.low, self.high))
         far = exact.multiply(exact.create_decimal_from_float(part), exact.subtract(high, low))
         return _cut(float(exact.exp(exact.add(low, far))), self.low, self.high)
@@ -117,6 +117,8 @@ class Sample:
         return {name: draw.drawn(self._part(number, name)) for name, draw in self.draw.items()}
 
     def _part(self, number: int, name: str) -> float:
+        from hashlib import sha256
+
         digest = sha256(f"{self.seed}/{number}/{name}".encode()).digest()
         return (int.from_bytes(digest[:8]) >> 11) * 2.0**-53
 

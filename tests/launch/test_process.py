@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import os
 import pty
@@ -46,14 +47,26 @@ def test_help_and_mistakes_load_next_to_nothing(words: list[str]) -> None:
     assert ran.stderr.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("words", [["list"], ["why", JOB]])
-def test_a_look_loads_next_to_nothing(words: list[str], bucket: Bucket, tmp_path: Path) -> None:
-    """Off a terminal a look needs no validator, no rich, and no part of Python's own compiler."""
+HEAVY = (
+    *("pydantic", "rich", "absl", "dataclasses", "inspect", "shutil", "textwrap", "difflib"),
+    *("asyncio", "ssl", "socket", "subprocess", "tempfile", "logging", "email", "http", "random"),
+    *("psutil", "fsspec", "bastion.client.change.operator", "bastion.scheduler.cycle"),
+    *("bastion.records.root", "bastion.client.follow.logs", "bastion.client.code.upload"),
+)
+"""What takes a short command a tenth of its time or more, or is a sign of such a thing."""
+SUBMITS = (
+    *("hashlib", "decimal", "fractions", "tomllib"),
+    *("bastion.client.submit.check", "bastion.client.submit.context", "quota.tree"),
+    *("bastion.records.origin", "bastion.catalog", "launch.submission.flags"),
+)
+"""What only a submission needs: names to draw, a quota file to read, a launch to check."""
+
+
+def loads(words: list[str], names: tuple[str, ...], bucket: Bucket, tmp_path: Path) -> list[str]:
+    """Which modules of these `names` a command loads until its end."""
     code = (
         "import sys\nfrom launch.cli import main\nmain(sys.argv[1:])\n"
-        "heavy = ('pydantic', 'rich', 'absl', 'dataclasses', 'inspect', 'shutil', 'textwrap',\n"
-        "  'difflib', 'bastion.client.change.operator')\n"
-        "print([m for m in heavy if m in sys.modules])\n"
+        f"print([m for m in {names!r} if m in sys.modules])\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, *words],
@@ -62,7 +75,27 @@ def test_a_look_loads_next_to_nothing(words: list[str], bucket: Bucket, tmp_path
         text=True,
         check=True,
     )
-    assert ran.stdout.splitlines()[-1] == "[]"
+    found: list[str] = ast.literal_eval(ran.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.parametrize("verb", [["list"], ["list", "-q"], ["why", JOB], ["show", JOB]])
+def test_a_look_loads_next_to_nothing(verb: list[str], bucket: Bucket, tmp_path: Path) -> None:
+    """Off a terminal a look needs no validator, no rich, and nothing that submits."""
+    assert not loads(verb, HEAVY + SUBMITS, bucket, tmp_path)
+
+
+def test_a_cancel_loads_next_to_nothing(bucket: Bucket, tmp_path: Path) -> None:
+    """It looks a name up and sends a request, without what a submission needs."""
+    with bucket.bastion():
+        assert not loads(["cancel", "-q", JOB], HEAVY + SUBMITS, bucket, tmp_path)
+
+
+def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> None:
+    """It reads the quota file and checks the launch, and loads no validator for that."""
+    with bucket.bastion():
+        words = ["launch", "-q", "--user_id=ada", "--", "true"]
+        assert not loads(words, HEAVY, bucket, tmp_path)
 
 
 def test_only_the_verb_that_is_typed_is_built() -> None:

@@ -7,7 +7,6 @@ of the user, the project and the key: a second request writes the same object, a
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from threading import Lock
@@ -69,8 +68,10 @@ def keyed(user: str, project: str, key: str, *, turn: int, now: float) -> Iterat
         turn: How often a request with this key was refused: a refusal uses nothing up.
         now: Seconds since 1970.
     """
+    from hashlib import sha256
+
     named = "\0".join((user, project, key, str(turn))).encode()
-    drawn = hashlib.sha256(named).digest()
+    drawn = sha256(named).digest()
     newest = int(now // KEY_WINDOW_S)
     for window in range(newest, max(newest - KEY_WINDOWS, -1), -1):
         yield make(window * KEY_WINDOW_S, drawn)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from bastion.client.look.find_job import find_all
 from bastion.client.look.published import Published
 from bastion.errors import BastionError, NotFoundError, SpecError
-from bastion.records.bundles import Bundles
-from bastion.records.origin import Origin, read_origin
 from bastion.records.request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.errors import BundleError
+
+if TYPE_CHECKING:
+    from bastion.records.origin import Origin
 
 
 @value
@@ -65,6 +66,8 @@ def code_view(store: ObjectStore, spec: SpecRecord) -> CodeView:
         RecordError: What stands for it cannot be understood.
         StoreError: Out of reach.
     """
+    from bastion.records.origin import read_origin
+
     origin = None
     if spec.origin:
         try:
@@ -91,6 +94,8 @@ def check_out(store: ObjectStore, spec: SpecRecord, directory: Path) -> None:
         BastionError: It cannot be had, or something else is in the way.
         StoreError: Out of reach.
     """
+    from tempfile import TemporaryDirectory
+
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix=".bastion-code-", dir=directory.parent) as cache:
@@ -102,6 +107,7 @@ def check_out(store: ObjectStore, spec: SpecRecord, directory: Path) -> None:
 
 
 def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Path) -> None:
+    from bastion.records.bundles import Bundles
     from bundler.access import Access
     from bundler.checkout import checkout
     from bundler.clone import fetch_commit
