@@ -55,6 +55,7 @@ class Standstill:
         """
         return (
             self._is_still(now)
+            and len(snapshot.jobs) >= len(self._jobs)
             and tells is self._tells
             and snapshot.quota is self._quota
             and parts == self._parts

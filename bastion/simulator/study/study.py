@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError
+from bastion.simulator.engine.result import JobResult
 from bastion.simulator.metrics.measures import Measures, cdfs_of, measured
 from bastion.simulator.study.point import Runs
 
@@ -37,6 +38,10 @@ class Study:
         """Why a simulation gave no result, by its label; the others are whole."""
         self.left_out = list(runs.left_out)
         """Labels of the simulations that an interrupt left without a result."""
+
+    def __repr__(self) -> str:
+        told = ", ".join(result.label for result in self.results)
+        return f"Study({told}{'; partial' if self.is_partial else ''})"
 
     @cached_property
     def measures(self) -> list[Measures]:
@@ -62,22 +67,7 @@ class Study:
         """Of every simulation a row for each job, and the CDFs of what is measured, for JSON."""
         found = []
         for result in self.results:
-            rows = []
-            for each in result.jobs:
-                job = each.job._asdict()
-                del job["stops"]
-                rows.append(
-                    job
-                    | {
-                        "first_start_s": each.first_start,
-                        "end_s": each.ended_at,
-                        "outcome": each.outcome,
-                        "preemptions": each.preemptions,
-                        "lost_s": each.lost_s,
-                        "is_tracked": each.is_tracked,
-                        "reason": each.reason,
-                    }
-                )
+            rows = [_row_of(each) for each in result.jobs]
             found.append({"label": result.label, "cdf": cdfs_of(result), "jobs": rows})
         return {"is_partial": self.is_partial, "simulations": found}
 
@@ -124,16 +114,7 @@ class Study:
     def jobs(self) -> pd.DataFrame:
         """One row a job and simulation."""
         rows = [
-            {
-                "policy": result.label,
-                **each.job._asdict(),
-                "first_start_s": each.first_start,
-                "end_s": each.ended_at,
-                "outcome": each.outcome,
-                "preemptions": each.preemptions,
-                "lost_s": each.lost_s,
-                "is_tracked": each.is_tracked,
-            }
+            {"policy": result.label, **_row_of(each)}
             for result in self.results
             for each in result.jobs
         ]
@@ -149,6 +130,21 @@ class Study:
             columns |= {name: list(each) for name, each in result.series.columns.items()}
             frames.append(pandas.DataFrame({"policy": result.label, **columns}))
         return pandas.concat(frames, ignore_index=True)
+
+
+def _row_of(job: JobResult) -> dict[str, Any]:
+    """What was asked, and what became of it; when a replay is to stop it is no part of that."""
+    asked = job.job._asdict()
+    del asked["stops"]
+    return asked | {
+        "first_start_s": job.first_start,
+        "end_s": job.ended_at,
+        "outcome": job.outcome,
+        "preemptions": job.preemptions,
+        "lost_s": job.lost_s,
+        "is_tracked": job.is_tracked,
+        "reason": job.reason,
+    }
 
 
 def _pandas() -> Any:

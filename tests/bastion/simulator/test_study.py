@@ -265,6 +265,19 @@ def test_days_and_loads_are_written_in_full(tmp_path: Path) -> None:
     assert "e+" not in text
 
 
+def test_data_frames_have_the_rows_of_the_json() -> None:
+    """A row a job and policy, with why it waits; a notebook shows a study by its policies."""
+    pytest.importorskip("pandas")
+    work = generated(Recipe(jobs=6, load=0.5, seed=3), 4)
+    study = simulate(work, machines="1x4", order=["fair", "fifo"], cores=1)
+    rows = study.jobs_json()["simulations"][0]["jobs"]
+    assert list(study.jobs.columns) == ["policy", *rows[0]]
+    assert "reason" in rows[0] and "stops" not in rows[0]
+    assert len(study.jobs) == 12
+    assert list(study.summary.index) == ["fair", "fifo"]
+    assert repr(study) == "Study(fair, fifo)"
+
+
 def test_results_are_json() -> None:
     """Everything that is measured can be written as JSON."""
     study = simulate(jobs((0, 100, 4)), machines="1x4")
