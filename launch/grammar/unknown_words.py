@@ -102,6 +102,8 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
         return _in_place(phrase, rest[1:])
     if key in NOT_YET:
         return f"there is none yet; instead: {NOT_YET[key]}"
+    if key == "sbatch" and any(each.startswith("--wrap") for each in rest):
+        return f"bastion launch {shlex.join(rest)}"
     if key in VERBS:
         return _in_place(VERBS[key], rest)
     if word.endswith((".toml", ".py", ".sbatch", ".json")):
@@ -138,7 +140,12 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
     if verb in ("launch", "run"):
         if any(word.endswith(_YAML) for word in rest):
             return f"bastion {verb} --code=. -- COMMAND; {_MORE}"
-        words += ["--", "COMMAND"]  # what stood after -- is not among the words
+        flags, own = _flags_before(rest)
+        if own and own[0].endswith(".py"):
+            own = ["python3", *own]
+            flags.append("--code=.")
+        # What stood after -- is not among the words.
+        return f"bastion {shlex.join([verb, *flags, '--', *(own or ['COMMAND'])])}"
     return f"bastion {shlex.join(word for word in words if not word.endswith(_YAML))}"
 
 
