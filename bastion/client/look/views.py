@@ -421,7 +421,7 @@ class LaunchStatus:
     jobs: tuple[JobView, ...]
 
     def __repr__(self) -> str:
-        return f"<{', '.join(map(repr, self.jobs))}>"
+        return f"<{'; '.join(repr(job)[1:-1] for job in self.jobs)}>"
 
     def _repr_html_(self) -> str:
         return table(JobView.HEADS, (job.cells for job in self.jobs))

@@ -12,7 +12,7 @@ import pytest
 
 import bastion
 from bastion.client.follow.notebook import Bar, progress
-from bastion.client.look.views import EventView, ProjectView, StatusView
+from bastion.client.look.views import EventView, LaunchStatus, ProjectView, StatusView
 from bastion.errors import BastionError, SpecError
 from bastion.records.request import JobsRequest
 from bundler.code import LocalDir
@@ -46,6 +46,7 @@ def test_views_are_one_line_at_a_prompt_and_a_table_in_a_notebook() -> None:
     shown = jobs._repr_html_()  # type: ignore[attr-defined]
     assert "<td>&lt;b&gt;behind&lt;/b&gt;</td>" in shown
     assert shown.count("<tr>") == 2
+    assert repr(LaunchStatus(jobs=jobs)) == f"<{A} queued: <b>behind</b>>"
     assert repr(client) == "Client('memory:', user='ada')"
 
 
