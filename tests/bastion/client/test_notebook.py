@@ -126,7 +126,7 @@ def test_a_refusal_is_one_error_with_its_hint() -> None:
         client.launch(bastion.Launch(name="a", jobs=launch_of().jobs, code=LocalDir("/no/such")))
     text = "".join(traceback.format_exception(caught.value))
     assert "direct cause" not in text
-    assert text.rstrip().splitlines()[-1] == "hint: name the top of your code"
+    assert text.rstrip().splitlines()[-1] == "hint: name the top folder of your code"
 
 
 def test_a_wait_takes_several_names_and_either_word_for_its_timeout() -> None:
