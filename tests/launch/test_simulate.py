@@ -10,6 +10,7 @@ import pytest
 from bastion.clock import VirtualClock
 from bastion.job import Phase
 from bastion.store.local import LocalStore
+from launch.commands.admin.simulate import moment
 from launch.screen.study_progress import StudyProgress
 from tests.launch.command_line import Run
 from tests.rigs.leader import QUOTA, Rig
@@ -45,10 +46,17 @@ def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: P
     assert "1 expectation not met" in ran.err
     (line,) = ran.out.splitlines()[1:]
     assert "job-1" in line and "free devices would hold it" in line
+    assert line.startswith("00:")
     assert "ceiling" in line
     ran = run("simulate", str(trace), "--machines=2x4", "--check")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.splitlines()[-1] == "every expectation is met"
+
+
+def test_moments_of_a_long_study_are_told_apart() -> None:
+    """To the second, after any number of days."""
+    assert moment(59.9) == "00:00:59"
+    assert moment(9 * 86_400 + 82_380.5) == "9 d 22:53:00"
 
 
 def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def _show_broken(session: Session, study: Study) -> int:
     rows = [(result.label, each) for result in study.results for each in result.broken]
     began = study.results[0].began_at
     columns: list[Column[tuple[str, Broken]]] = [
-        Column(title="AT", text=lambda row: duration(row[1].at_s - began)),
+        Column(title="AT", text=lambda row: moment(row[1].at_s - began)),
         Column(title="POLICY", text=lambda row: row[0]),
         Column(title="JOB", text=lambda row: row[1].job),
         Column(title="PROJECT", text=lambda row: row[1].project),
@@ -197,6 +197,13 @@ def _show_broken(session: Session, study: Study) -> int:
     if not session.is_quiet:
         note(f"{counted(len(rows), 'expectation')} not met" if rows else "every expectation is met")
     return exits.FAILED if rows else exits.OK
+
+
+def moment(seconds: float) -> str:
+    """A time of a simulation to the second, from its first submission: `9 d 22:53:00`."""
+    days, rest = divmod(int(seconds), 86_400)
+    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return f"{days} d {clock}" if days else clock
 
 
 def _replay(session: Session) -> int:
