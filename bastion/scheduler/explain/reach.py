@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from bastion.scheduler.queue.order import Line
 from bastion.scheduler.reasons.reason import NeverFits
 from quota.amounts import Amounts
 from quota.ledger import reach
@@ -35,11 +34,11 @@ class Reach:
         most = (quota.totals - self._all_kept + own.kept) & own.ceiling
         return most if own.borrow else most & own.nominal
 
-    def beyond(self, line: Line, asked: Amounts) -> NeverFits | None:
-        """Whether the project of `line` may never hold `asked`, whatever ends."""
-        quota, project = self._quota, line.project
+    def beyond(self, project: str, asked: Amounts, *, borrows: bool) -> NeverFits | None:
+        """Whether `project` may never hold `asked` for a gang that `borrows`, whatever ends."""
+        quota = self._quota
         most = self.most(project)
-        if line.shape.borrows and asked <= most:
+        if borrows and asked <= most:
             return None
         walls = [
             (wall.why, wall.place)
@@ -47,7 +46,7 @@ class Reach:
             for wall in each.walls
         ]
         share = quota.project(project).nominal
-        if not line.shape.borrows:
+        if not borrows:
             most = most & share
             walls += [
                 (f"it does not borrow, and the share of {project} is {share[t]} {t}", place)

@@ -7,6 +7,7 @@ It must not change anything; inside a trial it tells what there is then.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import can_make
@@ -26,13 +27,18 @@ class Supply:
         self._gone = gone
         """Running gangs that have ended on trial."""
         self._rooms_of: dict[tuple[Where, ...], list[Room]] = {}
-        self._lost_of: dict[
-            tuple[tuple[Where, ...], frozenset[str]], tuple[Amounts, tuple[str, ...]]
-        ] = {}
+        self._lost_of: dict[int, tuple[Amounts, tuple[str, ...]]] = {}
+        self._is_enough: dict[int, bool] = {}
+        """By the form of a shape."""
         self._holders_of: dict[frozenset[str], tuple[tuple[str, Amounts], ...]] = {}
 
     def is_enough(self, shape: Shape) -> bool:
         """Whether machines in order could hold it if nothing else were there."""
+        if shape.form not in self._is_enough:
+            self._is_enough[shape.form] = self._look_whether_enough(shape)
+        return self._is_enough[shape.form]
+
+    def _look_whether_enough(self, shape: Shape) -> bool:
         rooms = [room for room in self.rooms(shape.wheres) if room.opened]
         made = self.makeable(shape)
         return all(
@@ -52,6 +58,11 @@ class Supply:
             found = [room for room in rooms if any(scope.has(room) for scope in scopes)]
             self._rooms_of[wheres] = found
         return found
+
+    @cached_property
+    def _impaired(self) -> list[Room]:
+        """Machines that are out of use, or have devices that are."""
+        return [room for room in self.draft.capacity.rooms if room.bad or not room.opened]
 
     def shelves(self, shape: Shape) -> list[Shelf]:
         """What pools have, or may make, of the machines that any of it may use, by name."""
@@ -83,22 +94,20 @@ class Supply:
         left = {t: sum(max(0, tier[t]) for tier in capacity.tier_free) for t in capacity.types}
         return Amounts({t: min(units, left.get(t, units)) for t, units in free.items()})
 
-    def lost(
-        self, wheres: tuple[Where, ...], types: frozenset[str]
-    ) -> tuple[Amounts, tuple[str, ...]]:
+    def lost(self, shape: Shape) -> tuple[Amounts, tuple[str, ...]]:
         """What would be free if the machines that are out of use were back; and which they are."""
-        key = wheres, types
-        if key not in self._lost_of:
-            self._lost_of[key] = self.lost_now(wheres, types)
-        return self._lost_of[key]
+        if shape.form not in self._lost_of:
+            self._lost_of[shape.form] = self._look_for_lost(shape)
+        return self._lost_of[shape.form]
 
-    def lost_now(
-        self, wheres: tuple[Where, ...], types: frozenset[str]
-    ) -> tuple[Amounts, tuple[str, ...]]:
-        """What would be free if the machines that are out of use were back."""
+    def _look_for_lost(self, shape: Shape) -> tuple[Amounts, tuple[str, ...]]:
+        types = shape.types
+        scopes = [self.draft.capacity.scope(where) for where in shape.wheres]
         lost: dict[str, int] = {}
         machines = []
-        for room in self.rooms(wheres):
+        for room in self._impaired:
+            if not any(scope.has(room) for scope in scopes):
+                continue
             gone = {t: room.lost(t) for t in types} if room.opened else self._unheld(room, types)
             if any(gone.values()) or not (types or room.opened):
                 machines.append(room.name)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.explain.census import censuses
-from bastion.scheduler.explain.diagnosis import Diagnosis
+from bastion.scheduler.explain.waiting import Waiting
 from bastion.scheduler.forecast.next_change import wake_at
 from bastion.scheduler.phases.outcome import (
     classes_after,
@@ -36,6 +36,7 @@ from bastion.scheduler.reasons.reason import (
     WithinShare,
     can_never_run,
 )
+from bastion.scheduler.state.blocked import Blocked
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
@@ -43,30 +44,32 @@ from bastion.scheduler.state.running import Running
 
 def explain(draft: Draft) -> Plan:
     """The plan that `draft` has become."""
-    diagnosis = Diagnosis(draft)
-    waiting = dict(_waiting(diagnosis))
+    blocked = Blocked(draft)
+    waiting = Waiting(draft, blocked)
+    told = dict(_waiting(waiting))
     verdicts = Verdicts(
-        {**_decided(draft), **waiting},
-        diagnosis.in_line,
-        diagnosis.estimates.starts,
+        {**_decided(draft), **told},
+        waiting.in_line,
+        waiting.estimates.starts,
         holding=Holding(draft),
     )
-    return _plan(draft, verdicts, passes_at=diagnosis.estimates.passes_at)
+    return _plan(draft, verdicts, blocked, passes_at=waiting.estimates.passes_at)
 
 
 def outline(draft: Draft) -> Plan:
     """The same plan without verdicts on waiting jobs, for callers that need no reasons."""
-    return _plan(draft, Verdicts(_decided(draft), holding=Holding(draft)), passes_at=math.inf)
+    verdicts = Verdicts(_decided(draft), holding=Holding(draft))
+    return _plan(draft, verdicts, Blocked(draft), passes_at=math.inf)
 
 
-def _plan(draft: Draft, verdicts: Verdicts, *, passes_at: float) -> Plan:
+def _plan(draft: Draft, verdicts: Verdicts, blocked: Blocked, *, passes_at: float) -> Plan:
     return Plan(
         verdicts=verdicts,
         promises=promises_of(draft),
         planned=planned_of(draft),
         new_machines=machines_made(draft),
         considered=draft.search.considered_so_far(),
-        wake_at=wake_at(draft, passes_at),
+        wake_at=wake_at(draft, blocked, passes_at),
     )
 
 
@@ -179,8 +182,8 @@ def _ending(running: Running) -> Ending:
     return Ending(cause=cause, deadline=running.frees_at)
 
 
-def _waiting(diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
-    draft = diagnosis.draft
+def _waiting(waiting: Waiting) -> Iterator[tuple[str, Verdict]]:
+    draft = waiting.draft
     for job_id, reason in draft.aside.items():
         job = draft.snapshot.jobs[job_id]
         yield job_id, _verdict(draft, job, Wait(reason=_with_never(draft, job, reason)))
@@ -193,7 +196,7 @@ def _waiting(diagnosis: Diagnosis) -> Iterator[tuple[str, Verdict]]:
         promised = Promised(deadline=at, stopping=stopping, victims=victims)
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=at)
-    for gang, wait in diagnosis.tell():
+    for gang, wait in waiting.tell():
         reports = censuses(draft, gang) if gang[0].fail_when_busy else {}
         for job in gang:
             if job.id in reports:

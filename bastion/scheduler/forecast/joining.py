@@ -125,7 +125,7 @@ class Joining:
         """Whether gangs like those of `line` may be among those told."""
         if isinstance(told, Row):
             return told.stretches[0].entries[0][3][0].project == line.project
-        gang = told.entries[0][3]
+        gang = next(told.entries())[3]
         return gang[0].project == line.project and self._shapes.of(gang).form == line.shape.form
 
 
@@ -157,9 +157,9 @@ def _is_waited_for(verdicts: Verdicts, entry: Entry) -> bool:
 def _longer(told: Crowd | Row, first: Entry, entry: Entry) -> Crowd | Row | None:
     """With `entry` beside the line that begins with `first`; None where that is not among them."""
     if isinstance(told, Crowd):
-        if not any(each is first for each in told.entries):
+        if not any(each is first for each in told.entries()):
             return None
-        return Crowd(entries=[*told.entries, entry], reason=told.reason)
+        return Crowd(tails=[*told.tails, ((entry,), 0)], reason=told.reason)
     stretches = [*told.stretches]
     for at, stretch in enumerate(stretches):
         if stretch.entries[0] is first:

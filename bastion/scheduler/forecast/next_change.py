@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from bastion.scheduler.phases.growth import grows_at
 from bastion.scheduler.phases.maintenance import vacates_at, window_of
 from bastion.scheduler.phases.outcome import is_told
+from bastion.scheduler.state.blocked import Blocked
 from bastion.scheduler.state.draft import Draft
 
 
-def wake_at(draft: Draft, passes_at: float) -> float | None:
+def wake_at(draft: Draft, blocked: Blocked, passes_at: float) -> float | None:
     """
     The next time that matters, in store's seconds; None when only events do.
 
@@ -19,7 +20,7 @@ def wake_at(draft: Draft, passes_at: float) -> float | None:
     """
     if draft.search.unseen or any(is_due(draft, name) for name in draft.doomed):
         return draft.now
-    soonest = min((at for at in _times(draft) if at > draft.now), default=math.inf)
+    soonest = min((at for at in _times(draft, blocked) if at > draft.now), default=math.inf)
     soonest = min(soonest, passes_at)
     return None if math.isinf(soonest) else soonest
 
@@ -29,7 +30,7 @@ def is_due(draft: Draft, name: str) -> bool:
     return draft.doomed[name].stop_at <= draft.now and not is_told(draft, draft.running[name])
 
 
-def _times(draft: Draft) -> Iterator[float]:
+def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
     now = draft.now
     if draft.capacity.closures:
         yield from draft.capacity.closures.times()
@@ -48,7 +49,7 @@ def _times(draft: Draft) -> Iterator[float]:
         yield plan.until
         yield from (plan.until - r.grace_s for r in plan.waits)
     after_s = draft.options.plan_after_s
-    yield from (line.first_after(now, after_s) for line in draft.blocked)
+    yield blocked.first_after(now, after_s)
     if draft.blocked and draft.parts.preemption.follows_order and draft.options.min_runtime_s:
         turn_s = draft.options.min_runtime_s  # running gangs may yield when they had their turn
         yield (now // turn_s + 1) * turn_s

@@ -43,6 +43,11 @@ class Claims:
         self._claiming: dict[tuple[str, ...], tuple[str, ...]] = {}
         """Types -> the projects that claim any of them, most first."""
 
+    @property
+    def own(self) -> Mapping[str, Amounts]:
+        """What each project and group claims."""
+        return self._own
+
     def renewed(self) -> Claims:
         """The claims now, if as much waits as then: starts were planned, and none was made."""
         return Claims(self.draft, self._waits)

@@ -26,17 +26,24 @@ _order = itemgetter(0, 1, 2, 3, 4)
 Reasons = Iterator[tuple[Gang, WaitingReason]]
 """Gangs that wait, and what for."""
 
+Tail = tuple[Sequence[Entry], int]
+"""The gangs of a line, and the number of the first that still waits."""
+
 
 @value
 class Crowd:
     """The gangs of one line, or of several, that wait for the same reason."""
 
-    entries: Sequence[Entry]
+    tails: Sequence[Tail]
     reason: WaitingReason
+
+    def entries(self) -> Iterator[Entry]:
+        """Every gang, line by line."""
+        return (entry for gangs, at in self.tails for entry in gangs[at:])
 
     def reasons(self) -> Reasons:
         """Every gang with it."""
-        return ((entry[3], self.reason) for entry in self.entries)
+        return ((entry[3], self.reason) for entry in self.entries())
 
 
 class Stretch(NamedTuple):

@@ -16,10 +16,12 @@ from collections.abc import Iterable
 from itertools import chain
 
 from bastion.job import JobRecord, Phase
+from bastion.scheduler.queue.groups import Groups
 from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.known_walls import KnownWalls
 from bastion.scheduler.state.occupancy import Occupancy
 from bastion.scheduler.state.policy_choice import Parts
 from bastion.scheduler.state.standstill import Standstill
@@ -60,6 +62,10 @@ class Memory:
         self.shapes = Shapes(snapshot.quota)
         self.lines = Lines()
         """Who waits, in order."""
+        self.groups: dict[str, Groups] = {}
+        """Of projects for which the last cycle did nothing: how their lines were gathered."""
+        self.quota_walls = KnownWalls()
+        """What the quota had against gangs that waited."""
         self.ready: dict[str, Standing] = {}
         """Jobs that wait on their own, held back by nothing but what the cycle may find."""
         self.unsure: dict[str, JobRecord] = {}

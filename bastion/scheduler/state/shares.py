@@ -219,6 +219,10 @@ class Shares:
         ]
         return kept, self._reserved.copy()
 
+    def counted(self) -> object:
+        """All that is counted of every project: equal where every answer would be the same."""
+        return self._standing(sorted(self.names()))
+
     def _stand(self, standing: _Standing) -> None:
         """Go back to what `_standing` gave."""
         kept, self._reserved = standing

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Plan
+from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.known_walls import KnownWalls, Walls
 from bastion.scheduler.state.memory import Memory
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import World, machines_of, quota_of
@@ -115,11 +118,56 @@ def test_a_check_finds_what_was_not_kept_up_to_date() -> None:
     assert any("what runs" in each or "free" in each for each in memory.problems)
 
 
-def test_a_memory_of_the_wrong_thing_is_noticed() -> None:
-    """One that mixes up who waits in which line leads to other plans."""
+class Unmoved(KnownWalls):
+    """Takes every project for one that stands as it did."""
+
+    def of(self, project: str, _: object) -> Walls:
+        """What is known, whatever the project holds."""
+        return super().of(project, None)
+
+    def begin(self, _: object) -> None:
+        """Whatever projects claim."""
+        super().begin(None)
+
+
+class Stubborn(Memory):
+    """Believes for ever what the quota once had against a gang."""
+
+    def _forget(self, snapshot: Snapshot) -> None:
+        super()._forget(snapshot)
+        self.quota_walls = Unmoved()
+
+
+class Sluggish(Memory):
+    """Does not see that other gangs wait in a project for which nothing is done."""
+
+    def line_up(self, others: list[Standing]) -> Lines:
+        """Every line is taken for that of the last cycle."""
+        found = super().line_up(others)
+        for project, lines in found.by_project().items():
+            if project in self.groups:
+                self.groups[project].lines = lines
+        return found
+
+
+@pytest.mark.parametrize("wrong", [Blurred, Stubborn, Sluggish])
+def test_a_memory_of_the_wrong_thing_is_noticed(wrong: Callable[[], Memory]) -> None:
+    """What it mixes up, or believes for too long, leads to another plan."""
     with pytest.raises(AssertionError):
         for seed in range(50):
-            play(seed, histories.world_of, Blurred(), steps=15)
+            play(seed, histories.world_of, wrong(), steps=15)
+
+
+def test_a_check_finds_what_the_quota_no_longer_has_against_a_gang() -> None:
+    """A reason that is believed for too long is noticed by the comparison."""
+    memory = Stubborn(check_every=1)
+    for seed in range(20):
+        histories.run(seed, (), steps=15, inner=partial(_decide_with, memory))
+    assert any("what the quota has against" in each for each in memory.problems)
+
+
+def _decide_with(memory: Memory, snapshot: Snapshot, now: float) -> Plan:
+    return decide(snapshot, now, memory)
 
 
 @pytest.mark.parametrize(

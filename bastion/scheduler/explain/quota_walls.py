@@ -1,0 +1,142 @@
+"""
+`QuotaWalls`: what the quota has against a gang: a ceiling, its share, or what others use.
+
+What was found for a project and a form holds in later cycles, as long as neither what the project
+holds nor what others claim changes.
+
+It must not know machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from bastion.scheduler.explain.reach import Reach
+from bastion.scheduler.phases.claims import Claims
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.reason import (
+    BeyondShare,
+    NeverFits,
+    OverCeiling,
+    ShareInUse,
+    WaitingReason,
+)
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.known_walls import Walls
+from quota.amounts import NOTHING, Amounts, missing
+
+QuotaWall = NeverFits | OverCeiling | BeyondShare | ShareInUse
+
+
+class _Used(NamedTuple):
+    """What is used and claimed of some types, as one project sees it."""
+
+    share: Amounts
+    held: Amounts
+    others: Amounts
+    lenders: tuple[str, ...]
+    total: Amounts
+
+
+class QuotaWalls:
+    """
+    Of one cycle, at its end.
+
+    Args:
+        draft: Of the cycle.
+        waits: What each project waits for within its share.
+        is_trial: Whether something is another way than it is. Then nothing is remembered, and it is
+            known that what waits could ever start.
+    """
+
+    def __init__(self, draft: Draft, waits: Mapping[str, Amounts], *, is_trial: bool) -> None:
+        self.draft = draft
+        self._is_trial = is_trial
+        self._claims = Claims(draft, waits)
+        self._reach = Reach(draft.snapshot.quota)
+        self._used: dict[tuple[str, tuple[str, ...]], _Used] = {}
+        self._walls: dict[str, Walls] = {}
+        if not is_trial:
+            shares = draft.shares
+            counted = shares.counted() if shares.is_nested else None
+            draft.memory.quota_walls.begin((self._claims.own, counted))
+
+    def find(self, project: str, shape: Shape) -> WaitingReason | None:
+        """What the quota has against a gang of `project`; None where it would let it start."""
+        if self._is_trial:
+            return self._look(project, shape)
+        walls = self._walls.get(project)
+        if walls is None:
+            walls = self._walls[project] = self._known_of(project)
+        form, memory = shape.form, self.draft.memory
+        if form not in walls:
+            walls[form] = self._look(project, shape)
+        elif memory.is_check_due and walls[form] != self._look(project, shape):
+            memory.problems.append(f"what the quota has against {project} was another")
+        return walls[form]
+
+    def _known_of(self, project: str) -> Walls:
+        shares = self.draft.shares
+        holds = shares.held(project), shares.closes(project)
+        return self.draft.memory.quota_walls.of(project, holds)
+
+    def _look(self, project: str, shape: Shape) -> QuotaWall | None:
+        shares, asked = self.draft.shares, self.draft.asks(shape)
+        if name := shares.over_ceiling(project, asked):
+            over = self._never(project, shape) or self._over_ceiling(name, asked)
+            if over is not None:
+                return over
+        if not asked or shares.is_within(project, asked, own=not shape.borrows):
+            return None
+        return self._never(project, shape) or self._beyond_share(project, shape)
+
+    def _never(self, project: str, shape: Shape) -> NeverFits | None:
+        """Whether the quota file never lets it start."""
+        if self._is_trial:
+            return None
+        return self._reach.beyond(project, self.draft.asks(shape), borrows=shape.borrows)
+
+    def _over_ceiling(self, name: str, asked: Amounts) -> OverCeiling | None:
+        """Unless the ceiling is the total, and the total would do."""
+        shares = self.draft.shares
+        ceiling, totals = shares.quota.node(name).ceiling, shares.totals
+        if all(ceiling[t] == totals[t] and units <= totals[t] for t, units in asked.items()):
+            return None
+        held = shares.closes(name).only(asked)
+        return OverCeiling(project=name, asked=asked, held=held, ceiling=ceiling.only(asked))
+
+    def _beyond_share(self, project: str, shape: Shape) -> BeyondShare | ShareInUse | None:
+        asked = self.draft.asks(shape)
+        used = self._use(project, asked)
+        if not self.draft.shares.ever_borrows(project, shape):
+            return ShareInUse(project=project, asked=asked, held=used.held, share=used.share)
+        if not used.others or used.total.holds(used.others + used.held, asked):
+            return None
+        own = NOTHING
+        if not asked <= used.share:
+            own = missing(used.held + asked, self._reach.most(project)).only(asked)
+        return BeyondShare(
+            project=project,
+            asked=asked,
+            share=used.share,
+            held=used.held,
+            others=used.others,
+            total=used.total,
+            lenders=used.lenders,
+            own=own,
+        )
+
+    def _use(self, project: str, asked: Amounts) -> _Used:
+        key = project, asked.types()
+        used = self._used.get(key)
+        if used is None:
+            shares = self.draft.shares
+            used = self._used[key] = _Used(
+                share=shares.project(project).nominal.only(asked),
+                held=shares.held(project).only(asked),
+                others=self._claims.of_others(project).only(asked),
+                lenders=self._claims.lenders(project, asked),
+                total=shares.totals.only(asked),
+            )
+        return used

@@ -1,0 +1,139 @@
+"""
+Why every gang waits that cannot start, gathered so that it takes little to tell of thousands.
+
+What holds for a group of lines is found once. The first of those that wait for devices of their
+project is told so; the others stand behind it.
+
+It must not change anything but where lines begin: behind gangs that have a planned start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+
+from bastion.scheduler.explain.diagnosis import FEW, Diagnosis
+from bastion.scheduler.forecast.estimate import Estimates, estimates
+from bastion.scheduler.plan import Wait, wait_for
+from bastion.scheduler.queue.groups import Group, group_of
+from bastion.scheduler.queue.order import Gang, Line
+from bastion.scheduler.queue.positions import Crowd, Row, Stretch
+from bastion.scheduler.reasons.reason import (
+    BeyondShare,
+    Fragmented,
+    NotYetConsidered,
+    Planned,
+    WaitingForCapacity,
+    WaitingReason,
+    can_never_run,
+)
+from bastion.scheduler.state.blocked import Blocked
+from bastion.scheduler.state.draft import Draft
+
+HOPE = (WaitingForCapacity, Fragmented)
+HOPE_OF_FEW = (*HOPE, BeyondShare)
+"""Reasons that time alone ends."""
+NOT_YET = Wait(reason=NotYetConsidered())
+
+Told = tuple[Gang, Wait]
+"""A waiting gang; why it waits, and when it will probably start."""
+
+
+class Waiting:
+    """The gangs that cannot start, with the reason of each."""
+
+    def __init__(self, draft: Draft, blocked: Blocked) -> None:
+        self.draft = draft
+        self.blocked = blocked
+        self.estimates = Estimates(starts={})
+        """Of gangs that time alone lets start; complete once `tell` is over."""
+        self.in_line: list[Crowd | Row] = []
+        """Gangs that nothing is done for."""
+        self._diagnosis = Diagnosis(draft, blocked.waited_for())
+
+    def tell(self) -> Iterator[Told]:
+        """
+        Every gang, but for those that stand `in_line`, which is complete once this is over.
+
+        A gang stands behind others of its project that wait for the same devices.
+        """
+        draft = self.draft
+        hope = HOPE_OF_FEW if len(draft.running) <= FEW else HOPE
+        hopeful: set[Line] = set()
+        rows: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
+        yield from self._with_plans()
+        unseen = yield from self._not_considered()
+        begun = {each.gang[0].project for each in draft.plans.values()}
+        for project, groups in self.blocked.by_project.items():
+            for group in groups:
+                if unseen or project in begun:
+                    left = [x for x in group.lines if not (x.is_over or x in unseen)]
+                    group = group_of(left)
+                if not group.lines:
+                    continue
+                reason = self._diagnosis.reason(project, group.shape)
+                if isinstance(reason, hope):
+                    hopeful.update(group.lines)
+                if isinstance(reason, WaitingForCapacity):
+                    row = rows.setdefault((project, group.shape.scarce), [])
+                    row += ((line, reason) for line in group.lines)
+                else:
+                    yield from self._in_a_crowd(group, reason)
+        if hopeful:
+            self.estimates = estimates(draft, [each for each in draft.blocked if each in hopeful])
+        for row in rows.values():
+            yield from self._in_a_row(row)
+
+    def _with_plans(self) -> Iterator[Told]:
+        """The gangs that have a planned start; from then on their lines begin behind them."""
+        draft = self.draft
+        for line in draft.blocked if draft.plans else ():
+            plan = draft.plans.get(line.head[0].id)
+            if plan is not None:
+                at = None if plan.drains else plan.until
+                ending = tuple(job for running in plan.waits for job in running.ids)
+                yield line.head, Wait(reason=Planned(at=at, waiting_for=ending), estimated_at=at)
+                line.at += 1
+
+    def _not_considered(self) -> Generator[Told, None, set[Line]]:
+        """The gangs that the cycle did not come to; what can never run is told so all the same."""
+        draft, search = self.draft, self.draft.search
+        unseen = {
+            line
+            for line in (draft.blocked if search.unseen else ())
+            if not line.is_over
+            and draft.beyond(line.shape) is None
+            and (search.is_cut_short or search.is_unseen(line.head))
+        }
+        yield from ((entry[3], NOT_YET) for line in unseen for entry in line.waiting)
+        return unseen
+
+    def _in_a_crowd(self, group: Group, reason: WaitingReason) -> Iterator[Told]:
+        """Those of `group` that are refused; the others all stand in line for `reason`."""
+        is_final = can_never_run(reason)
+        if is_final or len(group.tails) < len(group.lines):
+            refused = (line for line in group.lines if is_final or line.fail_when_busy)
+            yield from (
+                (entry[3], Wait(reason=reason)) for line in refused for entry in line.waiting
+            )
+        if group.tails and not is_final:
+            self.in_line.append(Crowd(tails=group.tails, reason=reason))
+
+    def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
+        """The first of a row; the others too, where one of them may not wait."""
+        used = self.draft.usage_by_user[lines[0][0].project]
+        stretches = [
+            Stretch(
+                entries=line.waiting,
+                usage=used.get(line.user, 0.0),
+                units=line.shape.units,
+                short=reason.short,
+            )
+            for line, reason in lines
+        ]
+        row = Row(stretches=stretches)
+        line, reason = lines[row.first]
+        yield line.head, wait_for(reason, self.estimates.starts.get(line.head[0].id))
+        if any(each.fail_when_busy for each, _ in lines):
+            yield from ((gang, Wait(reason=behind)) for gang, behind in row.reasons())
+        else:
+            self.in_line.append(row)

@@ -1,0 +1,68 @@
+"""
+`Blocked`: the gangs that cannot start at the end of a cycle, by project.
+
+Where nothing was done for a project all of its lines are blocked as the cycle found them, and what
+was gathered of them in an earlier cycle still holds.
+
+It must not know why anything is blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import inf
+
+from bastion.scheduler.queue.groups import Groups
+from bastion.scheduler.queue.order import Line
+from bastion.scheduler.state.draft import Draft
+from quota.amounts import Amounts
+
+
+class Blocked:
+    """Of one cycle."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        found: dict[str, Groups] = {}
+        moved = _moved(draft)
+        last, draft.memory.groups = draft.memory.groups, found
+        for project, lines in draft.lines.items():
+            if project not in moved:
+                known = last.get(project)
+                is_known = known is not None and known.lines is lines
+                found[project] = known if known is not None and is_known else Groups(lines)
+        self.by_project = {**found, **_groups_of(draft.blocked, moved)}
+        """In no order that matters."""
+
+    def waited_for(self) -> Mapping[str, Amounts]:
+        """What gangs that could each start within the share of their project wait for."""
+        draft = self.draft
+        return {
+            name: groups.waited_for(draft.shares.project(name).nominal, draft.asks)
+            for name, groups in self.by_project.items()
+        }
+
+    def first_after(self, now: float, wait_s: float) -> float:
+        """When the first of those that have not yet waited so long will have."""
+        groups = self.by_project.values()
+        return min([each.first_after(now, wait_s) for each in groups], default=inf)
+
+
+def _moved(draft: Draft) -> Collection[str]:
+    """The projects for which anything was done, or was to be done."""
+    jobs = draft.snapshot.jobs
+    named = [each.gang[0] for each in draft.snapshot.promises]
+    named += [each.gang[0] for each in draft.snapshot.planned]
+    moved = {jobs[name].project for name in named if name in jobs}
+    moved |= {each.gang[0].project for each in draft.reserved.values()}
+    moved |= {each.gang[0].project for each in draft.plans.values()}
+    moved |= {line.project for line in draft.taken_back}
+    return moved | draft.admitted_by.keys()
+
+
+def _groups_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Groups]:
+    found: dict[str, list[Line]] = {}
+    for line in lines if projects else ():
+        if line.project in projects:
+            found.setdefault(line.project, []).append(line)
+    return {name: Groups(each) for name, each in found.items()}
