@@ -1,0 +1,115 @@
+"""
+What is ahead of a waiting job, or kept for it: its project's others, promised and planned starts.
+
+A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bastion.scheduler.reasons.next_wall import NextWall, words_of
+from bastion.scheduler.reasons.words import counted, listed, units, when
+from bastion.value import value
+from quota.amounts import NOTHING, Amounts
+
+
+@value
+class Behind:
+    """Other jobs of its project are ahead of it."""
+
+    kind: Literal["Behind"] = "Behind"
+    jobs: int
+    units: Amounts
+    """They ask for together."""
+    first: tuple[str, ...]
+    short: Amounts = NOTHING
+    """What is missing for this one alone, now."""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        ask = "asks" if self.jobs == 1 else "ask"
+        more = f"; then {units(self.short)} more must be free" if self.short else ""
+        return (
+            f"waits behind {counted(self.jobs, 'job')} of its project that {ask} for"
+            f" {units(self.units)} ({_names(self)}){more}"
+        )
+
+
+@value
+class Promised:
+    """Its devices are promised to it by a deadline."""
+
+    kind: Literal["Promised"] = "Promised"
+    deadline: float
+    stopping: tuple[str, ...] = ()
+    """Jobs that it waits for: they are or will be preempted, or end in time."""
+    victims: tuple[str, ...] = ()
+    """Those of them that are preempted for it."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        at = when(self.deadline, now)
+        if not self.stopping:
+            return f"promised: it starts {at} at the latest"
+        ending = tuple(name for name in self.stopping if name not in self.victims)
+        ends = (
+            f"{listed(self.victims)} to be preempted" if self.victims else "",
+            f"{listed(ending)} to end" if ending else "",
+        )
+        whole = " and for ".join(filter(None, ends))
+        return f"waits for {whole}; promised to start {at} at the latest"
+
+
+@value
+class Planned:
+    """It waited long, and has a planned start around which other jobs are backfilled."""
+
+    kind: Literal["Planned"] = "Planned"
+    at: float | None
+    """None where jobs without a limit must end: nobody knows when they do."""
+    waiting_for: tuple[str, ...] = ()
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        ends = f"waits for {listed(self.waiting_for)} to end; " if self.waiting_for else ""
+        if self.at is None:
+            return (
+                f"{ends}no time is known, because jobs without max_runtime must end first; no later"
+                " job of its project takes what it needs"
+            )
+        return f"{ends}planned to start {when(self.at, now)}"
+
+
+@value
+class PlannedForOther:
+    """What is free is reserved for a gang that starts soon."""
+
+    kind: Literal["PlannedForOther"] = "PlannedForOther"
+    other: str
+    at: float | None
+    """None where it waits for jobs without a limit: nothing later of its project starts."""
+    units: Amounts
+    more: tuple[str, ...] = ()
+    """Others for which something is reserved, and that start later."""
+    then: NextWall | None = None
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        later = f", then for {listed(self.more)}" if self.more else ""
+        if self.at is None:
+            return (
+                f"waits for {self.other}, which goes first in its project and for which"
+                f" {units(self.units)} are reserved{later}; {self.other} starts once enough jobs of"
+                " the project have ended"
+            )
+        return (
+            f"waits for {self.other}, for which {units(self.units)} are reserved and which starts"
+            f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is"
+            f" backfilled{words_of(self.then)}"
+        )
+
+
+def _names(behind: Behind) -> str:
+    rest = behind.jobs - len(behind.first)
+    return ", ".join(behind.first) + (f" and {rest} more" if rest > 0 else "")

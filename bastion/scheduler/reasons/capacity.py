@@ -1,0 +1,119 @@
+"""
+Why a job waits for capacity: it is in use, scattered, out of use, or closed for maintenance.
+
+A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from bastion.scheduler.reasons.next_wall import NextWall, words_of
+from bastion.scheduler.reasons.outage import Outage
+from bastion.scheduler.reasons.words import counted, listed, part_of, units, when
+from bastion.value import value
+from quota.amounts import Amounts
+
+
+@value
+class WaitingForCapacity:
+    """Everything it could use is in use."""
+
+    kind: Literal["WaitingForCapacity"] = "WaitingForCapacity"
+    asked: Amounts
+    short: Amounts
+    holders: tuple[tuple[str, Amounts], ...] = ()
+    """Project and what it holds of the types asked for, most first."""
+    then: NextWall | None = None
+    """What it meets once these have freed it."""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        whole = "" if self.short <= self.asked else ", and takes whole machines"
+        asked = "" if self.short == self.asked else f" (it asks for {units(self.asked)}{whole})"
+        held = ", ".join(f"{project} holds {units(each)}" for project, each in self.holders)
+        return (
+            f"waits for {units(self.short)}{asked}"
+            + (f"; {held}" if held else "")
+            + f"; starts when running jobs free {units(self.short)}{words_of(self.then)}"
+        )
+
+
+@value
+class Fragmented:
+    """Enough is free in total, but not on the machines where it would have to be together."""
+
+    kind: Literal["Fragmented"] = "Fragmented"
+    asked: Amounts
+    free: Amounts
+    fitting: int
+    """Replicas that could be placed now."""
+    replicas: int
+    to_end: tuple[str, ...] = ()
+    """Jobs whose end would make room, or empty where none were found."""
+    guests: int = 0
+    """Of a gang that asks for nothing: how many such replicas a machine takes."""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        end = f"; starts when {listed(self.to_end)} {_has(self.to_end)}" if self.to_end else ""
+        if not self.asked:
+            most = f"{self.guests} of them" if self.guests else "only so many"
+            end = end or "; starts when one of them has ended"
+            return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
+        fit = "fits" if self.fitting == 1 else "fit"
+        return (
+            f"waits for room on single machines: {units(self.free)} are free, but scattered, and"
+            f" {self.fitting} of {counted(self.replicas, 'replica')} {fit}{end}"
+        )
+
+
+@value
+class CapacityLost:
+    """Machines that should be there are not usable."""
+
+    kind: Literal["CapacityLost"] = "CapacityLost"
+    asked: Amounts
+    lost: Amounts
+    of: Amounts
+    machines: tuple[str, ...]
+    outages: tuple[Outage, ...] = ()
+    """What is wrong with the first of them."""
+    then: NextWall | None = None
+    """What it meets once they are back."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        told = {each.machine: each.words(now) for each in self.outages}
+        machines = tuple(told.get(name, name) for name in self.machines)
+        what = part_of(self.lost, self.of) if self.lost else counted(len(machines), "machine")
+        back = "can start when they are back" if self.then is None else "and these have to be back"
+        out = f"waits for {what}, out of use on {listed(machines)}"
+        return f"{out}; {back}{words_of(self.then)}"
+
+
+@value
+class Maintenance:
+    """What it could use is closed for maintenance before it could end."""
+
+    kind: Literal["Maintenance"] = "Maintenance"
+    window: str
+    """What is closed and when, and why, for people."""
+    at: float
+    until: float
+    then: NextWall | None = None
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        if self.at <= now:
+            end = when(self.until, now)
+            return f"waits for maintenance to end {end}: {self.window}{words_of(self.then)}"
+        return (
+            f"waits for maintenance, which begins {when(self.at, now)} and would stop it:"
+            f" {self.window}; starts {when(self.until, now)}, or now with a max_runtime that ends"
+            f" before{words_of(self.then)}"
+        )
+
+
+def _has(names: tuple[str, ...]) -> str:
+    return "has ended" if len(names) == 1 else "have ended"

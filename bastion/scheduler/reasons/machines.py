@@ -1,0 +1,111 @@
+"""
+Why a job waits for machines: none passes its filters, or the provider makes none.
+
+A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from bastion.scheduler.reasons.never_fits import NEVER
+from bastion.scheduler.reasons.next_wall import NextWall, words_of
+from bastion.scheduler.reasons.words import counted, listed, when
+from bastion.spec.where import CONTAINERS
+from bastion.value import value
+
+
+@value
+class NoMachineMatches:
+    """No machine passes its filters."""
+
+    kind: Literal["NoMachineMatches"] = "NoMachineMatches"
+    filter: str
+    """The first that left none, as it is written: `shard=rl`; `containers` is no user's own."""
+    machines: int
+    """That were there before it."""
+    hosts: int = 1
+    """Of one replica; where there are machines and no filter, they are of another shape."""
+    empty: tuple[str, ...] = ()
+    """Pools it might use that have no machines, and may make none."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether all machines there are or could be have another shape than it asks for."""
+        return bool(self.machines) and not self.filter and not self.empty
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        if not self.empty:
+            return self._unmatched()
+        return (
+            f"{self._unmatched()}; {listed(self.empty)} may make none until an admin raises"
+            " max_machines in config/bastion.toml"
+        )
+
+    def _unmatched(self) -> str:
+        machines = counted(self.machines, "machine")
+        if not self.machines:
+            return "waits for a machine: there is none, and no pool that could make one"
+        if not self.filter and self.hosts > 1:
+            return (
+                f"{NEVER}: it asks for slices of {self.hosts} hosts, and none of {machines} is part"
+                " of one; bastion pool shows what there is"
+            )
+        if not self.filter:
+            return (
+                f"{NEVER}: it asks for single machines, and each of {machines} is part of a slice;"
+                " ask for slices by an instance type"
+            )
+        if self.filter == CONTAINERS:
+            return (
+                f"waits for a machine that runs containers, which its image needs and none of"
+                f" {machines} does; an admin sets `containers = true` for a pool where docker"
+                " answers"
+            )
+        return (
+            f"waits for a machine with {self.filter}, which none of {machines} has; submit it again"
+            " with another filter, or with none"
+        )
+
+
+NoMachines = Literal["sold out", "limit", "refused", "busy"]
+"""Why a provider makes no machines, as far as it makes a difference to what can be done."""
+_NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
+    "sold out": ("has none", ""),
+    "limit": (
+        "makes no more machines for this account",
+        "; an admin asks the provider for a higher limit",
+    ),
+    "refused": ("refuses to make machines", "; an admin corrects the rights or the settings"),
+    "busy": ("does not answer", ""),
+}
+
+
+@value
+class ProviderStockout:
+    """The pool could make machines, but its provider makes none now."""
+
+    kind: Literal["ProviderStockout"] = "ProviderStockout"
+    pool: str
+    until: float
+    why: NoMachines = "sold out"
+    said: str = ""
+    """The provider's own words."""
+    zones: tuple[str, ...] = ()
+    """Of a pool of hosts, those that give no machine, where others may; empty: none does."""
+    then: NextWall | None = None
+    """What it meets once the provider makes machines."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return f"waits for machines: {self.clause(now)}{words_of(self.then)}"
+
+    def clause(self, now: float) -> str:
+        """What the provider does, in its own words, and when it is asked again."""
+        what, remedy = _NO_MACHINES[self.why]
+        place = f" on {listed(self.zones)}" if self.zones else ""
+        said = f": {self.said}" if self.said else ""
+        again = f"asked again {when(self.until, now)}{remedy}"
+        return f"the provider of {self.pool} {what}{place}{said}; {again}"
