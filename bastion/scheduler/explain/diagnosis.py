@@ -11,18 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
-from bastion.scheduler.explain.next_walls import WithNext, change_of, wall_of
+from bastion.job import JobRecord
+from bastion.scheduler.explain.next_walls import (
+    WithNext,
+    change_of,
+    user_wall,
+    wall_of,
+    without,
+)
 from bastion.scheduler.explain.outage import outage_of
 from bastion.scheduler.explain.quota_walls import QuotaWalls
+from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
 from bastion.scheduler.placement.place import cheapest
 from bastion.scheduler.placement.room import GUESTS
 from bastion.scheduler.preemption.harm import least_lost
-from bastion.scheduler.preemption.victims import find
+from bastion.scheduler.preemption.victims import Found, find
+from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import (
     NAMED,
@@ -30,6 +39,7 @@ from bastion.scheduler.reasons.reason import (
     Fragmented,
     Maintenance,
     NextWall,
+    NoMachineMatches,
     PlannedForOther,
     WaitingForCapacity,
     WaitingReason,
@@ -40,8 +50,8 @@ from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts, missing
 
-SEARCHES = 2
-"""Scattered gangs whose obstacles are looked for in one cycle; each search costs time."""
+SEARCHES, SEARCHES_OF_FEW = 2, 8
+"""Scattered gangs whose obstacles are looked for in one cycle; the more run, the more it costs."""
 
 MOST_NAMED = 8
 """Other gangs that a reason names of those that something is reserved for."""
@@ -86,6 +96,7 @@ class Diagnosis:
         self._closure: dict[int, WaitingReason | None] = {}
         self._maintained: dict[int, WaitingReason | None] = {}
         self._outages: dict[int, NextWall | None] = {}
+        self._scatters: dict[int, Scatter] = {}
         self._capacity: dict[int, WaitingReason] = {}
         self._free_of: dict[int, Amounts] = {}
 
@@ -94,8 +105,9 @@ class Diagnosis:
         """What the quota has against gangs."""
         return QuotaWalls(self.draft, self._waits, is_trial=self.change is not None)
 
-    def reason(self, project: str, shape: Shape) -> WaitingReason:
-        """Why a gang of `project` that asks for `shape` waits."""
+    def reason(self, gang: Gang, shape: Shape) -> WaitingReason:
+        """Why `gang`, which asks for `shape`, waits."""
+        project = gang[0].project
         found = (
             self.draft.beyond(shape)
             or self.quota.find(project, shape)
@@ -103,7 +115,26 @@ class Diagnosis:
             or self._once(self._closure, self._by_closure, shape)
             or self._by_capacity(project, shape)
         )
-        return self._with_next(project, shape, found)
+        return self._with_next(gang, shape, found)
+
+    def wall_after(
+        self, gang: Sequence[JobRecord], shape: Shape, change: Change, *, is_limited: bool = True
+    ) -> NextWall | None:
+        """
+        What is in the way of a gang that is not in line yet, once `change` has come.
+
+        It `is_limited` where the limits of its user hold then, too.
+        """
+        project = gang[0].project
+        never = self.draft.beyond(shape) or self.quota.never(project, shape)
+        if never is not None:
+            return wall_of(never)
+        over = user_wall(self.draft, gang, shape, change.gone) if is_limited else None
+        if over is not None:
+            return over
+        if not self.is_tried:
+            return self._once(self._outages, self._outage_wall, shape)
+        return self._next_wall(project, shape, change)
 
     def _once(self, known: dict[int, T], ask: Callable[[Shape], T], shape: Shape) -> T:
         """What depends on the shape alone is asked once for every form."""
@@ -119,17 +150,23 @@ class Diagnosis:
             found |= self._projects_of(groups[name].members) if name in groups else {name}
         return found
 
-    def _with_next(self, project: str, shape: Shape, reason: WaitingReason) -> WaitingReason:
+    def _with_next(self, gang: Gang, shape: Shape, reason: WaitingReason) -> WaitingReason:
         """
         `reason`, with what is in the way of the gang once what it names has changed.
 
         Where many run, only machines that are out of use are seen: a trial would take long.
         """
+        if isinstance(reason, NoMachineMatches) and reason.filter:
+            asked = self.draft.shapes.if_filtered(gang, partial(without, written=reason.filter))
+            then = self.wall_after(gang, asked, Change())
+            if then is None or (then.kind == "NeverFits" and reason.empty):
+                return reason  # a pool that may make none now would do
+            return replace(reason, then=then)
         if not isinstance(reason, WithNext):
             return reason
         if self.is_tried:
             change = change_of(self.draft, reason, self._projects_of)
-            then = self._next_wall(project, shape, change)
+            then = self._next_wall(gang[0].project, shape, change)
             return replace(reason, then=then)
         if isinstance(reason, CapacityLost):
             return reason
@@ -186,11 +223,17 @@ class Diagnosis:
 
     def _by_maintenance(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for maintenance."""
+        return self._closed_without(shape, ())
+
+    def _closed_without(self, shape: Shape, gone: Iterable[Running]) -> Maintenance | None:
+        """What is closed that it would fit on, if `gone` had ended and no machine were closed."""
         capacity = self.draft.capacity
         if not capacity.closures:
             return None
         with capacity.without_maintenance():
             capacity.begin()
+            for running in gone:
+                Release(capacity, running)
             placed = self.draft.try_place(shape, guaranteed=False)
             places = [] if placed is None else [r for each in placed.placements for r in each]
             hosts = [host.machine for place in places for host in place.hosts]
@@ -245,12 +288,11 @@ class Diagnosis:
         placed = cheapest(self.draft.capacity, shape, self.draft.parts.placement)
         return None if placed is None else placed.total
 
-    def _fits_alone(self, shape: Shape) -> bool:
-        """Whether it could be placed if nothing that may be stopped ran; on trial."""
-        assert self.change is not None
+    def _fits_without(self, shape: Shape, gone: Iterable[Running]) -> bool:
+        """Whether it could be placed if all of `gone` had ended."""
         capacity = self.draft.capacity
         capacity.begin()
-        for running in staying(self.draft, self.change):
+        for running in gone:
             Release(capacity, running)
         is_placed = self._is_placed(shape)
         capacity.undo()
@@ -286,7 +328,7 @@ class Diagnosis:
 
     def _scattered(
         self, project: str, shape: Shape, free: Amounts
-    ) -> Fragmented | CapacityLost | None:
+    ) -> Fragmented | CapacityLost | Maintenance | None:
         draft = self.draft
         cost = self._costs_now(shape) or draft.asks(shape)
         if draft.shares.ever_borrows(project, shape):
@@ -295,33 +337,37 @@ class Diagnosis:
             is_allowed = draft.shares.is_within(project, cost)
         if not is_allowed:
             return None
-        fitting = sum(
-            min(
-                part.replicas,
-                sum(room.slots(part) for room in self.supply.rooms(shape.wheres))
-                + sum(left * part.most_on(size) for size, left in self.supply.makeable(shape)),
-            )
-            for part in shape.parts
-        )
         found = None
         if self.change is not None:
-            lost, machines = self.supply.lost(shape)
-            if machines and not self._fits_alone(shape):
-                return self._capacity_lost(shape, lost, machines)
-        elif self.searches < SEARCHES:
-            staying = [r for r in draft.running.values() if not r.is_leaving]
-            staying.sort(key=lambda running: least_lost(draft, running))
+            there = staying(draft, self.change)
+            if not self._fits_without(shape, there):
+                return self._unusable(shape, there) or self._fragmented(shape, free)
+        elif self.searches < (SEARCHES_OF_FEW if len(draft.running) <= FEW else SEARCHES):
+            there = [running for running in draft.running.values() if not running.is_leaving]
+            there.sort(key=lambda running: least_lost(draft, running))
             self.searches += 1
-            found = find(draft, shape, staying, _always, guaranteed=False)
-            lost, machines = self.supply.lost(shape)
-            if found is None and machines:
-                return self._capacity_lost(shape, lost, machines)
+            found = find(draft, shape, there, _always, guaranteed=False)
+            if found is None:
+                return self._unusable(shape, there) or self._fragmented(shape, free)
+        return self._fragmented(shape, free, found)
+
+    def _unusable(self, shape: Shape, gone: Iterable[Running]) -> CapacityLost | Maintenance | None:
+        """The machines that it lacks even if all of `gone` had ended."""
+        lost, machines = self.supply.lost(shape)
+        if machines:
+            return self._capacity_lost(shape, lost, machines)
+        return self._closed_without(shape, gone)
+
+    def _fragmented(self, shape: Shape, free: Amounts, found: Found | None = None) -> Fragmented:
+        draft = self.draft
         to_end = tuple(job for r in found.victims for job in r.ids) if found else ()
+        over, fitting = self._once(self._scatters, partial(scatter_of, draft), shape)
         return Fragmented(
             asked=shape.units,
             free=free,
-            fitting=min(fitting, shape.replicas),
+            fitting=fitting,
             replicas=shape.replicas,
             to_end=to_end,
             guests=0 if shape.units else GUESTS,
+            over=over,
         )

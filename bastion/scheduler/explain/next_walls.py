@@ -6,15 +6,19 @@ It must not change anything: what it tries, it undoes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from bastion.scheduler.explain.trial import Change, ending
+from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import (
     BeyondShare,
     CapacityLost,
     Fragmented,
     Maintenance,
+    NeverFits,
+    NoMachineMatches,
     OverCeiling,
     PlannedForOther,
     ProviderStockout,
@@ -23,10 +27,14 @@ from bastion.scheduler.reasons.reason import (
     WaitingReason,
 )
 from bastion.scheduler.reasons.words import positive
+from bastion.spec.where import CONTAINERS, Where
+from quota.amounts import Amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
+    from bastion.job import JobRecord
+    from bastion.scheduler.queue.shape import Shape
     from bastion.scheduler.state.draft import Draft
 
 WithNext = (
@@ -69,6 +77,49 @@ def change_of(
             return Change(gone=ending(draft, {name for name, _ in reason.holders}))
 
 
+def user_wall(
+    draft: Draft, gang: Sequence[JobRecord], shape: Shape, gone: Collection[str]
+) -> NextWall | None:
+    """The limit of its user that `gang` would break once the gangs in `gone` have ended."""
+    first = gang[0]
+    project = draft.snapshot.quota.project(first.project)
+    if not project.has_user_limits:
+        return None
+    holds = [
+        (each.held, len(each.jobs))
+        for each in draft.occupancy.by_project.get(first.project, ())
+        if each.user == first.user and each.name not in gone
+    ]
+    ahead = [each.gang for each in (*draft.reserved.values(), *draft.plans.values())]
+    ahead += [each.gang for each in draft.admitted_by.get(first.project, ())]
+    holds += [
+        (draft.asks(draft.shapes.of(each)), len(each))
+        for each in ahead
+        if (each[0].project, each[0].user) == (first.project, first.user) and each[0] not in gang
+    ]
+    over = project.limits_of(first.user).exceeded(
+        Amounts.sum(units for units, _ in holds),
+        draft.asks(shape),
+        running=sum(jobs for _, jobs in holds),
+        jobs=len(gang),
+    )
+    return None if over is None else NextWall(kind="OverUserLimit", names=(first.user,))
+
+
+def without(where: Where, *, written: str) -> Where:
+    """`where` without the filter that users write so."""
+    labels = where.labels.items()
+    if written == CONTAINERS:
+        return replace(where, labels={k: v for k, v in labels if k != CONTAINERS})
+    names = [name for name, _, each in filters_of(where) if each == written]
+    if not names:
+        return where
+    if names[0] == "labels":
+        return replace(where, labels={k: v for k, v in labels if k == CONTAINERS})
+    nothing: Any = () if names[0] == "hostnames" else ""
+    return replace(where, **{names[0]: nothing})
+
+
 def wall_of(reason: WaitingReason) -> NextWall | None:
     """`reason`, as the second of two."""
     match reason:
@@ -78,9 +129,14 @@ def wall_of(reason: WaitingReason) -> NextWall | None:
         case CapacityLost():
             return NextWall(kind="CapacityLost", units=reason.lost, names=reason.machines)
         case Fragmented():
-            return NextWall(kind="Fragmented", units=reason.asked)
+            return NextWall(kind="Fragmented", units=reason.asked, over=reason.over)
         case Maintenance():
             return NextWall(kind="Maintenance", names=(reason.window,))
+        case NeverFits():
+            return NextWall(kind="NeverFits", units=reason.asked)
+        case NoMachineMatches():
+            named = (reason.filter,) if reason.filter else ()
+            return NextWall(kind="NoMachineMatches", names=named)
         case OverCeiling():
             short = positive(reason.held + reason.asked - reason.ceiling)
             return NextWall(kind="OverCeiling", units=short, names=(reason.project,))

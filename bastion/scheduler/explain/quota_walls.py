@@ -84,15 +84,15 @@ class QuotaWalls:
     def _look(self, project: str, shape: Shape) -> QuotaWall | None:
         shares, asked = self.draft.shares, self.draft.asks(shape)
         if name := shares.over_ceiling(project, asked):
-            over = self._never(project, shape) or self._over_ceiling(name, asked)
+            over = self.never(project, shape) or self._over_ceiling(name, asked)
             if over is not None:
                 return over
         if not asked or shares.is_within(project, asked, own=not shape.borrows):
             return None
-        return self._never(project, shape) or self._beyond_share(project, shape)
+        return self.never(project, shape) or self._beyond_share(project, shape)
 
-    def _never(self, project: str, shape: Shape) -> NeverFits | None:
-        """Whether the quota file never lets it start."""
+    def never(self, project: str, shape: Shape) -> NeverFits | None:
+        """Why the quota file never lets a gang of `project` start; None where it may some day."""
         if self._is_trial:
             return None
         return self._reach.beyond(project, self.draft.asks(shape), borrows=shape.borrows)

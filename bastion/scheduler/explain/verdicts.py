@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.explain.census import censuses
+from bastion.scheduler.explain.set_aside import SetAside
 from bastion.scheduler.explain.waiting import Waiting
 from bastion.scheduler.forecast.next_change import wake_at
 from bastion.scheduler.phases.outcome import (
@@ -29,9 +29,7 @@ from bastion.scheduler.reasons.reason import (
     Ending,
     Held,
     HoldingReason,
-    NeverFits,
     Promised,
-    WaitingReason,
     WaitsFor,
     WithinShare,
     can_never_run,
@@ -184,9 +182,6 @@ def _ending(running: Running) -> Ending:
 
 def _waiting(waiting: Waiting) -> Iterator[tuple[str, Verdict]]:
     draft = waiting.draft
-    for job_id, reason in draft.aside.items():
-        job = draft.snapshot.jobs[job_id]
-        yield job_id, _verdict(draft, job, Wait(reason=_with_never(draft, job, reason)))
     for reserved in draft.reserved.values():
         ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
@@ -203,6 +198,10 @@ def _waiting(waiting: Waiting) -> Iterator[tuple[str, Verdict]]:
                 yield job.id, Refuse(reason=wait.reason, machines=reports[job.id])
             else:
                 yield job.id, _verdict(draft, job, wait)
+    set_aside = SetAside(draft, waiting.diagnosis)
+    for job_id, reason in draft.aside.items():
+        job = draft.snapshot.jobs[job_id]
+        yield job_id, _verdict(draft, job, Wait(reason=set_aside.with_next(job, reason)))
 
 
 SUBMITTED_S = 60.0
@@ -224,13 +223,3 @@ def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
 
 def _is_new(draft: Draft, job: JobRecord) -> bool:
     return not job.attempts and draft.now - job.queued_at <= SUBMITTED_S
-
-
-def _with_never(draft: Draft, job: JobRecord, reason: WaitingReason) -> WaitingReason:
-    """`reason`, and that it can never run even when it is free to go."""
-    if not isinstance(reason, Held | WaitsFor):
-        return reason
-    jobs = draft.snapshot.jobs
-    gang = [jobs[name] for name in job.gang if name in jobs] or [job]
-    found = draft.beyond(draft.shapes.of(gang))
-    return replace(reason, then=found) if isinstance(found, NeverFits) else reason

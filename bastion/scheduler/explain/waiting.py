@@ -48,7 +48,7 @@ class Waiting:
         """Of gangs that time alone lets start; complete once `tell` is over."""
         self.in_line: list[Crowd | Row] = []
         """Gangs that nothing is done for."""
-        self._diagnosis = Diagnosis(draft, blocked.waited_for())
+        self.diagnosis = Diagnosis(draft, blocked.waited_for())
 
     def tell(self) -> Iterator[Told]:
         """
@@ -70,7 +70,7 @@ class Waiting:
                     group = group_of(left)
                 if not group.lines:
                     continue
-                reason = self._diagnosis.reason(project, group.shape)
+                reason = self.diagnosis.reason(group.lines[0].head, group.shape)
                 if isinstance(reason, hope):
                     hopeful.update(group.lines)
                 if isinstance(reason, WaitingForCapacity):
@@ -127,6 +127,7 @@ class Waiting:
                 usage=used.get(line.user, 0.0),
                 units=line.shape.units,
                 short=reason.short,
+                then=reason.then,
             )
             for line, reason in lines
         ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Literal
 
 from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.placement.candidates import PlacementPolicy
@@ -25,16 +26,23 @@ from quota.amounts import NOTHING, Amounts
 Beyond = NeverFits | NoMachineMatches
 
 
-def beyond(capacity: Capacity, shape: Shape, extent: Callable[[], Extent]) -> Beyond | None:
+def beyond(
+    capacity: Capacity, shape: Shape, extent: Callable[[], Extent], *, together: bool
+) -> Beyond | None:
     """
     Why no machine there is, or could be, holds a gang of `shape`; None when they do.
 
-    `extent` is made for gangs that cannot be judged part by part.
+    Args:
+        capacity: Which machines there are.
+        shape: What the gang asks for.
+        extent: Made for gangs that cannot be judged part by part.
+        together: Whether a gang lies in one pool or not at all.
     """
     found = unmatched(capacity, shape) or never_fits(capacity, shape)
-    is_intricate = shape.takes_whole or len(shape.parts) > 1
+    is_together = together and not shape.is_single
+    is_intricate = shape.takes_whole or len(shape.parts) > 1 or is_together
     if found is None and is_intricate and extent().alone(shape) is None:
-        return no_way(capacity, shape)
+        return no_way(capacity, shape, together=is_together)
     return found
 
 
@@ -162,10 +170,10 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
     return None
 
 
-def no_way(capacity: Capacity, shape: Shape) -> NeverFits:
+def no_way(capacity: Capacity, shape: Shape, *, together: bool = False) -> NeverFits:
     """There is enough of everything, but not where it would have to be together."""
-    pools = _pools(capacity, shape.parts)
-    return NeverFits(asked=shape.units, most=NOTHING, of="layout", pools=pools)
+    of: Literal["layout", "pool"] = "pool" if together else "layout"
+    return NeverFits(asked=shape.units, most=NOTHING, of=of, pools=_pools(capacity, shape.parts))
 
 
 def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], ...]:

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from bastion.scheduler.queue.order import Entry, Gang, Rank
-from bastion.scheduler.reasons.reason import NAMED, Behind, WaitingReason
+from bastion.scheduler.reasons.reason import NAMED, Behind, NextWall, WaitingReason
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -56,6 +56,8 @@ class Stretch(NamedTuple):
     """Each asks for."""
     short: Amounts
     """What is missing for one of them alone, now."""
+    then: NextWall | None
+    """What it meets once that is free."""
 
 
 @value
@@ -79,7 +81,8 @@ class Row:
         for *_, number, gang in row:
             stretch = self.stretches[number]
             if jobs:
-                yield gang, Behind(jobs=jobs, units=units, first=first, short=stretch.short)
+                short, then = stretch.short, stretch.then
+                yield gang, Behind(jobs=jobs, units=units, first=first, short=short, then=then)
             if len(first) < NAMED:
                 first = (*first, *(job.id for job in gang))[:NAMED]
             jobs += len(gang)

@@ -9,7 +9,7 @@ It must not know who asks, nor what exists.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, permutations
@@ -162,6 +162,13 @@ class Shapes:
             found = self._of(_key(request), (request,), resumes=resumes)
             self._by_id[id(request), resumes] = found
         return found
+
+    def if_filtered(self, gang: Sequence[JobRecord], other: Callable[[Where], Where]) -> Shape:
+        """What `gang` would ask for with `other` filters than its own."""
+        requests = tuple(replace(j.request, where=other(j.request.where)) for j in gang)
+        resumes = all(job.resume for job in gang)
+        keys = tuple(map(_key, requests))
+        return self._of(keys if len(keys) > 1 else keys[0], requests, resumes=resumes)
 
     def one_more(self, gang: Sequence[JobRecord]) -> Shape:
         """What one replica more of `gang`, a job that may grow, asks for."""

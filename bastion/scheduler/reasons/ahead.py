@@ -25,6 +25,8 @@ class Behind:
     first: tuple[str, ...]
     short: Amounts = NOTHING
     """What is missing for this one alone, now."""
+    then: NextWall | None = None
+    """What it meets once that is free."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -32,7 +34,7 @@ class Behind:
         more = f"; then {units(self.short)} more must be free" if self.short else ""
         return (
             f"waits behind {counted(self.jobs, 'job')} of its project that {ask} for"
-            f" {units(self.units)} ({_names(self)}){more}"
+            f" {units(self.units)} ({_names(self)}){more}{words_of(self.then)}"
         )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
 from bastion.scheduler.reasons.outage import Outage
-from bastion.scheduler.reasons.words import counted, listed, part_of, units, when
+from bastion.scheduler.reasons.words import PLACES, Scattered, counted, listed, part_of, units, when
 from bastion.value import value
 from quota.amounts import Amounts
 
@@ -41,7 +41,7 @@ class WaitingForCapacity:
 
 @value
 class Fragmented:
-    """Enough is free in total, but not on the machines where it would have to be together."""
+    """Enough is free in total, but not where it would have to be together."""
 
     kind: Literal["Fragmented"] = "Fragmented"
     asked: Amounts
@@ -53,6 +53,8 @@ class Fragmented:
     """Jobs whose end would make room, or empty where none were found."""
     guests: int = 0
     """Of a gang that asks for nothing: how many such replicas a machine takes."""
+    over: Scattered = "machines"
+    """What it is scattered over."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -63,7 +65,8 @@ class Fragmented:
             return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
         fit = "fits" if self.fitting == 1 else "fit"
         return (
-            f"waits for room on single machines: {units(self.free)} are free, but scattered, and"
+            f"waits for room {PLACES[self.over]}: {units(self.free)} are free, but scattered"
+            f"{'' if self.over == 'machines' else f' over {self.over}'}, and"
             f" {self.fitting} of {counted(self.replicas, 'replica')} {fit}{end}"
         )
 

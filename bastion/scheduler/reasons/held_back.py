@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bastion.scheduler.reasons.never_fits import NeverFits
+from bastion.scheduler.reasons.next_wall import NextWall, words_of
 from bastion.scheduler.reasons.words import NAMED, counted, listed, when
 from bastion.spec.after import When
 from bastion.value import value
@@ -35,10 +36,15 @@ class Dependency:
     kind: Literal["Dependency"] = "Dependency"
     on: tuple[str, ...]
     state: str
+    then: NextWall | None = None
+    """What they meet once all are ready."""
 
     def words(self, _: float) -> str:
         """The sentence."""
-        return f"waits for {listed(self.on)}, {_is(self.on)} {self.state}; they start together"
+        return (
+            f"waits for {listed(self.on)}, {_is(self.on)} {self.state}; they start together"
+            f"{words_of(self.then)}"
+        )
 
 
 @value

@@ -29,6 +29,8 @@ class NoMachineMatches:
     """Of one replica; where there are machines and no filter, they are of another shape."""
     empty: tuple[str, ...] = ()
     """Pools it might use that have no machines, and may make none."""
+    then: NextWall | None = None
+    """What it meets without that filter, or once there is a machine."""
 
     @property
     def is_final(self) -> bool:
@@ -37,12 +39,11 @@ class NoMachineMatches:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        if not self.empty:
-            return self._unmatched()
-        return (
-            f"{self._unmatched()}; {listed(self.empty)} may make none until an admin raises"
-            " max_machines in config/bastion.toml"
+        made = (
+            f"; {listed(self.empty)} may make none until an admin raises max_machines in"
+            " config/bastion.toml"
         )
+        return f"{self._unmatched()}{made if self.empty else ''}{words_of(self.then)}"
 
     def _unmatched(self) -> str:
         machines = counted(self.machines, "machine")

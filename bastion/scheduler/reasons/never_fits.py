@@ -27,9 +27,10 @@ class NeverFits:
     """By one replica where one replica is too much, else by the whole gang."""
     most: Amounts
     """That could ever be had; nothing where that is not what is in the way."""
-    of: Literal["replica", "gang", "total", "layout", "quota"]
+    of: Literal["replica", "gang", "total", "layout", "pool", "quota"]
     """What is too much: for the largest machine, for all of them, for the quota file's totals; or
-    there is enough, but no way to lay it out, or the quota file lets its project never have it."""
+    there is enough, but no way to lay it out, or none in one pool, where a policy keeps gangs
+    together; or the quota file lets its project never have it."""
     replicas: int = 0
     """Of the same shape, where all machines together are too few for them."""
     fitting: int = 0
@@ -59,6 +60,12 @@ class NeverFits:
             )
         if self.of == "replica":
             return f"{NEVER}: one replica asks for {units(self.asked)}, {self._too_small()}"
+        if self.of == "pool":
+            return (
+                f"{NEVER}: it asks for {units(self.asked)} in one pool, and none of those it may"
+                f" use{self._where()} holds all of it, even with all machines free; ask for less,"
+                ' or an admin chooses another placement than "consolidated" in the quota file'
+            )
         if self.of == "layout":
             return (
                 f"{NEVER}: it asks for {units(self.asked)}, and has no placement on the machines"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bastion.scheduler.reasons.words import listed, units
+from bastion.scheduler.reasons.words import PLACES, Scattered, listed, units
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -22,7 +22,10 @@ class NextWall:
         "CapacityLost",
         "Fragmented",
         "Maintenance",
+        "NeverFits",
+        "NoMachineMatches",
         "OverCeiling",
+        "OverUserLimit",
         "PlannedForOther",
         "ProviderStockout",
         "ShareInUse",
@@ -32,7 +35,10 @@ class NextWall:
     units: Amounts = NOTHING
     """That are missing; what is asked for, where enough is free and scattered."""
     names: tuple[str, ...] = ()
-    """Machines that are out of use, projects that hold or reserve it, pools, or a window."""
+    """Machines that are out of use, projects that hold or reserve it, pools, a window, a filter or
+    a user."""
+    over: Scattered = "machines"
+    """What is scattered over them, where enough is free."""
 
     def words(self) -> str:
         """How a sentence ends that names it."""
@@ -41,7 +47,7 @@ class NextWall:
             case "CapacityLost":
                 return f"; then it waits for {listed(self.names)} to be back in use"
             case "Fragmented":
-                return f"; then it waits for {what} together on single machines"
+                return f"; then it waits for {what} together {PLACES[self.over]}"
             case "BeyondShare":
                 return f"; then it waits to borrow {what}"
             case "OverCeiling" | "ShareInUse":
@@ -50,6 +56,13 @@ class NextWall:
                 return f"; then it waits for {listed(self.names)}, for which {what} are reserved"
             case "ProviderStockout":
                 return f"; then it waits for the provider of {listed(self.names)} to make machines"
+            case "NeverFits":
+                return f"; and it can never run: {what} is more than it could ever have"
+            case "NoMachineMatches":
+                named = f" with {listed(self.names)}" if self.names else ""
+                return f"; then it waits for a machine{named}"
+            case "OverUserLimit":
+                return f"; then it waits for jobs of {listed(self.names)}, whose limit is reached"
             case "Maintenance":
                 return f"; then it waits for maintenance to end: {listed(self.names)}"
             case _:

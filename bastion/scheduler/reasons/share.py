@@ -52,17 +52,25 @@ class OverUserLimit:
     ahead: int
     """Asked for by gangs of the user that come first."""
     most: int
+    then: NextWall | None = None
+    """What it meets once they have ended."""
 
     def words(self, _: float) -> str:
         """The sentence."""
         unit = "" if self.limit == RUNNING else f" {self.limit}"
         what = "runs" if self.limit == RUNNING else "holds"
+        if self.asked > self.most:
+            return (
+                f"waits for a higher limit of {self.user} in {self.project}: it asks for"
+                f" {self.asked}{unit or ' jobs'} at once, and the limit is {self.most}; ask for"
+                f" less, or an admin raises it in the quota file{words_of(self.then)}"
+            )
         ahead = f" with {self.ahead}{unit} ahead of it" if self.ahead else ""
         return (
             f"waits for jobs of {self.user}, whose limit in {self.project} is {self.most}{unit}"
             f"{' jobs' * (not unit)} at once: {self.user} {what} {self.held}{unit}{ahead}, it asks"
             f" for {self.asked}{unit}; starts when they end, or an admin raises the limit in the"
-            " quota file"
+            f" quota file{words_of(self.then)}"
         )
 
 

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 from bastion.spec.quantity import text_of_amounts, text_of_bytes, text_of_seconds
 from quota.amounts import Amounts
 
 NAMED = 3
 """How many names a sentence lists before it counts the rest."""
+
+Scattered = Literal["machines", "tiers", "pools"]
+"""What free capacity is scattered over."""
+PLACES: Mapping[Scattered, str] = {
+    "machines": "on single machines",
+    "tiers": "in single tiers",
+    "pools": "in one pool",
+}
+"""Where it would have to be together."""
 
 
 def when(at: float, now: float) -> str:

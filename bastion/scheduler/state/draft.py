@@ -117,7 +117,8 @@ class Draft:
         """Why no machine there is, or could be, holds a gang of `shape`; None when they do."""
         known = self.occupancy.beyond
         if shape.form not in known:
-            known[shape.form] = beyond(self.capacity, shape, lambda: self.extent)
+            together = self.parts.placement.together
+            known[shape.form] = beyond(self.capacity, shape, lambda: self.extent, together=together)
         return known[shape.form]
 
     def asks(self, shape: Shape) -> Amounts:

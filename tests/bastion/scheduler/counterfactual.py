@@ -10,21 +10,27 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from bastion.job import JobRecord, Phase
 from bastion.machine import MachinePhase
+from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.plan import Admit, Wait
 from bastion.scheduler.reasons.reason import (
+    Backoff,
     Behind,
     BeyondShare,
     CapacityLost,
     Dependency,
     Fragmented,
+    Held,
     Maintenance,
     NeverFits,
+    NoMachineMatches,
     NotMember,
     OverCeiling,
     OverLoad,
+    OverUserLimit,
     Planned,
     PlannedForOther,
     Promised,
@@ -37,6 +43,7 @@ from bastion.scheduler.reasons.reason import (
     WaitsFor,
 )
 from quota.amounts import NOTHING
+from quota.limits import Limits
 from tests.bastion.scheduler.world import World
 
 FOLLOWED = (
@@ -60,6 +67,11 @@ FOLLOWED = (
     | WaitsFor
 )
 """Reasons that say what would change them, and that time or others can change."""
+
+REJOINS = Backoff | Held | NotMember | QuotaFileInvalid | UnknownProject | WaitsFor
+"""Those that say no more than how the job comes into the queue."""
+ASKED = FOLLOWED | REJOINS | NeverFits | NoMachineMatches | OverUserLimit
+"""All that a random world gives, and that say what would change them."""
 
 
 def reasons_are_true(world: World) -> None:
@@ -148,7 +160,8 @@ def _change(world: World, reason: Reason) -> None:
             for name in reason.on:
                 if world.jobs[name].phase is Phase.STOPPING:
                     world.requeue(name)
-                world.jobs[name] = replace(world.jobs[name], held="")
+                ready = replace(world.jobs[name], held="", not_before=0.0, after=())
+                world.jobs[name] = replace(ready, user=_peer(world, name))
         case WaitsFor():
             for job in [job for job in world.jobs.values() if job.after]:
                 world.jobs[job.id] = replace(job, after=())
@@ -157,6 +170,15 @@ def _change(world: World, reason: Reason) -> None:
             world.extra.pop("stockouts", None)
         case _:
             _edit_quota(world, reason)
+
+
+def _peer(world: World, name: str) -> str:
+    """A user of its project: its own, or that of another of its gang."""
+    job = world.jobs[name]
+    gang = (world.jobs[each] for each in (name, *job.gang) if each in world.jobs)
+    users = (each.user for each in gang)
+    members = world.quota.projects[job.project]
+    return next((user for user in users if members.has_member(user)), "u")
 
 
 @dataclass
@@ -170,7 +192,7 @@ class Tally:
     def add(self, world: World) -> None:
         """Ask it of every waiting job of `world`."""
         for name, verdict in world.plan.verdicts.items():
-            if isinstance(verdict, Wait) and isinstance(verdict.reason, FOLLOWED | NeverFits):
+            if isinstance(verdict, Wait) and isinstance(verdict.reason, ASKED):
                 self.asked[verdict.reason.kind] += 1
                 told = next_reason(world, name, verdict.reason)
                 if told:
@@ -201,11 +223,13 @@ def next_reason(world: World, name: str, reason: Reason) -> str:
                 _heal(twin, machine)
             twin.cycle()
             return "it runs" if twin.runs(name) else ""
-        _take_away_alone(twin, reason)
+        _take_away_alone(twin, name, reason)
         twin.cycle()
         verdict = twin.plan.verdicts.get(name)
         if not isinstance(verdict, Wait) or isinstance(verdict.reason, Promised | Planned):
             return ""
+        if isinstance(reason, REJOINS):
+            return "" if verdict.reason != reason else f"still {reason}"
         then = getattr(reason, "then", None)
         if then is not None and then.kind == verdict.reason.kind:
             return ""
@@ -217,9 +241,25 @@ def next_reason(world: World, name: str, reason: Reason) -> str:
     return ""
 
 
-def _take_away_alone(world: World, reason: Reason) -> None:
-    """As `take_away`, but nothing that `reason` does not name."""
+def _take_away_alone(world: World, name: str, reason: Reason) -> None:
+    """As `take_away`, but nothing that `reason` does not name, and for `name` alone."""
+    job = world.jobs[name]
     match reason:
+        case Held():
+            world.jobs[name] = replace(job, held="")
+        case Backoff():
+            _wait_until(world, reason.until)
+        case NoMachineMatches():
+            for each in {name, *job.gang} & world.jobs.keys():
+                _ask_elsewhere(world, each, reason.filter)
+        case OverUserLimit() if reason.asked > reason.most:
+            project = replace(world.quota.projects[reason.project], limits=Limits())
+            projects = {**world.quota.projects, reason.project: project}
+            world.quota = replace(world.quota, projects=projects)
+        case OverUserLimit():
+            others = world.jobs.keys() - {name, *job.gang}
+            mine = [n for n in others if world.jobs[n].user == reason.user]
+            _end(world, tuple(n for n in mine if world.jobs[n].project == reason.project))
         case BeyondShare():
             own = reason.asked <= reason.share or bool(reason.own)
             named = set() if reason.asked <= reason.share else projects_in(world, reason.lenders)
@@ -227,6 +267,15 @@ def _take_away_alone(world: World, reason: Reason) -> None:
             _end(world, tuple(n for n, job in world.jobs.items() if _holds(job, named)))
         case _:
             take_away(world, reason)
+
+
+def _ask_elsewhere(world: World, name: str, written: str) -> None:
+    """The job is submitted again without the filter, as a user writes it."""
+    job = world.jobs[name]
+    where = job.request.where
+    named = [field for field, _, each in filters_of(where) if each == written]
+    nothing: Any = {field: type(getattr(where, field))() for field in named}
+    world.jobs[name] = replace(job, request=replace(job.request, where=replace(where, **nothing)))
 
 
 def _holds(job: JobRecord, projects: set[str]) -> bool:

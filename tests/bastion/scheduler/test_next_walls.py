@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bastion.scheduler.reasons.reason import ProviderStockout
+from bastion.spec.where import Where
+from quota.maintenance import Window
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
 ONE = {"A": {"gpu": 1.0}}
@@ -65,3 +67,79 @@ def test_one_that_asks_for_processors_too_is_behind_one_that_asks_for_the_same_d
     world.cycle()
     assert world.reason("first") == "WaitingForCapacity"
     assert world.why("second").startswith("waits behind 1 job of its project that asks for 2 gpu")
+
+
+def test_a_gang_that_is_not_ready_is_told_what_it_meets_then() -> None:
+    """One of two is held; together they would have to wait for devices."""
+    world = World(quota_of({"gpu": 4}, ONE), machines_of(1, gpu=4))
+    world.ask("A", "runs", gpu=3)
+    world.cycle()
+    for name in ("g1", "g2"):
+        world.ask("A", name, gang=("g1", "g2"), gpu=1)
+    world.jobs["g1"] = replace(world.jobs["g1"], held="ann")
+    world.cycle()
+    assert world.why("g2") == (
+        "waits for g1, which is not ready; they start together; then it waits for 1 gpu that A"
+        " holds"
+    )
+
+
+def test_a_user_at_the_limit_is_told_what_comes_after_it() -> None:
+    """The limit of two jobs is reached, and once they end the other user still has devices."""
+    limited = quota_of({"gpu": 4}, ONE, options={"A": "max_running_per_user = 1"})
+    world = World(limited, machines_of(1, gpu=4))
+    world.ask("A", "mine", gpu=1)
+    world.ask("A", "theirs", user="v", gpu=2)
+    world.cycle()
+    world.ask("A", "next", gpu=3)
+    world.cycle()
+    assert world.reason("next") == "OverUserLimit"
+    assert world.why("next").endswith("; then it waits for 1 gpu that A holds")
+
+
+def test_a_limit_that_a_job_exceeds_by_itself_is_not_said_to_pass() -> None:
+    """The quota file was edited since it was submitted: nothing that ends would help."""
+    world = World(quota_of({"gpu": 4}, ONE), machines_of(1, gpu=4))
+    world.quota = quota_of({"gpu": 4}, ONE, options={"A": "max_units_per_user = { gpu = 2 }"})
+    world.ask("A", "large", gpu=3)
+    world.cycle()
+    assert world.why("large") == (
+        "waits for a higher limit of u in A: it asks for 3 gpu at once, and the limit is 2; ask for"
+        " less, or an admin raises it in the quota file"
+    )
+
+
+def test_without_its_filter_a_job_may_meet_the_quota() -> None:
+    """No machine has the label, and without it the job would have to wait for its ceiling."""
+    quota = quota_of({"gpu": 8}, ONE, options={"A": "ceiling = { gpu = 1.0 }"})
+    world = World(quota, machines_of(2, gpu=4))
+    world.ask("A", "runs", replicas=2, gpu=3)
+    world.cycle()
+    world.ask("A", "a", gpu=4, where=Where(labels={"rack": "9"}))
+    world.cycle()
+    assert world.why("a") == (
+        "waits for a machine with labels rack=9, which none of 2 machines has; submit it again with"
+        " another filter, or with none; then it waits for 2 gpu that A holds"
+    )
+
+
+def test_without_its_filter_a_job_may_still_ask_for_too_much() -> None:
+    """It is told so at once, not after it was submitted again."""
+    world = World(quota_of({"gpu": 8}, ONE), machines_of(2, gpu=4))
+    world.ask("A", "a", gpu=8, where=Where(pool="z"))
+    world.cycle()
+    assert world.reason("a") == "NoMachineMatches"
+    assert world.why("a").endswith("; and it can never run: 8 gpu is more than it could ever have")
+
+
+def test_room_that_no_end_of_jobs_makes_is_closed_for_maintenance() -> None:
+    """Two machines are closed soon and in use: the third is too small, whatever ends."""
+    world = World(quota_of({"gpu": 12}, ONE), machines_of(1, gpu=4) | machines_of(1, "q", gpu=8))
+    world.ask("A", "runs", gpu=5)
+    world.cycle()
+    window = Window(starts_at=world.now + 60, ends_at=world.now + 600, pools=("q",))
+    world.quota = replace(world.quota, maintenance=(window,))
+    world.ask("A", "a", gpu=6)
+    world.cycle()
+    assert world.reason("a") == "Maintenance"
+    assert world.why("a").endswith("; then it waits for 6 gpu together on single machines")

@@ -1,0 +1,81 @@
+"""
+What jobs meet next that take no part in the cycle: once what holds them back has gone.
+
+It must not change anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bastion.job import JobRecord, Phase
+from bastion.scheduler.explain.diagnosis import Diagnosis
+from bastion.scheduler.explain.trial import Change
+from bastion.scheduler.queue.order import Ids
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.reason import (
+    Dependency,
+    Held,
+    NeverFits,
+    NextWall,
+    OverUserLimit,
+    WaitingReason,
+    WaitsFor,
+)
+from bastion.scheduler.state.draft import Draft
+
+
+class SetAside:
+    """The jobs that one cycle sets aside."""
+
+    def __init__(self, draft: Draft, diagnosis: Diagnosis) -> None:
+        self.draft = draft
+        self._diagnosis = diagnosis
+        self._known: dict[tuple[str, str, str, int, Ids], NextWall | None] = {}
+        diagnosis.trials = 0  # as many again as for those in line
+
+    def with_next(self, job: JobRecord, reason: WaitingReason) -> WaitingReason:
+        """`reason`, with what `job` and its gang meet once it has gone."""
+        match reason:
+            case Held() | WaitsFor():
+                never = self.draft.beyond(self.draft.shapes.of(self._gang(job)))
+                return replace(reason, then=never) if isinstance(never, NeverFits) else reason
+            case Dependency() | OverUserLimit():
+                gang = self._gang(job)
+                shape = self.draft.shapes.of(gang)
+                key = reason.kind, job.project, job.user, shape.form, job.gang
+                if key not in self._known:
+                    self._known[key] = self._wall_after(gang, shape, reason)
+                then = self._known[key]
+                return reason if then is None else replace(reason, then=then)
+            case _:
+                return reason
+
+    def _wall_after(
+        self, gang: Sequence[JobRecord], shape: Shape, reason: Dependency | OverUserLimit
+    ) -> NextWall | None:
+        gone: tuple[str, ...] = ()
+        if isinstance(reason, Dependency):
+            gone = self._ending(gang)
+        elif reason.asked <= reason.most:
+            gone = self._of_user(gang[0])
+        is_limited = isinstance(reason, Dependency)
+        return self._diagnosis.wall_after(gang, shape, Change(gone=gone), is_limited=is_limited)
+
+    def _gang(self, job: JobRecord) -> Sequence[JobRecord]:
+        """The jobs that start together: those that run on already are there."""
+        jobs = self.draft.snapshot.jobs
+        gang = [jobs[name] for name in job.gang if name in jobs]
+        waiting = [each for each in gang if each.phase in (Phase.QUEUED, Phase.STOPPING)]
+        return sorted(waiting, key=lambda each: (each.index, each.id)) or [job]
+
+    def _ending(self, gang: Sequence[JobRecord]) -> tuple[str, ...]:
+        """What of it is being stopped."""
+        held = [self.draft.of_job.get(job.id) for job in gang]
+        return tuple(sorted(each.name for each in held if each is not None and each.is_leaving))
+
+    def _of_user(self, job: JobRecord) -> tuple[str, ...]:
+        """What its user has in its project."""
+        mine = self.draft.occupancy.by_project.get(job.project, ())
+        return tuple(each.name for each in mine if each.user == job.user)
