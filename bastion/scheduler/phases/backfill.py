@@ -32,6 +32,22 @@ def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
             plan.holds_quota = False
 
 
+def count_plans(draft: Draft) -> None:
+    """Let all planned starts hold their room in the quota: nothing borrows it."""
+    for plan in draft.plans.values():
+        if not plan.holds_quota:
+            plan.holds_quota = True
+            draft.count(plan)
+
+
+def discount_plans(draft: Draft) -> None:
+    """Let no planned start hold its room: no gang is stopped for the room of another's."""
+    for plan in draft.plans.values():
+        if plan.holds_quota:
+            draft.discount(plan)
+            plan.holds_quota = False
+
+
 def gaps(draft: Draft, shape: Shape, reserved: Iterable[Reserved]) -> list[Reserved]:
     """What is closed until a time by which a gang of `shape` has ended if it starts now."""
     if shape.max_runtime_s is None:

@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.backfill import backfill, gaps
+from bastion.scheduler.phases.backfill import backfill, count_plans, discount_plans, gaps
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.phases.outcome import stopped_now
-from bastion.scheduler.phases.planned_starts import discount_plans, plan_again, start_borrowing
+from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.revocation import may_yield
 from bastion.scheduler.preemption.harm import first_to_yield, in_project
@@ -85,6 +85,7 @@ def _score_of(draft: Draft) -> Callable[[str], Score]:
     quota, decayed = draft.snapshot.quota, draft.snapshot.decayed
 
     def of(name: str) -> float:
+        count_plans(draft)
         ahead = draft.shares.borrowed(name) * draft.options.borrow_slice_s
         return (decayed.get(name, 0.0) + ahead + ONE_SECOND) / quota.weight(name)
 
@@ -169,6 +170,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
 
 def _reclaim_again(draft: Draft) -> None:
     """Whoever gives way to higher priority may leave room for a gang within its own share."""
+    discount_plans(draft)  # `look_again` counts those that go before a gang
     draft.is_open = False
     draft.rest = {}
     for line in draft.blocked:
@@ -188,6 +190,7 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     opened += [each for each in reserved if each.drains and each.gang[0].project != project]
     if not opened or draft.search.effort.is_spent:
         return False
+    count_plans(draft)
     done = backfill(draft, shape, opened, partial(start_borrowing, draft, gang, shape))
     if done:
         _borrows(draft, draft.admitted[-1])
@@ -214,16 +217,10 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
         draft.doomed.update(spared)
         return False
     draft.search.asked.add(line.key)
+    discount_plans(draft)
     if own is not None:
         draft.lend(own)  # what is reserved for it needs no victim
-    others = [plan for plan in draft.plans.values() if plan is not own]
-    for plan in others:
-        draft.discount(plan)  # no gang is preempted for the room of another's planned start
-        plan.holds_quota = False
     done = _promise_lower(draft, line, chain((first,), lower))
-    for plan in others:
-        plan.holds_quota = True
-        draft.count(plan)
     if own is not None:
         draft.call_in(own)
     if done:

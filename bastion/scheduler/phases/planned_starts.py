@@ -25,7 +25,7 @@ from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import awaited
-from bastion.scheduler.phases.backfill import counted
+from bastion.scheduler.phases.backfill import count_plans, counted, discount_plans
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import (
     Fit,
@@ -180,19 +180,13 @@ def _renew_plans(draft: Draft) -> None:
         look_again(draft)
 
 
-def discount_plans(draft: Draft) -> None:
-    """Planned starts keep others from their room in the quota only while gangs are admitted."""
-    for plan in draft.plans.values():
-        draft.discount(plan)
-        plan.holds_quota = False
-
-
 def plan_again(draft: Draft) -> None:
     """
     Plan what the starts since then make possible, and give up what they make impossible.
 
     As the next cycle would.
     """
+    count_plans(draft)
     if draft.plans:
         claims = Claims(draft)
         for plan in list(draft.plans.values()):
@@ -355,6 +349,7 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
     project = gang[0].project
     if draft.is_too_full(shape, guaranteed=False):
         return False
+    count_plans(draft)
     key = project, shape.form
     if draft.search.no_room.get(key) == draft.shares.version:
         return False
