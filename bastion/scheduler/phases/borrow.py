@@ -272,7 +272,7 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
                 line.project, units, own=not shape.borrows
             )
 
-    with draft.shares.without(draft.departing()):
+    with draft.shares.without(standing=draft.departing().sums):
         found = find(draft, shape, lower, may_have, guaranteed=False)
         if found is None:
             return False

@@ -94,8 +94,8 @@ def _found(
                 return is_within and shares.may_reclaim(project, units, gone)
             return draft.shares.lets_borrow(project, reserved.shape, units)
 
-    mine = set(own)
-    departing = [r for r in draft.departing() if r not in mine]
-    leaving = [r for r in departing if r.is_leaving or not within_share]
-    with shares.without(leaving):
+    departing = draft.departing()
+    leaving = draft.stopping() if within_share else departing
+    mine = [running for running in own if running in leaving]
+    with shares.without(standing=leaving.sums, staying=mine):
         return find(draft, reserved.shape, own, may_have, guaranteed=within_share, staying=own)

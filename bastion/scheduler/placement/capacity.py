@@ -168,6 +168,8 @@ class Capacity:
         """Make the machines of `placements` that a trial, undone since, had made; same names."""
         names = {host.machine for each in placements for replica in each for host in replica.hosts}
         missing = names - self.by_name.keys()
+        if not missing:
+            return
         for shelf in self.shelves.values():
             last = max((self._number(shelf, name) for name in missing), default=-1)
             while shelf.made <= last:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
+from itertools import chain
 
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
@@ -21,6 +22,7 @@ from bastion.scheduler.placement.scope import can_make
 from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.release import Release
@@ -44,8 +46,8 @@ class Found:
     victims: tuple[Running, ...]
     ending: tuple[Running, ...]
     """Those already being stopped whose devices it needs."""
-    departing: tuple[Running, ...]
-    """All that were taken to be gone: it may need their room in the tiers or the quota."""
+    departing: Iterable[Running]
+    """All that were taken to be gone: it may need their room in the tiers or the quota. Once."""
 
 
 def find(
@@ -73,16 +75,16 @@ def find(
     draft.search.effort.spend(SEARCH_STEPS)
     capacity = draft.capacity
     capacity.begin()
-    departing: Sequence[Running] = draft.departing(firm=guaranteed)
-    if staying:
-        but = set(staying)
-        departing = [running for running in departing if running not in but]
-    if going:
-        known = set(departing)
-        departing = [*departing, *(running for running in going if running not in known)]
-    is_leaving = _membership(draft, departing, firm=guaranteed, is_all=not (staying or going))
+    departing = draft.departing(firm=guaranteed)
+    but = set(staying)
+    more = {running: None for running in going if running in but or running not in departing}
+
+    def is_leaving(running: Running) -> bool:
+        is_one = draft.is_departing(running, firm=guaranteed) and running not in but
+        return is_one or running in more
+
     try:
-        gone = _leave(draft, shape, departing)
+        gone = _leave(draft, shape, departing, is_leaving, more)
         need = Need(draft, shape, guaranteed=guaranteed)
         search = _Search(draft, need, allows, is_leaving, gone)
         if not search.let_go(legal):
@@ -96,41 +98,43 @@ def find(
         capacity.undo()
     wanted = Footprint(pairs_of(shape.parts, placed.placements))
     ending = tuple(running for running in draft.holders(wanted) if is_leaving(running))
-    return Found(placed=placed, victims=victims, ending=ending, departing=tuple(departing))
+    all_gone = chain((running for running in departing if running not in but), more)
+    return Found(placed=placed, victims=victims, ending=ending, departing=all_gone)
 
 
-def _membership(
-    draft: Draft, departing: Sequence[Running], *, firm: bool, is_all: bool
-) -> Callable[[Running], bool]:
-    """Whether a gang is one of `departing`; without a copy where they are all that depart."""
-    if not is_all:
-        return set(departing).__contains__
-    return lambda running: draft.is_departing(running, firm=firm)
-
-
-def _leave(draft: Draft, shape: Shape, departing: Sequence[Running]) -> dict[Running, Release]:
+def _leave(
+    draft: Draft,
+    shape: Shape,
+    departing: Departing,
+    is_leaving: Callable[[Running], bool],
+    more: Collection[Running],
+) -> dict[Running, Release]:
     """
-    Let `departing` go, but for those that leave nothing.
+    Let those of `departing` and `more` go that are leaving, but for those that leave nothing.
 
     Most of them leave what is promised already, on machines where nothing is free: whether they
     are there makes a difference only once another goes from there.
     """
     if shape.takes_whole or not all(part.devices for part in shape.parts):
-        return {running: Release(draft.capacity, running) for running in departing}
-    going, near = set(), set()
-    for running in departing:
-        if running.name in draft.search.leaves_nothing:
-            continue
+        going = [running for running in departing if is_leaving(running) and running not in more]
+        return {running: Release(draft.capacity, running) for running in (*going, *more)}
+    useful, near = set[Running](), set[str]()
+    for running in [*departing.useful, *more]:
         wanted = running.footprint
         machines = wanted.opens(draft.capacity)
         if machines or wanted.whole or any(running.left):
-            going.add(running)
+            useful.add(running)
             near.update(machines)
-        else:
-            draft.search.leaves_nothing.add(running.name)
+        elif running not in more:
+            departing.leaves_nothing(running)
     for machine in near:
-        going.update(draft.on(machine))
-    return {r: Release(draft.capacity, r) for r in departing if r in going} if going else {}
+        useful.update(draft.on(machine))
+    going = sorted(
+        (running for running in useful if is_leaving(running) and running not in more),
+        key=lambda running: running.name,
+    )
+    going += [running for running in more if running in useful]
+    return {running: Release(draft.capacity, running) for running in going}
 
 
 class _Search:

@@ -39,26 +39,34 @@ class Doom:
 
 
 class Dooms(dict[str, Doom]):
-    """Victims by name; `version` is another one after every change."""
+    """Victims by name."""
 
-    version = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.changed: list[str] = []
+        """Victims that were named, renamed or spared, in that order."""
+
+    @property
+    def version(self) -> int:
+        """Another one after every change."""
+        return len(self.changed)
 
     def __setitem__(self, name: str, doom: Doom) -> None:
-        self.version += 1
+        self.changed.append(name)
         super().__setitem__(name, doom)
 
     def __delitem__(self, name: str) -> None:
-        self.version += 1
+        self.changed.append(name)
         super().__delitem__(name)
 
     def pop(self, name: str) -> Doom:  # type: ignore[override]
         """Take out a victim that is named."""
-        self.version += 1
+        self.changed.append(name)
         return super().pop(name)
 
     def update(self, dooms: Mapping[str, Doom]) -> None:  # type: ignore[override]
         """Name all of `dooms`."""
-        self.version += 1
+        self.changed.extend(dooms)
         super().update(dooms)
 
     def restore(self, dooms: Mapping[str, Doom | None]) -> None:

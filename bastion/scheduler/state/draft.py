@@ -21,6 +21,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import Admitted, Doom, Dooms
+from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import Parts
@@ -82,7 +83,7 @@ class Draft:
         self.doomed = Dooms()
         """Running gangs that will be stopped, or are from this cycle on."""
         self.rank = parts.order.rank(snapshot, now)
-        self._departing: dict[bool, tuple[int, list[Running]]] = {}
+        self._departing: dict[str, Departing] = {}
         self._paid: set[Running] = set()
         """Those of whose charge something was counted on."""
         self.search = Search(snapshot)
@@ -251,7 +252,9 @@ class Draft:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
         assert reserved.hold is not None
         self.search.too_full.clear()
-        self.search.leaves_nothing.clear()
+        for each in self._departing.values():
+            for machine in reserved.footprint.masks:
+                each.may_leave_more(self.on(machine))
         self.capacity.lift(reserved.hold)
         self._pay_back(reserved)
 
@@ -263,6 +266,8 @@ class Draft:
     def _pay_back(self, reserved: Reserved) -> None:
         for running, tier, units in reserved.paid:
             running.pay(tier, -units)
+            for each in self._departing.values():
+                each.may_leave_more((running,))
         reserved.paid.clear()
 
     def _net(self, reserved: Reserved) -> Charge:
@@ -433,14 +438,23 @@ class Draft:
                 self.doomed[running.name] = replace(doom, by=other.name, is_firm=is_firm)
                 return
 
-    def departing(self, *, firm: bool = False) -> list[Running]:
+    def departing(self, *, firm: bool = False) -> Departing:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""
-        known = self._departing.get(firm)
-        if known is None or known[0] != self.doomed.version:
-            going = [name for name, doom in self.doomed.items() if doom.is_firm or not firm]
-            found = [self.running[name] for name in sorted({*self.occupancy.leaving, *going})]
-            known = self._departing[firm] = self.doomed.version, found
-        return known[1]
+        found = self._departing_as("firm" if firm else "all")
+        found.catch_up(self.doomed, self.running)
+        return found
+
+    def stopping(self) -> Departing:
+        """Running gangs that are being stopped already."""
+        return self._departing_as("stopping")
+
+    def _departing_as(self, kind: str) -> Departing:
+        known = self._departing.get(kind)
+        if known is None or known.shares is not self.shares:
+            leaving = self.occupancy.leaving.values()
+            known = Departing(leaving, self.shares, firm=kind == "firm")
+            self._departing[kind] = known
+        return known
 
     def _is_doomed(self, running: Running, *, firm: bool) -> bool:
         doom = self.doomed.get(running.name)

@@ -10,6 +10,7 @@ It must not know shares.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
@@ -33,17 +34,21 @@ class Leavers:
 
     def distance(self, wanted: set[Running]) -> int:
         """How many gangs would have to be counted to be `wanted`."""
-        return len(self._members ^ wanted)
+        return len(self._members) + len(wanted) - 2 * len(self._members & wanted)
 
     def be(self, wanted: set[Running]) -> None:
         """Be exactly these from now on."""
         for running in self._members - wanted:
-            self._count(running, sign=-1)
+            self.count(running, sign=-1)
         for running in wanted - self._members:
-            self._count(running, sign=1)
-        self._members = wanted
+            self.count(running, sign=1)
 
-    def _count(self, running: Running, *, sign: int) -> None:
+    def count(self, running: Running, *, sign: int) -> None:
+        """Be with `running` from now on, or with `sign=-1` without it."""
+        if sign > 0:
+            self._members.add(running)
+        else:
+            self._members.discard(running)
         project = running.project
         self._hold(project, sign * running.held)
         for to, amounts in self._gifts.get(running.name, {}).items():
@@ -78,14 +83,15 @@ class Questions:
 
     def __init__(self, gifts: Mapping[str, Mapping[str, Amounts]]) -> None:
         self._gifts = gifts
+        self._standing: list[Leavers] = []
         self._kept: list[list[Leavers]] = []
         self._depth = 0
 
-    def begin(self, gone: Iterable[Running]) -> Leavers:
-        """A question takes all of `gone` to be gone; what they leave, the same until `end`."""
+    def begin(self, wanted: set[Running]) -> Leavers:
+        """A question takes all of `wanted` to be gone; what they leave, the same until `end`."""
         if self._depth == len(self._kept):
             self._kept.append([])
-        kept, wanted = self._kept[self._depth], set(gone)
+        kept = self._kept[self._depth]
         self._depth += 1
         nearest = min(kept, key=lambda each: each.distance(wanted), default=None)
         is_far = nearest is None or 2 * nearest.distance(wanted) > len(wanted)
@@ -95,12 +101,24 @@ class Questions:
         nearest.be(wanted)
         return nearest
 
+    def standing(self, gone: Iterable[Running]) -> Leavers:
+        """What `gone` leave, kept up to date by `gave`; more may be counted."""
+        found = Leavers(self._gifts)
+        found.be(set(gone))
+        self._standing.append(found)
+        return found
+
+    def once(self, gone: Iterable[Running]) -> Leavers:
+        """What `gone`, which are few, leave now."""
+        found = Leavers(self._gifts)
+        found.be(set(gone))
+        return found
+
     def end(self) -> None:
         """The innermost question is answered."""
         self._depth -= 1
 
     def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
         """`running` gives `amounts` more to promises of `to`."""
-        for kept in self._kept:
-            for each in kept:
-                each.gave(running, amounts, to=to)
+        for each in chain(self._standing, *self._kept):
+            each.gave(running, amounts, to=to)

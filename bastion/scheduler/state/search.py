@@ -39,8 +39,6 @@ class Search:
         """First jobs of gangs for which no planned start was found in this cycle."""
         self.no_room: dict[tuple[str, int], int] = {}
         """(project, form) -> at which state of the shares the quota had no room to borrow it."""
-        self.leaves_nothing: set[str] = set()
-        """Those among the departing with which nothing becomes free and open."""
         self.in_order: set[str] = set()
         """Projects whose `borrowers` are in the order in which they are let go."""
         self.harm: dict[str, tuple[bool, bool, float, float, str]] = {}

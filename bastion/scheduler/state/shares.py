@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.state.leavers import Questions
+from bastion.scheduler.state.leavers import Leavers, Questions
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
@@ -25,8 +25,20 @@ from quota.tree import Project, Quota
 Gift = tuple[Running, Amounts]
 """A running gang, and what of its room it gives to a start that waits for its end."""
 
-_Standing = tuple[list[tuple[str, list[Amounts | None]]], dict[str, int]]
-"""By project what it holds, what leaves, what it swaps; and what is reserved of every type."""
+
+class _Question:
+    """What is taken to be gone for a moment, and what stood in the projects that it changed."""
+
+    __slots__ = ("open", "stood", "sums")
+
+    def __init__(self, sums: Sequence[tuple[Leavers, int]]) -> None:
+        self.sums = sums
+        self.open: set[str] = set()
+        """Projects in which something leaves, and that were not asked about yet."""
+        for leavers, _ in sums:
+            self.open.update(leavers.held, (project for project, _ in leavers.given))
+        self.stood: dict[str, list[Amounts | None]] = {}
+        """Project -> what it held, what departed from it, what it swapped."""
 
 
 class Shares:
@@ -44,9 +56,12 @@ class Shares:
         self._left: dict[str, Amounts] = {}
         """Running gang that gives -> what it holds and gives to none yet."""
         self._questions = Questions(self._gifts)
+        self._asked: list[_Question] = []
+        """The questions that are open, the outermost first."""
         self._excess: dict[str, float] = {}
         self.version = 0
         """Another one after every change."""
+        self._changes = 0
         names = self._held.keys() | quota.projects.keys()
         self._nesting = Nesting(quota) if quota.groups else None
         self._reserved: dict[str, int] = {}
@@ -64,6 +79,8 @@ class Shares:
         return self._stays(project) | self.quota.project(project).kept
 
     def _stays(self, project: str) -> Amounts:
+        if self._asked:
+            self._settle(project)
         held = self._held.get(project, NOTHING)
         departing = self._departing.get(project)
         return held if departing is None else held - departing
@@ -83,17 +100,23 @@ class Shares:
 
     def held(self, project: str) -> Amounts:
         """What `project` holds of the types under quota, promises included."""
+        if self._asked:
+            self._settle(project)
         return self._held.get(project, NOTHING)
 
     def add(self, project: str, amounts: Amounts) -> None:
         """`project` holds `amounts` more (a negative difference: less)."""
-        self.version += 1
+        self._change()
         stays, kept = self._stays(project), self.project(project).kept
         for resource, units in amounts.items():
             has, keeps = stays[resource], kept[resource]
             self._reserve_more(project, resource, max(has + units, keeps) - max(has, keeps))
         self._held[project] = self.held(project) + amounts
         self._excess.pop(project, None)
+
+    def _change(self) -> None:
+        self._changes += 1
+        self.version = self._changes
 
     def reserve(
         self, project: str, asked: Amounts, waits: Sequence[Running], *, is_planned: bool
@@ -149,9 +172,11 @@ class Shares:
         self._questions.gave(running, amounts, to=to)
 
     def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
+        if self._asked:
+            self._settle(project)
         if project == to:
             self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
-        self.version += 1
+        self._change()
         self._excess.pop(project, None)
         stays, kept = self._stays(project), self.project(project).kept
         for resource, units in amounts.items():
@@ -181,58 +206,93 @@ class Shares:
         for to, amounts in self._gifts.get(running.name, {}).items():
             self._depart(running.project, sign * amounts, to=to)
 
+    def standing(self, gone: Iterable[Running]) -> Leavers:
+        """What `gone` leave, kept up to date for many questions; see `without`."""
+        return self._questions.standing(gone)
+
     @contextmanager
-    def without(self, gone: Iterable[Running]) -> Iterator[None]:
-        """Count as if all of `gone` had ended, for a moment; whatever moves inside moves back."""
-        leavers = self._questions.begin(gone)
-        held, given = list(leavers.held.items()), list(leavers.given.items())
-        stood = self._standing({project for project, _ in held} | {key[0] for key, _ in given})
-        self._move_all(held, given, sign=-1)
+    def without(
+        self,
+        gone: Iterable[Running] = (),
+        *,
+        standing: Leavers | None = None,
+        staying: Iterable[Running] = (),
+    ) -> Iterator[None]:
+        """
+        Count as if some had ended, for a moment; whatever moves inside moves back.
+
+        Only the projects that are asked about are counted anew.
+
+        Args:
+            gone: They have ended.
+            standing: So have those, none of them in `gone`.
+            staying: Those among `standing` that have not.
+        """
+        leavers = set(gone)
+        sums = [(self._questions.begin(leavers), 1)] if leavers else []
+        if standing is not None:
+            sums.append((standing, 1))
+            sums.append((self._questions.once(staying), -1))
+        question = _Question(sums)
+        self._asked.append(question)
+        before = self.version
+        if self._nesting is not None:
+            self._settle_all()
         try:
             yield
         finally:
-            self._questions.end()
-            self.version += 1
-            if self._nesting is None:
-                self._stand(stood)
+            if leavers:
+                self._questions.end()
+            self._asked.pop()
+            for project in question.stood:
+                self._go_back(project, question)
+            self.version = before
+
+    def _settle(self, project: str) -> None:
+        """Count what those that are gone leave in `project`, which is asked about."""
+        asked, self._asked = self._asked, []  # each is counted on what the ones around it leave
+        for question in asked:
+            if project in question.open:
+                question.open.discard(project)
+                books = self._held, self._departing, self._swapped
+                question.stood[project] = [each.get(project) for each in books]
+                self._leave_all(project, question)
+        self._asked = asked
+
+    def _settle_all(self) -> None:
+        for question in self._asked:
+            for project in sorted(question.open):
+                self._settle(project)
+
+    def _leave_all(self, project: str, question: _Question) -> None:
+        for leavers, sign in question.sums:
+            held = leavers.held.get(project)
+            if held is not None:
+                self.add(project, -sign * held)
+            for is_own in (True, False):
+                given = leavers.given.get((project, is_own))
+                if given is not None:
+                    self._depart(project, -sign * given, to=project if is_own else "")
+
+    def _go_back(self, project: str, question: _Question) -> None:
+        """Count what stood there before `_settle`."""
+        now = self._reserve(project)
+        self._excess.pop(project, None)
+        books = self._held, self._departing, self._swapped
+        for book, was in zip(books, question.stood[project]):
+            if was is None:
+                book.pop(project, None)
             else:
-                self._move_all(held, given, sign=1)
-
-    def _move_all(
-        self,
-        held: Iterable[tuple[str, Amounts]],
-        given: Iterable[tuple[tuple[str, bool], Amounts]],
-        *,
-        sign: int,
-    ) -> None:
-        """`_move` for all that hold and give so much."""
-        for project, amounts in held:
-            self.add(project, sign * amounts)
-        for (project, is_own), amounts in given:
-            self._depart(project, sign * amounts, to=project if is_own else "")
-
-    def _standing(self, projects: Iterable[str]) -> _Standing:
-        """What is counted of `projects` now, to go back to."""
-        kept = [
-            (name, [each.get(name) for each in (self._held, self._departing, self._swapped)])
-            for name in projects
-        ]
-        return kept, self._reserved.copy()
+                book[project] = was
+        for resource, units in (self._reserve(project) - now).items():
+            self._reserve_more(project, resource, units)
 
     def counted(self) -> object:
         """All that is counted of every project: equal where every answer would be the same."""
-        return self._standing(sorted(self.names()))
-
-    def _stand(self, standing: _Standing) -> None:
-        """Go back to what `_standing` gave."""
-        kept, self._reserved = standing
-        for name, amounts in kept:
-            self._excess.pop(name, None)
-            for each, was in zip((self._held, self._departing, self._swapped), amounts):
-                if was is None:
-                    each.pop(name, None)
-                else:
-                    each[name] = was
+        self._settle_all()
+        books = self._held, self._departing, self._swapped
+        kept = [(name, [each.get(name) for each in books]) for name in sorted(self.names())]
+        return kept, {resource: units for resource, units in self._reserved.items() if units}
 
     def is_own(self, project: str, asked: Amounts) -> bool:
         """
@@ -311,12 +371,15 @@ class Shares:
         return next(iter(self._nesting.over_ceilings(project, self._rises(project, asked))), "")
 
     def _counted(self, project: str) -> Amounts:
+        if self._asked:
+            self._settle(project)
         held = self._held.get(project, NOTHING)
         swapped = self._swapped.get(project)
         return held if swapped is None else held - swapped
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether it borrows, and `asked` fits under its ceiling and into what is idle and lent."""
+        self._settle_all()
         limits = self.project(project)
         if not limits.borrow or not limits.ceiling.holds(self._counted(project), asked):
             return False
@@ -348,6 +411,7 @@ class Shares:
 
     def available(self, project: str, asked: Amounts) -> Amounts:
         """How much of the types in `asked` it could borrow now, never negative."""
+        self._settle_all()
         limits = self.project(project)
         stays, held = self._stays(project), self.held(project)
         swapped = self._swapped.get(project, NOTHING)
@@ -383,6 +447,8 @@ class Shares:
         if without or name in self.quota.groups:
             closes = self.closes(name) if name in self.quota.groups else self._stays(name)
             return self.weight(closes - without - self.quota.node(name).nominal)
+        if self._asked:
+            self._settle(name)
         known = self._excess.get(name)
         if known is None:
             nominal = self.project(name).nominal

@@ -1,0 +1,80 @@
+"""
+The departing: running gangs that are being stopped, or will be.
+
+A cycle asks for them at every search, and names a few more victims between two searches. So they
+are kept in order, with what they leave in the quota added up, and only what was named or spared
+since the last question is counted.
+
+It must not know for which gang a victim was named.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import attrgetter
+
+from bastion.scheduler.state.decisions import Dooms
+from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.shares import Shares
+
+_name = attrgetter("name")
+
+
+class Departing(Collection[Running]):
+    """
+    Those being stopped, with the victims of a cycle; in the order of the names.
+
+    Args:
+        leaving: Those that are being stopped already.
+        shares: That of the cycle.
+        firm: Whether victims that may still be spared stay.
+    """
+
+    def __init__(self, leaving: Iterable[Running], shares: Shares, *, firm: bool = False) -> None:
+        self._members = sorted(leaving, key=_name)
+        self.shares, self._firm = shares, firm
+        self.sums = shares.standing(self._members)
+        """What they leave in the quota."""
+        self.useful = set(self._members)
+        """Those with which something might become free and open; `leaves_nothing` takes out."""
+        self._seen = 0
+
+    def __iter__(self) -> Iterator[Running]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, running: object) -> bool:
+        if not isinstance(running, Running):
+            return False
+        at = bisect_left(self._members, running.name, key=_name)
+        return at < len(self._members) and self._members[at] is running
+
+    def catch_up(self, dooms: Dooms, running: Mapping[str, Running]) -> None:
+        """Take over what has been named and spared since."""
+        for name in dooms.changed[self._seen :]:
+            found = running[name]
+            doom = dooms.get(name)
+            self._be(found, is_in=doom is not None and (doom.is_firm or not self._firm))
+        self._seen = len(dooms.changed)
+
+    def _be(self, running: Running, *, is_in: bool) -> None:
+        if running.is_leaving or is_in is (running in self):
+            return
+        if is_in:
+            insort(self._members, running, key=_name)
+            self.useful.add(running)
+        else:
+            del self._members[bisect_left(self._members, running.name, key=_name)]
+            self.useful.discard(running)
+        self.sums.count(running, sign=1 if is_in else -1)
+
+    def may_leave_more(self, running: Iterable[Running]) -> None:
+        """Something was opened on their machines, or paid back to them."""
+        self.useful.update(each for each in running if each in self)
+
+    def leaves_nothing(self, running: Running) -> None:
+        """Nothing becomes free and open with it, until something is opened."""
+        self.useful.discard(running)
