@@ -13,6 +13,7 @@ It must not know how a promise is made.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -46,8 +47,13 @@ def fulfil(draft: Draft) -> None:
 
     Skip gangs that a waiting gang of higher priority would preempt at once: that one comes first.
     """
+    foremost: dict[str, float] = {}
     for reserved in _standing(draft):
-        if draft.is_within(reserved, own=True) and not _is_outranked(draft, reserved):
+        project = reserved.gang[0].project
+        if project not in foremost:
+            foremost[project] = _foremost(draft, project)
+        is_outranked = foremost[project] < reserved.shape.priority
+        if not is_outranked and draft.is_within(reserved, own=True):
             _start_promised(draft, reserved, guaranteed=True)
 
 
@@ -76,15 +82,18 @@ def _standing(draft: Draft) -> Iterator[Reserved]:
             yield reserved
 
 
-def _is_outranked(draft: Draft, reserved: Reserved) -> bool:
-    """Whether one of higher priority of its project waits, and could be within the share."""
+def _foremost(draft: Draft, project: str) -> float:
+    """The highest priority (the lowest number) of those that wait and may be within the share."""
     if not draft.parts.preemption.outranks:
-        return False
-    project, priority = reserved.gang[0].project, reserved.shape.priority
+        return math.inf
     nominal = draft.shares.project(project).nominal
-    return any(
-        line.shape.priority < priority and not line.is_over and line.shape.asked <= nominal
-        for line in draft.lines.get(project, ())
+    return min(
+        (
+            line.shape.priority
+            for line in draft.lines.get(project, ())
+            if not line.is_over and line.shape.asked <= nominal
+        ),
+        default=math.inf,
     )
 
 

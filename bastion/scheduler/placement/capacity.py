@@ -166,8 +166,8 @@ class Capacity:
 
     def make_again(self, placements: Iterable[Placement]) -> None:
         """Make the machines of `placements` that a trial, undone since, had made; same names."""
-        names = {host.machine for each in placements for replica in each for host in replica.hosts}
-        missing = names - self.by_name.keys()
+        places = (host for each in placements for replica in each for host in replica.hosts)
+        missing = {host.machine for host in places if host.machine not in self.by_name}
         if not missing:
             return
         for shelf in self.shelves.values():

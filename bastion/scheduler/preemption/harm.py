@@ -8,6 +8,7 @@ It must not know which victims are legal.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 
@@ -35,6 +36,31 @@ def least_lost(draft: Draft, running: Running) -> Harm:
         known = not running.is_grown, is_recent, lost, -running.admitted_at, running.name
         draft.search.harm[running.name] = known
     return known
+
+
+def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
+    """Those of `project` that may still be spared or are not to be stopped, in order."""
+    search = draft.search
+
+    def harm(running: Running) -> Harm:
+        return least_lost(draft, running)
+
+    for name in draft.doomed.changed[search.dooms_seen :]:
+        running = draft.running[name]
+        ordered = search.borrowers.get(running.project)
+        if ordered is None or not running.is_borrowed or running.is_leaving:
+            continue
+        at, doom = bisect_left(ordered, harm(running), key=harm), draft.doomed.get(name)
+        is_in = at < len(ordered) and ordered[at] is running
+        if doom is not None and doom.is_firm:
+            del ordered[at : at + is_in]
+        elif not is_in:
+            ordered.insert(at, running)
+    search.dooms_seen = len(draft.doomed.changed)
+    if project not in search.borrowers:
+        found = (r for r in draft.borrowers[project] if not draft.is_departing(r, firm=True))
+        search.borrowers[project] = sorted(found, key=harm)
+    return search.borrowers[project]
 
 
 def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:

@@ -19,7 +19,7 @@ from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.placement.scope import can_make
-from bastion.scheduler.preemption.harm import least_lost
+from bastion.scheduler.preemption.harm import borrowers_of
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.departing import Departing
@@ -368,13 +368,9 @@ def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> 
 
 
 def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Running]:
-    """Borrowers of `project` that `asking` may stop, and no other stops; ordered once a cycle."""
-    if project not in draft.search.in_order:
-        draft.search.in_order.add(project)
-        draft.borrowers[project].sort(key=lambda running: least_lost(draft, running))
-    for running in draft.borrowers[project]:
-        doom = draft.doomed.get(running.name)
-        if (doom is None or not doom.is_firm) and draft.is_open_to(running, asking):
+    """Borrowers of `project` that `asking` may stop, and no other stops."""
+    for running in borrowers_of(draft, project):
+        if draft.is_open_to(running, asking):
             yield running
 
 

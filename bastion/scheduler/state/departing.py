@@ -47,10 +47,7 @@ class Departing(Collection[Running]):
         return len(self._members)
 
     def __contains__(self, running: object) -> bool:
-        if not isinstance(running, Running):
-            return False
-        at = bisect_left(self._members, running.name, key=_name)
-        return at < len(self._members) and self._members[at] is running
+        return running in self.sums
 
     def catch_up(self, dooms: Dooms, running: Mapping[str, Running]) -> None:
         """Take over what has been named and spared since."""

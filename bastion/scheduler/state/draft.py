@@ -360,9 +360,16 @@ class Draft:
 
         That of its project, or if not `own` that of a group.
         """
+        project, total = reserved.gang[0].project, reserved.placed.total
+        if reserved.holds_quota:
+            swapped = (gift for running, gift in reserved.gifts if running.project == project)
+            if self.shares.stands(project, total, Amounts.sum(swapped)):
+                return True
+            if own or not (reserved.shape.borrows and self.shares.is_nested):
+                return False
         own = own or not reserved.shape.borrows
         self.discount(reserved)
-        is_within = self.shares.is_within(reserved.gang[0].project, reserved.placed.total, own=own)
+        is_within = self.shares.is_within(project, total, own=own)
         self.count(reserved)
         return is_within
 

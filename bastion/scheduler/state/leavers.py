@@ -32,6 +32,9 @@ class Leavers:
         self.given: dict[tuple[str, bool], Amounts] = {}
         """(project, whether to itself) -> what its gangs among them give to promises."""
 
+    def __contains__(self, running: object) -> bool:
+        return running in self._members
+
     def distance(self, wanted: set[Running]) -> int:
         """How many gangs would have to be counted to be `wanted`."""
         return len(self._members) + len(wanted) - 2 * len(self._members & wanted)

@@ -39,8 +39,10 @@ class Search:
         """First jobs of gangs for which no planned start was found in this cycle."""
         self.no_room: dict[tuple[str, int], int] = {}
         """(project, form) -> at which state of the shares the quota had no room to borrow it."""
-        self.in_order: set[str] = set()
-        """Projects whose `borrowers` are in the order in which they are let go."""
+        self.borrowers: dict[str, list[Running]] = {}
+        """Project -> its borrowers that stay, in the order in which they are let go."""
+        self.dooms_seen = 0
+        """How many changes of the victims these have taken over."""
         self.harm: dict[str, tuple[bool, bool, float, float, str]] = {}
         """Running gang -> what it would lose; see `least_lost`."""
         self.by_priority: dict[str, list[Running]] = {}

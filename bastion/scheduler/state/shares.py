@@ -304,6 +304,11 @@ class Shares:
         """
         return bool(asked) and self.project(project).nominal.holds(self._counted(project), asked)
 
+    def stands(self, project: str, asked: Amounts, swapped: Amounts) -> bool:
+        """`is_own` for what is counted already, `swapped` of it in place of what will end."""
+        rest = self._counted(project) - asked + swapped
+        return bool(asked) and self.project(project).nominal.holds(rest, asked)
+
     def is_within(self, project: str, asked: Amounts, *, own: bool = False) -> bool:
         """Whether `asked` fits in a share: the project's, or if not `own` that of a group of it."""
         if self.is_own(project, asked):
