@@ -273,7 +273,8 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
             )
 
     with draft.shares.without(standing=draft.departing().sums):
-        found = find(draft, shape, lower, may_have, guaranteed=False)
+        may_stop = partial(yields_to, draft, gang=gang, shape=shape)
+        found = find(draft, shape, lower, may_have, guaranteed=False, may_stop=may_stop)
         if found is None:
             return False
         with draft.shares.without(found.victims):

@@ -16,8 +16,8 @@ from collections.abc import Callable, Sequence
 
 from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.preemption.stop_times import stop_at
-from bastion.scheduler.preemption.victims import Need
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft

@@ -290,7 +290,9 @@ def _promise(draft: Draft, line: Line) -> bool:
     if not draft.search.may_search(gang):
         return False
     allows = _is_within(draft, gang[0].project, shape)
-    found = find(draft, shape, _legal(draft, gang, shape), allows, guaranteed=True)
+    legal = _legal(draft, gang, shape)
+    may_stop = partial(is_legal, draft, gang=gang, shape=shape, within_share=True)
+    found = find(draft, shape, legal, allows, guaranteed=True, may_stop=may_stop)
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)
         return False

@@ -95,7 +95,7 @@ def _found(
             return draft.shares.lets_borrow(project, reserved.shape, units)
 
     departing = draft.departing()
-    leaving = draft.stopping() if within_share else departing
+    leaving = draft.departures.stopping(draft.shares) if within_share else departing
     mine = [running for running in own if running in leaving]
     with shares.without(standing=leaving.sums, staying=mine):
         return find(draft, reserved.shape, own, may_have, guaranteed=within_share, staying=own)

@@ -15,13 +15,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.placement.room import Room
-from bastion.scheduler.placement.scope import can_make
 from bastion.scheduler.preemption.harm import borrowers_of
+from bastion.scheduler.preemption.need import Need, Reach
 from bastion.scheduler.queue.order import Gang
-from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
@@ -33,6 +31,9 @@ from quota.ledger import apart
 
 SEARCH_STEPS = 5
 """A search costs so many steps, beside those for each gang that it lets go."""
+
+PASSED_OVER = 8
+"""Gangs that a search passes over in the time of one step."""
 
 Allows = Callable[[Amounts, Sequence[Running]], bool]
 """Whether a gang may be charged so much once they have gone."""
@@ -59,6 +60,7 @@ def find(
     guaranteed: bool,
     going: Collection[Running] = (),
     staying: Collection[Running] = (),
+    may_stop: Callable[[Running], bool] | None = None,
 ) -> Found | None:
     """
     The least harm that lets a gang of `shape` start, or None when even all of `legal` are too few.
@@ -71,6 +73,8 @@ def find(
         guaranteed: From which end the tiers are filled.
         going: Who will have gone too, beside those already being stopped.
         staying: Who of these will not have, unless he is among the victims.
+        may_stop: Whether one may be among `legal`, where that is known: then only those are let
+            go with which a machine may have room for one replica more.
     """
     draft.search.effort.spend(SEARCH_STEPS)
     capacity = draft.capacity
@@ -87,9 +91,25 @@ def find(
         gone = _leave(draft, shape, departing, is_leaving, more)
         need = Need(draft, shape, guaranteed=guaranteed)
         search = _Search(draft, need, allows, is_leaving, gone)
-        if not search.let_go(legal):
+        victims = None
+        is_known = False
+        if may_stop is not None and need.is_for_devices and search.may_cost(shape.asked):
+            looked_at: list[Running] = []
+            need.reach = Reach(draft, need.parts[0], may_stop)
+            capacity.begin()
+            victims = search.victims(_noted(legal, looked_at))
+            is_known = not need.reach.is_in_doubt
+            if is_known:
+                capacity.agree()
+            else:
+                capacity.undo()
+                need = Need(draft, shape, guaranteed=guaranteed)
+                search = _Search(draft, need, allows, is_leaving, gone)
+                legal = chain(looked_at, legal)
+        if not is_known:
+            victims = search.victims(legal)
+        if victims is None:
             return None
-        victims = search.spare()
         # Victims that are named and not told to stop yet may still be spared.
         search.do_without(r for running, r in gone.items() if running.name in draft.doomed)
         placed = draft.try_place(shape, search.may_cost, guaranteed=guaranteed)
@@ -100,6 +120,12 @@ def find(
     ending = tuple(running for running in draft.holders(wanted) if is_leaving(running))
     all_gone = chain((running for running in departing if running not in but), more)
     return Found(placed=placed, victims=victims, ending=ending, departing=all_gone)
+
+
+def _noted(legal: Iterable[Running], looked_at: list[Running]) -> Iterator[Running]:
+    for running in legal:
+        looked_at.append(running)
+        yield running
 
 
 def _leave(
@@ -168,12 +194,21 @@ class _Search:
             return False
         return self.need.fits(self.may_cost)
 
+    def victims(self, legal: Iterable[Running]) -> tuple[Running, ...] | None:
+        """Those of `legal` that the gang needs gone; None where all of them are too few."""
+        return self.spare() if self.let_go(legal) else None
+
     def let_go(self, legal: Iterable[Running]) -> bool:
         """Whether the gang fits once enough of `legal` are gone."""
         if self._is_enough():
             return True
+        passed_over = 0
         for running in legal:
-            if self.need.is_helped_by(running):
+            if not self.need.is_helped_by(running):
+                passed_over += 1
+                if passed_over % PASSED_OVER == 0:
+                    self.draft.search.effort.spend()
+            else:
                 self._leave_with(running)
                 self.released.append(self.need.release(running))
                 if self._is_enough():
@@ -217,101 +252,6 @@ class _Search:
         for release in reversed(self.released[at:]):
             self.need.withdraw(release)
         self.released[at:] = [self.need.release(running) for running in gone]
-
-
-class Need:
-    """How far a shape is from fitting; cheap to keep up to date while gangs are let go."""
-
-    def __init__(self, draft: Draft, shape: Shape, *, guaranteed: bool) -> None:
-        self.draft = draft
-        self.capacity = draft.capacity
-        self.shape = shape
-        self.guaranteed = guaranteed
-        plain = [part for part in shape.parts if not part.takes_whole]
-        self.parts = [_PartNeed(draft.capacity, part) for part in plain]
-        self.is_exact = len(self.parts) == len(shape.parts) == 1
-
-    def is_helped_by(self, running: Running) -> bool:
-        """Whether `running` holds anything that could matter."""
-        if self.shape.takes_whole or running.shape.takes_whole:
-            return True  # whatever it asks for, it is in the way on its machine
-        return not self.shape.types or bool(self.shape.types & running.shape.types)
-
-    def release(self, running: Running) -> Release:
-        """Let `running` go."""
-        return self.count(Release(self.capacity, running))
-
-    def count(self, release: Release) -> Release:
-        """Count in what `release` has freed."""
-        self._refresh(release)
-        return release
-
-    def withdraw(self, release: Release) -> None:
-        """Put it back."""
-        release.withdraw()
-        self._refresh(release)
-
-    def again(self, release: Release) -> None:
-        """Let it go again."""
-        release.repeat()
-        self._refresh(release)
-
-    def _refresh(self, release: Release) -> None:
-        self.draft.search.effort.spend()
-        for part in self.parts:
-            for room in release.rooms:
-                part.refresh(room)
-
-    def may_fit(self) -> bool:
-        """Necessary, and for one plain part also enough."""
-        return all(part.is_met for part in self.parts)
-
-    def fits(self, allows: Callable[[Amounts], bool]) -> bool:
-        """Whether all of it can be placed now, given that it may; `allows` as in `place`."""
-        if self.is_exact and not self.draft.parts.placement.together:
-            return True
-        self.capacity.begin()
-        placed = self.draft.try_place(self.shape, allows, guaranteed=self.guaranteed)
-        self.capacity.undo()
-        return placed is not None
-
-
-class _PartNeed:
-    """Replicas of one part that fit, tier by tier."""
-
-    def __init__(self, capacity: Capacity, part: Part) -> None:
-        self.capacity = capacity
-        self.part = part
-        self.scope = capacity.scope_of(part)
-        self.known: dict[int, int] = {}
-        self.by_tier = [0] * capacity.tier_count
-        resource, units = part.leading
-        for tier, shelves in enumerate(self.scope.tiers):
-            for shelf in shelves:
-                if shelf.hosts > 1:
-                    continue
-                for _, ordinal in shelf.ascending(resource, units):
-                    self.refresh(capacity.rooms[ordinal])
-                if shelf.left and shelf.pool and can_make(part.where, shelf):
-                    self.by_tier[tier] += shelf.left * part.most_on(shelf.pool.resources)
-
-    def refresh(self, room: Room) -> None:
-        """Count the slots of `room` anew."""
-        if room.shelf.hosts > 1 or not self.scope.has(room):
-            return
-        slots = room.slots(self.part)
-        tier = room.shelf.tier
-        self.by_tier[tier] += slots - self.known.get(room.ordinal, 0)
-        self.known[room.ordinal] = slots
-
-    @property
-    def is_met(self) -> bool:
-        """Whether all replicas fit, within the tiers' totals."""
-        met = 0
-        for slots, free in zip(self.by_tier, self.capacity.tier_free):
-            allowed = (max(0, free[t]) // n for t, n in self.part.capped)
-            met += min(slots, min(allowed, default=slots))
-        return met >= self.part.replicas
 
 
 def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Running]:

@@ -11,7 +11,7 @@ It must not know for which gang a victim was named.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from bastion.scheduler.state.decisions import Dooms
@@ -75,3 +75,33 @@ class Departing(Collection[Running]):
     def leaves_nothing(self, running: Running) -> None:
         """Nothing becomes free and open with it, until something is opened."""
         self.useful.discard(running)
+
+
+class Departures:
+    """The departing of one cycle, each kind of them once it is asked for."""
+
+    def __init__(self, leaving: Mapping[str, Running], dooms: Dooms) -> None:
+        self._leaving, self._dooms = leaving, dooms
+        self._kinds: dict[bool | None, Departing] = {}
+
+    def of(self, shares: Shares, running: Mapping[str, Running], *, firm: bool) -> Departing:
+        """With the victims; `firm`: without those that may still be spared."""
+        found = self._of(shares, firm)
+        found.catch_up(self._dooms, running)
+        return found
+
+    def stopping(self, shares: Shares) -> Departing:
+        """Without any victims."""
+        return self._of(shares, None)
+
+    def _of(self, shares: Shares, kind: bool | None) -> Departing:
+        known = self._kinds.get(kind)
+        if known is None or known.shares is not shares:
+            known = Departing(self._leaving.values(), shares, firm=bool(kind))
+            self._kinds[kind] = known
+        return known
+
+    def may_leave_more(self, running: Sequence[Running]) -> None:
+        """Something was opened on their machines, or paid back to them."""
+        for each in self._kinds.values():
+            each.may_leave_more(running)

@@ -21,7 +21,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import Admitted, Doom, Dooms
-from bastion.scheduler.state.departing import Departing
+from bastion.scheduler.state.departing import Departing, Departures
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import Parts
@@ -83,7 +83,7 @@ class Draft:
         self.doomed = Dooms()
         """Running gangs that will be stopped, or are from this cycle on."""
         self.rank = parts.order.rank(snapshot, now)
-        self._departing: dict[str, Departing] = {}
+        self.departures = Departures(self.occupancy.leaving, self.doomed)
         self._paid: set[Running] = set()
         """Those of whose charge something was counted on."""
         self.search = Search(snapshot)
@@ -252,9 +252,8 @@ class Draft:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
         assert reserved.hold is not None
         self.search.too_full.clear()
-        for each in self._departing.values():
-            for machine in reserved.footprint.masks:
-                each.may_leave_more(self.on(machine))
+        for machine in reserved.footprint.masks:
+            self.departures.may_leave_more(self.on(machine))
         self.capacity.lift(reserved.hold)
         self._pay_back(reserved)
 
@@ -266,8 +265,7 @@ class Draft:
     def _pay_back(self, reserved: Reserved) -> None:
         for running, tier, units in reserved.paid:
             running.pay(tier, -units)
-            for each in self._departing.values():
-                each.may_leave_more((running,))
+            self.departures.may_leave_more((running,))
         reserved.paid.clear()
 
     def _net(self, reserved: Reserved) -> Charge:
@@ -361,15 +359,11 @@ class Draft:
         That of its project, or if not `own` that of a group.
         """
         project, total = reserved.gang[0].project, reserved.placed.total
-        if reserved.holds_quota:
-            swapped = (gift for running, gift in reserved.gifts if running.project == project)
-            if self.shares.stands(project, total, Amounts.sum(swapped)):
-                return True
-            if own or not (reserved.shape.borrows and self.shares.is_nested):
-                return False
-        own = own or not reserved.shape.borrows
+        is_own = self.shares.stands(project, total, reserved.swapped)
+        if is_own or own or not (reserved.shape.borrows and self.shares.is_nested):
+            return is_own
         self.discount(reserved)
-        is_within = self.shares.is_within(project, total, own=own)
+        is_within = self.shares.is_within(project, total)
         self.count(reserved)
         return is_within
 
@@ -447,21 +441,7 @@ class Draft:
 
     def departing(self, *, firm: bool = False) -> Departing:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""
-        found = self._departing_as("firm" if firm else "all")
-        found.catch_up(self.doomed, self.running)
-        return found
-
-    def stopping(self) -> Departing:
-        """Running gangs that are being stopped already."""
-        return self._departing_as("stopping")
-
-    def _departing_as(self, kind: str) -> Departing:
-        known = self._departing.get(kind)
-        if known is None or known.shares is not self.shares:
-            leaving = self.occupancy.leaving.values()
-            known = Departing(leaving, self.shares, firm=kind == "firm")
-            self._departing[kind] = known
-        return known
+        return self.departures.of(self.shares, self.running, firm=firm)
 
     def _is_doomed(self, running: Running, *, firm: bool) -> bool:
         doom = self.doomed.get(running.name)

@@ -57,6 +57,12 @@ class Reserved:
         """The higher, the later it was reserved."""
 
     @property
+    def swapped(self) -> Amounts:
+        """What gangs of its own project give it of their room in the quota."""
+        project = self.gang[0].project
+        return Amounts.sum(gift for running, gift in self.gifts if running.project == project)
+
+    @property
     def drains(self) -> bool:
         """Whether it waits for jobs of which nobody knows when they end."""
         return math.isinf(self.until)

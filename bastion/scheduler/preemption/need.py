@@ -1,0 +1,175 @@
+"""
+Need: how far a gang is from fitting, kept up to date while running gangs are let go on trial.
+
+It must not know which of them are legal victims: that is an argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.room import Room
+from bastion.scheduler.placement.scope import can_make
+from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+from quota.amounts import Amounts
+
+
+class Need:
+    """How far a shape is from fitting; cheap to keep up to date while gangs are let go."""
+
+    def __init__(self, draft: Draft, shape: Shape, *, guaranteed: bool) -> None:
+        self.draft = draft
+        self.capacity = draft.capacity
+        self.shape = shape
+        self.guaranteed = guaranteed
+        plain = [part for part in shape.parts if not part.takes_whole]
+        self.parts = [_PartNeed(draft.capacity, part) for part in plain]
+        self.is_exact = len(self.parts) == len(shape.parts) == 1
+        self.reach: Reach | None = None
+
+    def is_helped_by(self, running: Running) -> bool:
+        """Whether `running` holds anything that could matter."""
+        if self.reach is not None:
+            return self.reach.grows_with(running)
+        if self.shape.takes_whole or running.shape.takes_whole:
+            return True  # whatever it asks for, it is in the way on its machine
+        return not self.shape.types or bool(self.shape.types & running.shape.types)
+
+    @property
+    def is_for_devices(self) -> bool:
+        """Whether it is one plain part with devices, and victims leave no room in groups."""
+        if not self.is_exact or self.draft.shares.is_nested:
+            return False
+        return bool(self.parts[0].part.devices)
+
+    def release(self, running: Running) -> Release:
+        """Let `running` go."""
+        return self.count(Release(self.capacity, running))
+
+    def count(self, release: Release) -> Release:
+        """Count in what `release` has freed."""
+        self._refresh(release)
+        return release
+
+    def withdraw(self, release: Release) -> None:
+        """Put it back."""
+        release.withdraw()
+        self._refresh(release)
+
+    def again(self, release: Release) -> None:
+        """Let it go again."""
+        release.repeat()
+        self._refresh(release)
+
+    def _refresh(self, release: Release) -> None:
+        self.draft.search.effort.spend()
+        for part in self.parts:
+            for room in release.rooms:
+                part.refresh(room)
+
+    def may_fit(self) -> bool:
+        """Necessary, and for one plain part also enough."""
+        is_met = all(part.is_met for part in self.parts)
+        if self.reach is not None and not is_met and self.parts[0].has_slots:
+            self.reach.is_in_doubt = True
+        return is_met
+
+    def fits(self, allows: Callable[[Amounts], bool]) -> bool:
+        """Whether all of it can be placed now, given that it may; `allows` as in `place`."""
+        if self.is_exact and not self.draft.parts.placement.together:
+            return True
+        self.capacity.begin()
+        placed = self.draft.try_place(self.shape, allows, guaranteed=self.guaranteed)
+        self.capacity.undo()
+        return placed is not None
+
+
+class _PartNeed:
+    """Replicas of one part that fit, tier by tier."""
+
+    def __init__(self, capacity: Capacity, part: Part) -> None:
+        self.capacity = capacity
+        self.part = part
+        self.scope = capacity.scope_of(part)
+        self.known: dict[int, int] = {}
+        self.by_tier = [0] * capacity.tier_count
+        resource, units = part.leading
+        for tier, shelves in enumerate(self.scope.tiers):
+            for shelf in shelves:
+                if shelf.hosts > 1:
+                    continue
+                for _, ordinal in shelf.ascending(resource, units):
+                    self.refresh(capacity.rooms[ordinal])
+                if shelf.left and shelf.pool and can_make(part.where, shelf):
+                    self.by_tier[tier] += shelf.left * part.most_on(shelf.pool.resources)
+
+    def refresh(self, room: Room) -> None:
+        """Count the slots of `room` anew."""
+        if room.shelf.hosts > 1 or not self.scope.has(room):
+            return
+        slots = room.slots(self.part)
+        tier = room.shelf.tier
+        self.by_tier[tier] += slots - self.known.get(room.ordinal, 0)
+        self.known[room.ordinal] = slots
+
+    @property
+    def has_slots(self) -> bool:
+        """Whether all replicas fit, whatever the tiers' totals."""
+        return sum(self.by_tier) >= self.part.replicas
+
+    @property
+    def is_met(self) -> bool:
+        """Whether all replicas fit, within the tiers' totals."""
+        met = 0
+        for slots, free in zip(self.by_tier, self.capacity.tier_free):
+            allowed = (max(0, free[t]) // n for t, n in self.part.capped)
+            met += min(slots, min(allowed, default=slots))
+        return met >= self.part.replicas
+
+
+class Reach:
+    """
+    How many replicas of one part each machine could hold with all gone that may be stopped.
+
+    At most: amounts without devices are not looked at.
+    """
+
+    def __init__(self, draft: Draft, need: _PartNeed, may_stop: Callable[[Running], bool]) -> None:
+        self.draft, self.need, self.may_stop = draft, need, may_stop
+        self.is_in_doubt = False
+        """Whether machines had room and a total had not: any that is gone helps there."""
+        self._most: dict[str, int] = {}
+        self._new: dict[str, list[Running]] = {}
+        """Machine -> what starts there now."""
+        for running in draft.starting.values():
+            for machine in running.footprint.masks:
+                self._new.setdefault(machine, []).append(running)
+
+    def grows_with(self, running: Running) -> bool:
+        """Whether any machine of `running` could hold more than it can now."""
+        return any(map(self._may_grow, running.footprint.masks))
+
+    def _may_grow(self, machine: str) -> bool:
+        room = self.draft.capacity.by_name.get(machine)
+        if room is None or room.shelf.hosts > 1 or not self.need.scope.has(room):
+            return False
+        most = self._most.get(machine)
+        if most is None:
+            most = self._most[machine] = self._most_on(room)
+        return self.need.known.get(room.ordinal, 0) < most
+
+    def _most_on(self, room: Room) -> int:
+        resource, units = self.need.part.leading
+        free = room.masks.get(resource, 0)
+        for running in (*self.draft.on(room.name), *self._new.get(room.name, ())):
+            if self.draft.is_departing(running) or self.may_stop(running):
+                wanted = running.footprint
+                taken = wanted.masks[room.name].get(resource, 0)
+                free |= -1 if room.name in wanted.whole else taken
+        free &= (1 << room.full[resource]) - 1
+        kept = room.spoken.get(resource, 0) | room.bad.get(resource, 0)
+        return (free & ~kept).bit_count() // units
