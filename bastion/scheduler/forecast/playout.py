@@ -16,7 +16,7 @@ from functools import partial
 from heapq import heapify, heappop
 
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.preemption.victims import Need
+from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.release import Release

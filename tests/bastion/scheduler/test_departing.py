@@ -1,0 +1,104 @@
+"""Searches on what departs: kept up to date it is what it would be from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+from bastion.scheduler.phases.survey import survey
+from bastion.scheduler.preemption.victims import borrowers_for, find, is_legal
+from bastion.scheduler.queue.order import Line
+from bastion.scheduler.reasons.reason import Yielded
+from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.departing import Departing
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory import Memory
+from bastion.scheduler.state.policy_choice import chosen
+from bastion.scheduler.state.running import Running
+from quota import Amounts
+from tests.bastion.scheduler.world import World, machines_of, quota_of
+
+Allows = Callable[[Running], bool]
+
+QUOTA = quota_of({"gpu": 64}, {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.5}})
+
+
+def surveyed(seed: int) -> Draft:
+    """A and B hold eight machines of eight, each job one to five devices; C waits."""
+    random, world = Random(seed), World(QUOTA, machines_of(8, gpu=8))
+    for number in range(30):
+        world.ask("AB"[number % 2], gpu=random.choice((1, 1, 2, 3, 5)))
+    world.cycle()
+    world.pass_time(3_600)
+    for _ in range(3):
+        world.ask("C", gpu=random.choice((1, 4, 8)), replicas=random.choice((1, 2, 3)))
+    draft = Draft(world.snapshot(), world.now, chosen(QUOTA.scheduler), Memory())
+    survey(draft)
+    return draft
+
+
+def doom(*, is_firm: bool) -> Doom:
+    """Some doom."""
+    return Doom(
+        by="c", stop_at=0.0, end_at=0.0, reason=Yielded(by="c", order="fair"), is_firm=is_firm
+    )
+
+
+def test_what_departs_is_kept_up_to_date() -> None:
+    """In whatever order victims are named, renamed and spared, none is missed or counted twice."""
+    random, draft = Random(1), surveyed(1)
+    names = sorted(draft.running)
+    for _ in range(150):
+        name = random.choice(names)
+        if name in draft.doomed and random.random() < 0.5:
+            del draft.doomed[name]
+        else:
+            draft.doomed[name] = doom(is_firm=random.random() < 0.5)
+        for firm in (False, True):
+            wanted = [n for n in names if (d := draft.doomed.get(n)) and (d.is_firm or not firm)]
+            departing = draft.departing(firm=firm)
+            assert [running.name for running in departing] == wanted
+            fresh = Departing([draft.running[n] for n in wanted], draft.shares)
+            assert departing.sums.held == fresh.sums.held
+            asked = Amounts({"gpu": 9})
+            with draft.shares.without(standing=departing.sums):
+                kept = [draft.shares.may_borrow(each, asked) for each in "ABC"]
+            with draft.shares.without([draft.running[n] for n in wanted]):
+                assert kept == [draft.shares.may_borrow(each, asked) for each in "ABC"]
+
+
+def test_who_stays_is_not_counted_as_gone() -> None:
+    """What is left out of those that depart counts as if it had never been named."""
+    draft = surveyed(2)
+    named, staying = list(draft.running.values())[:6], list(draft.running.values())[:2]
+    sums = draft.shares.standing(named)
+    with draft.shares.without(standing=sums, staying=staying):
+        left = [draft.shares.held(name) for name in "AB"]
+    with draft.shares.without(named[2:]):
+        assert left == [draft.shares.held(name) for name in "AB"]
+
+
+def searched(draft: Draft, line: Line, may_stop: Allows | None) -> tuple[object, int]:
+    """What is found for the head of `line`, and in how many steps."""
+    before = draft.search.effort.left
+    legal = borrowers_for(draft, line.project, line.shape.asked)
+    found = find(
+        draft, line.shape, legal, lambda units, gone: True, guaranteed=True, may_stop=may_stop
+    )
+    told = found and (found.victims, found.placed, found.ending)
+    return told, before - draft.search.effort.left
+
+
+def test_a_search_that_passes_over_the_useless_finds_the_same() -> None:
+    """A job is let go only where its machine may hold a replica more: the victims are the same."""
+    fewer = 0
+    for seed in range(12):
+        draft = surveyed(seed)
+        for line in draft.lines["C"]:
+            may_stop = partial(is_legal, draft, gang=line.head, shape=line.shape, within_share=True)
+            of_all, steps = searched(draft, line, None)
+            of_some, steps_then = searched(draft, line, may_stop)
+            assert of_all == of_some
+            fewer += steps_then < steps
+    assert fewer, "no search was shorter"
