@@ -62,7 +62,11 @@ def awaited(
             return draft.shares.is_under_group_ceilings(project, placed.total)
         return draft.shares.has_room(project, shape, placed.total)
 
-    others = (running for running in ending if running.name not in certain)
+    others = (
+        running
+        for running in ending
+        if running.name not in certain and (counts_quota or gone.is_less_with(running))
+    )
     needed: list[Running] = []
     with draft.shares.without(certain.values() if counts_quota else ()):
         try:
@@ -128,6 +132,13 @@ class _Gone:
         self._count(running, sign=-1)
         if counts_quota:
             self.draft.shares.stay(running)
+
+    def is_less_with(self, running: Running) -> bool:
+        """Whether it gives anything of what is lacking."""
+        pairs = zip(self.short, running.left)
+        if any(left[resource] for short, left in pairs for resource in short):
+            return True
+        return any(running.footprint.frees(*where) for where in self.lacking)
 
     def _count(self, running: Running, *, sign: int) -> None:
         if sign > 0:
