@@ -9,7 +9,7 @@ seen at the next boundary of a round, and decided only there.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 
@@ -36,7 +36,7 @@ TURN_S = 5.0
 Watch = Callable[[State, Plan, float], None]
 """Is told of every plan after it was carried out, with the time."""
 
-_ENDS, _LEAVES, _MACHINES, _READY, _WAKES = range(5)
+_ENDS, _LEAVES, _MACHINES, _READY, _RUNS, _WAKES = range(6)
 
 
 def taken_by(placement: Placement) -> Mapping[str, int]:
@@ -150,10 +150,14 @@ class Engine:
             self._schedule(self._following(self.now) if is_replay else self.now, _WAKES)
         self._note()
 
-    def _following(self, time: float) -> float:
-        """When something was committed after `time`, in the record; soon, where it tells none."""
+    def _following(self, time: float, *, is_enough: bool = False) -> float:
+        """
+        When something was committed after `time`, in the record; soon, where it tells none.
+
+        If `time` `is_enough`, also then.
+        """
         moments = self.workload.moments
-        at = bisect_right(moments, time)
+        at = (bisect_left if is_enough else bisect_right)(moments, time)
         soon = time + TURN_S
         return min(moments[at], soon) if at < len(moments) else soon
 
@@ -183,6 +187,9 @@ class Engine:
                 self._end(life)
             elif kind == _LEAVES and life is not None:
                 self._leave(life, "preempted")
+                only_ends = False
+            elif kind == _RUNS and life is not None:
+                self.state.started(life, self.now)
                 only_ends = False
             elif kind == _WAKES:
                 if self._wake <= self.now:
@@ -239,7 +246,8 @@ class Engine:
         if self.now < plan.wake_at < self._wake:
             self._wake = plan.wake_at
             is_replay = bool(self.workload.moments)
-            self._schedule(self._following(plan.wake_at) if is_replay else plan.wake_at, _WAKES)
+            at = self._following(plan.wake_at, is_enough=True) if is_replay else plan.wake_at
+            self._schedule(at, _WAKES)
         return moved or plan.wake_at <= self.now  # what one cycle names, the next carries out
 
     def _start(self, life: Life, placement: Placement, job_class: JobClass) -> None:
@@ -248,8 +256,15 @@ class Engine:
         ready = self.fleet.ready_at(taken, self.now) + costs.start_s
         if life.spans:
             ready += costs.restart_s
-        state.start(life, placement, job_class, self.now)
+        begins = life.job.begins[: len(life.spans) + 1]
+        runs_at = self.now + (begins[-1] if begins else 0.0)
+        is_at_once = runs_at <= self.now
+        state.start(
+            life, placement, job_class, self.now, started_at=self.now if is_at_once else None
+        )
         life.begin(self.now, ready, self.speeds.rate(life.job, taken, state), taken)
+        if not is_at_once and runs_at < math.inf:
+            self._schedule(runs_at, _RUNS, life)
         if life.promised_at is not None:
             late = self.now - life.promised_at - self._bound_s
             if late > 0 and life.first_start == self.now:

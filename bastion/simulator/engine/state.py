@@ -194,7 +194,15 @@ class State:
             known = self._requests[key] = request, most
         return known
 
-    def start(self, life: Life, placement: Placement, job_class: JobClass, now: float) -> None:
+    def start(
+        self,
+        life: Life,
+        placement: Placement,
+        job_class: JobClass,
+        now: float,
+        *,
+        started_at: float | None,
+    ) -> None:
         """A waiting job gets its devices; `life.begin` is for the caller."""
         self.waiting.remove(life)
         record = life.record
@@ -202,7 +210,7 @@ class State:
             number=record.attempts + 1,
             nonce="",
             admitted_at=now,
-            started_at=now,
+            started_at=started_at,
             placement=placement,
             job_class=job_class,
             hosts=tuple((UNTOUCHED,) * len(replica.hosts) for replica in placement),
@@ -215,6 +223,12 @@ class State:
         for replica in placement:
             for host in replica.hosts:
                 self.on.setdefault(host.machine, set()).add(life)
+
+    def started(self, life: Life, now: float) -> None:
+        """The processes of a job that was admitted run now."""
+        assert life.record.attempt is not None
+        attempt = replace(life.record.attempt, started_at=now)
+        life.record = self.shown[life.record.id] = replace(life.record, attempt=attempt)
 
     def stop(self, life: Life, deadline: float, by: str, now: float) -> None:
         """A running job gets its notice."""

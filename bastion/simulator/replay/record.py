@@ -10,6 +10,7 @@ what it did then.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -122,7 +123,15 @@ def _job(
         priority=last.priority,
         max_runtime_s=request.get("max_runtime_s"),
         stops=_stops(held, lost, notices),
+        begins=tuple(map(_begin_s, held)),
     )
+
+
+def _begin_s(row: AttemptRow) -> float:
+    """How long after its admission an attempt ran; its running time counts from then."""
+    if row.started_at is None or row.admitted_at is None:
+        return math.inf
+    return row.started_at - row.admitted_at
 
 
 def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:

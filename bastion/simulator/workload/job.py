@@ -43,6 +43,8 @@ class TraceJob(NamedTuple):
     """Where it stands in its file; 0 if it comes from no file."""
     stops: tuple[Stop, ...] = ()
     """Of a replay: what each preemption took, the first first; later ones cost what costs say."""
+    begins: tuple[float, ...] = ()
+    """Of a replay: seconds until each attempt ran, the first first; later ones are as the last."""
     kind: str = ""
     """What it trains, for throughputs by kind of job; empty if that is not known."""
 

@@ -108,7 +108,7 @@ def cancelled(result: Result) -> set[str]:
     return {each.job.name for each in result.jobs if each.outcome == "cancelled"}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(8), 18, 58])
 def test_the_recorded_files_reproduce_every_recorded_decision(seed: int) -> None:
     """Each start, its machines, each preemption and each end comes again to the second."""
     rig, then = recorded_by(seed)

@@ -49,6 +49,7 @@ def rows_of(result: Result) -> list[Any]:
                     user=each.job.user,
                     submitted_at=each.job.submit_s,
                     admitted_at=span.start,
+                    started_at=span.start,
                     freed_at=span.end,
                     outcome="preempted" if span.kind == "preempted" else "succeeded",
                     job_outcome="succeeded" if is_last else None,
