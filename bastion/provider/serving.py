@@ -1,7 +1,7 @@
 """
-Which bastions of this host serve a bucket in a folder: notes beside the folders of its machines.
+Which bastions and machines of this host serve a bucket in a folder: notes where machines live.
 
-A bucket names its leader. These notes still do when the bucket was deleted.
+A bucket names its leader and its machines. These notes still do when the bucket was deleted.
 """
 
 from __future__ import annotations
@@ -44,3 +44,22 @@ def bastions_of(machines_dir: Path, root_url: str) -> tuple[int, ...]:
         if started(pid) and str(started(pid)) == noted[1]:
             found.append(pid)
     return tuple(found)
+
+
+def machines_of(machines_dir: Path, root_url: str, *, is_own: bool) -> list[Path]:
+    """
+    Return the folders of the local machines that serve `root_url`, in order.
+
+    A machine of an older version does not say whose it is: with `is_own` it serves `root_url`.
+    """
+    found = [*machines_dir.glob("*/*/machine"), *machines_dir.glob("*/*/*/machine")]
+    folders = sorted(path.parent for path in found)
+    otherwise = root_url if is_own else ""
+    return [folder for folder in folders if _root_of(folder, otherwise) == root_url]
+
+
+def _root_of(folder: Path, otherwise: str) -> str:
+    try:
+        return (folder / "root").read_text().strip()
+    except FileNotFoundError:
+        return otherwise

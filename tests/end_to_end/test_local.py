@@ -112,6 +112,25 @@ def test_another_home_finds_the_machines_again(bastion: Callable[..., Ran], tmp_
     assert not alive(tmp_path)
 
 
+def test_a_bucket_begins_beside_the_machines_of_another(
+    bastion: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """A mistyped root leaves a bastion and its machine; the right one begins all the same."""
+    machines = f"--machines_dir={tmp_path / 'machines'}"
+    mistyped = f"--root=file://{tmp_path / 'bukket'}"
+    try:
+        assert bastion("up", mistyped, machines).returncode == 0
+        assert bastion("run", mistyped, "--", "true").returncode == 0
+        up = bastion("up", machines)
+        assert up.returncode == 0, up.stderr
+        assert bastion("run", "--", "true").returncode == 0
+    finally:
+        downs = [bastion("down", machines), bastion("down", mistyped, machines)]
+    for down in downs:
+        assert down.stderr.endswith(" has ended, with 1 machine; its bucket stays\n"), down.stderr
+    assert not alive(tmp_path)
+
+
 def test_a_cloud_bucket_is_none_of_theirs(bastion: Callable[..., Ran]) -> None:
     """`down` never reaches for a bastion elsewhere."""
     for verb in ("up", "down"):

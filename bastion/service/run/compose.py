@@ -21,6 +21,7 @@ from bastion.metrics.metered_store import MeteredStore
 from bastion.provider.agent_environment import has_own_credentials
 from bastion.provider.open import INSTALLS, open_provider
 from bastion.provider.own_hosts.resolve import hosts_named_twice
+from bastion.provider.serving import machines_of
 from bastion.records import layout
 from bastion.records.root import Held, RootWriter
 from bastion.service.act.machines import Machines, OpenPool
@@ -68,7 +69,7 @@ def compose(
         StoreRefusedError: The store cannot be used, or ignores preconditions.
     """
     clock = SystemClock()
-    store = open_store(settings.root_url, makes_root=not _has_machines(settings.machines_dir))
+    store = _store(settings)
     journal = Journal(settings.name, clock, level=settings.log_level, as_json=settings.log_as_json)
     journal.note(f"serves {settings.root_url}")
     meter = _meter(settings, journal)
@@ -206,14 +207,15 @@ def _probe(
             clock.sleep(STORE_RETRY_S)
 
 
-def _has_machines(folder: Path) -> bool:
+def _store(settings: ServeSettings) -> ObjectStore:
     """
-    Whether there are local machines, so that the bucket must have existed before.
+    Open the bucket; a folder without one gets a new bucket, unless this one had machines before.
 
     A bucket in a folder has machines on its own machine only. If there are some and the folder is
-    missing, it is likely not mounted. A new folder in its place would take over its machines.
+    empty, it is likely not mounted. A new bucket in its place would take over its machines.
     """
-    return any(folder.glob("*/*/machine")) or any(folder.glob("*/*/*/machine"))
+    known = machines_of(settings.machines_dir, settings.root_url, is_own=True)
+    return open_store(settings.root_url, makes_root=not known)
 
 
 def _admin_files(

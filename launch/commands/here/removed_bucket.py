@@ -43,10 +43,10 @@ def end_what_served(
         is_sure: Also end machines that run something.
     """
     from bastion.agent.machine.stray_processes import find
-    from bastion.provider.serving import bastions_of
+    from bastion.provider.serving import bastions_of, machines_of
 
     path = unquote(urlsplit(root).path)
-    machines = _machines_of(root, machines_dir, is_own=is_own)
+    machines = machines_of(machines_dir, root, is_own=is_own)
     bastions = bastions_of(machines_dir, root)
     standing = [folder for folder in machines if not (folder / "gone").exists()]
     busy = sum(bool(find(f"{os.path.realpath(folder / 'home')}:")) for folder in standing)
@@ -75,28 +75,15 @@ def refuse_in_place_of_another(root: str, machines_dir: Path, *, is_own: bool) -
     Raises:
         UsageError: A bastion or a machine did: the bucket was removed, or its disk is not mounted.
     """
-    from bastion.provider.serving import bastions_of
+    from bastion.provider.serving import bastions_of, machines_of
 
-    if bastions_of(machines_dir, root) or _machines_of(root, machines_dir, is_own=is_own):
+    if bastions_of(machines_dir, root) or machines_of(machines_dir, root, is_own=is_own):
         path = unquote(urlsplit(root).path)
         raise UsageError(
             f"the bucket that was in {path} is gone, and what served it is still here",
             hint="if its disk is only unmounted, mount it again; otherwise bastion down, then"
             " bastion up",
         )
-
-
-def _machines_of(root: str, machines_dir: Path, *, is_own: bool) -> list[Path]:
-    found = [*machines_dir.glob("*/*/machine"), *machines_dir.glob("*/*/*/machine")]
-    folders = sorted(path.parent for path in found)
-    return [folder for folder in folders if _root_of(folder, root if is_own else "") == root]
-
-
-def _root_of(folder: Path, otherwise: str) -> str:
-    try:
-        return (folder / "root").read_text().strip()
-    except FileNotFoundError:
-        return otherwise
 
 
 def _stop(bastions: tuple[int, ...], clock: Clock) -> None:
