@@ -185,7 +185,7 @@ def test_unchanged_records_are_not_encoded_again() -> None:
 
 
 class Read(dict[str, JobRecord]):
-    """Jobs that count how often someone went through all of them."""
+    """Jobs that count how often all of them were gone through."""
 
     times = 0
 
