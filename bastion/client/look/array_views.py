@@ -25,6 +25,7 @@ _ORDER = ("running", "starting", "stopping", "draining", "preempted", "queued", 
 def array_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
     """A row of the arrays in `view/queue.json`."""
     counts = _in_order(row["counts"])
+    ended_at, text = row.get("ended_at"), row.get("text", "")
     return JobView(
         id=row["id"],
         name=row.get("name") or name_of(row["id"]),
@@ -38,7 +39,8 @@ def array_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         replicas=row.get("replicas", 1),
         replica_range=range_of_row(row),
         submitted_at=row.get("submitted_at", 0.0),
-        text=counted(counts, row.get("text", "")),
+        ended_at=ended_at,
+        text=text if ended_at is not None else counted(counts, text),
         reason=row.get("reason") or {},
         estimated_at=row.get("estimated_at"),
         confidence=row.get("sure", ""),
@@ -61,20 +63,24 @@ def array_of_record(array: ArrayRecord, states: Iterable[str]) -> JobView:
     counts += Counter({kind: len(over) for kind, over in array.ended.items()})
     each = array.each
     state = next((state for state in _ORDER if counts[state]), "queued")
+    outcome = None if array.ended_at is None else array.outcome
     return JobView(
         id=array.id,
         name=each.name,
         project=each.project,
         user=each.user,
         launch=array.id,
-        state=state,
-        phase=state,
+        state=state if outcome is None else outcome.kind.value,
+        phase=state if outcome is None else "done",
         priority=each.request.priority,
         units=each.request.units,
         replicas=each.request.replicas,
         replica_range=range_of(each.request),
         submitted_at=each.submitted_at,
-        text=counted(_in_order(counts), ""),
+        ended_at=array.ended_at,
+        text=counted(_in_order(counts), "") if outcome is None else outcome.text,
+        outcome="" if outcome is None else outcome.kind.value,
+        code=None if outcome is None else outcome.code,
         counts=_in_order(counts),
         ranges=_ranges(
             str(array.waiting),

@@ -80,8 +80,6 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
             if row["phase"] == "queued" and row["reason"] is None:
                 row |= {"reason": plain(reason), "text": text(reason, now)}
     state = next((state for state in _STATES if counts[state]), "draining")
-    if array.ended_at is not None:
-        state = array.outcome.kind.value
     return {
         "id": array.id,
         "name": each.name,
@@ -89,7 +87,7 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
         "user": each.user,
         "launch": array.id,
         "state": state,
-        "phase": "done" if array.ended_at is not None else state,
+        "phase": state,
         "priority": each.request.priority,
         "units": dict(each.request.units.items()),
         "replicas": each.request.replicas,
@@ -102,8 +100,29 @@ def _row(array: ArrayRecord, tasks: list[Row], verdicts: Mapping[str, Verdict], 
         "held": str(array.held),
         "ended": {kind: str(over) for kind, over in array.ended.items()},
         "reason": plain(reason) if reason is not None else None,
-        "text": text(reason, now) if reason is not None else _done_text(array),
+        "text": text(reason, now) if reason is not None else "",
         **plain_start(wait),
+        **_end(array),
+    }
+
+
+def _end(array: ArrayRecord) -> Row:
+    """
+    The fields of a row about the end of an array; none while a task has not ended.
+
+    Its final record is written after this commit: a user who waits may see this row first.
+    """
+    if array.ended_at is None:
+        return {}
+    outcome = array.outcome
+    kind = outcome.kind.value
+    return {
+        "state": kind,
+        "phase": "done",
+        "outcome": kind,
+        "code": outcome.code,
+        "text": outcome.text,
+        "ended_at": array.ended_at,
     }
 
 
@@ -138,7 +157,3 @@ def _wait(
     if waits:
         return waits[0]
     return Wait(reason=Held(by=array.held_by)) if array.held and not ready else None
-
-
-def _done_text(array: ArrayRecord) -> str:
-    return array.outcome.text if array.ended_at is not None else ""

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from bastion.array import new_array
-from bastion.client.look.array_views import array_of_row
+from bastion.array import new_array, taken, task_over
+from bastion.client.look.array_views import array_of_record, array_of_row
 from bastion.client.look.rows import job_of_result, job_of_row
 from bastion.clock import VirtualClock
+from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle import HostReported, step
 from bastion.machine import Machine
 from bastion.metrics.meter import NoMeter
@@ -21,7 +22,7 @@ from bastion.records import layout
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Held, Planned, Promised, WaitingForCapacity
-from bastion.service.act.final_record import result_of
+from bastion.service.act.final_record import array_result, result_of
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.publish.queue_view import JobRows, queue_bytes, queue_lines, queue_view
 from bastion.service.publish.view_json import view_bytes
@@ -44,6 +45,22 @@ def test_the_row_of_an_ended_job_agrees_with_its_record() -> None:
     for name in ("state", "text", "code", "started_at", "ended_at", "priority", "units", "report"):
         assert getattr(of_row, name) == getattr(of_result, name), name
     assert (of_row.state, of_row.code) == ("failed", 3)
+
+
+def test_what_is_told_of_an_ended_array_agrees_with_its_record() -> None:
+    """Row and root have its outcome and code too, before its final record is written."""
+    array = new_array(replace(queued(), id="many", launch="many"), Indices.of([0, 1]), at_once=None)
+    for index, code in ((0, 0), (1, 3)):
+        kind = OutcomeKind.FAILED if code else OutcomeKind.SUCCEEDED
+        array = taken(array, index)
+        array = task_over(array, index, Outcome(kind=kind, text=f"exit {code}", code=code), T0 + 5)
+    root = Root(epoch=1, seq=1, now=T0 + 5, write_id="w", arrays={"many": array})
+    (row,) = queue_view(root, None)["arrays"]
+    of_result = job_of_result(array_result(array))
+    for told in (array_of_row(row, as_of=T0), array_of_record(array, ())):
+        for name in ("state", "outcome", "text", "code", "ended_at", "counts", "ranges"):
+            assert getattr(told, name) == getattr(of_result, name), name
+        assert (told.is_decided, told.phase, told.code) == (True, "done", 3)
 
 
 GPU = Amounts({"h100": 1})
