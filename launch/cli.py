@@ -18,7 +18,7 @@ from launch.grammar.parser import (
 from launch.grammar.unknown_words import refuse_unknown, refuse_unknown_verb
 from launch.grammar.vocabulary import ALIASES, SEVERAL_VERBS
 from launch.screen.notes import tell
-from launch.verbs import build
+from launch.verbs import build, first_page
 
 COLLECT_AFTER = 100_000
 """
@@ -57,19 +57,16 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     """
     refuse_empty(words)
     words = normal(with_flagfiles(words))
-    parser, verbs = build(words[0] if words else "")
-    if not words:
-        parser.print_help()
-        return exits.USAGE
+    if not words or words[0] in ("-h", "--help"):
+        first_page().print_help()
+        return exits.OK if words else exits.USAGE
     if words[0] == "--version":
         return _print_version()
-    if words[0] in ("-h", "--help"):
-        parser.print_help()
-        return exits.OK
     if words[0].startswith("-"):
         name = words[0].partition("=")[0]
         raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
     refuse_unknown_verb(words, SEVERAL_VERBS)
+    _, verbs = build(words[0])
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
     if {"-h", "--help"} & set(words[1:]):  # which intermixed parsing would show by halves
         verb.print_help()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib import import_module
 
 from launch.grammar.parser import Parser, Verbs
@@ -57,14 +57,7 @@ def build(word: str = "") -> tuple[Parser, Verbs]:
         word: The verb that is asked for; then only the verbs of its file are built, because
             building all takes as long as many a verb. Any other word: all verbs.
     """
-    parser = Parser(
-        prog="bastion",
-        allow_abbrev=False,
-        usage="bastion VERB [flags] [-- COMMAND...]",
-        description="Run machine-learning jobs on shared accelerators.",
-        formatter_class=_FirstPage,
-    )
-    parser.add_argument("--version", action="store_true", help="print the version")
+    parser = first_page()
     asked = ALIASES.get(word, word)
     places = _places(asked)
     is_one = places is not _PLACES
@@ -74,6 +67,20 @@ def build(word: str = "") -> tuple[Parser, Verbs]:
     return parser, verbs
 
 
+def first_page() -> Parser:
+    """The root of the grammar, without its verbs: its help is the first page, which lists them."""
+    parser = Parser(
+        prog="bastion",
+        allow_abbrev=False,
+        usage="bastion VERB [flags] [-- COMMAND...]",
+        description="Run machine-learning jobs on shared accelerators.",
+        epilog=f"{_by_family()}\n\nbastion VERB --help tells more and shows an example",
+        formatter_class=_FirstPage,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version")
+    return parser
+
+
 def _places(verb: str) -> Iterable[str]:
     if verb in _OF_ALL:
         return _PLACES
@@ -81,24 +88,15 @@ def _places(verb: str) -> Iterable[str]:
 
 
 class _FirstPage(argparse.RawDescriptionHelpFormatter):
-    """The verbs by family, not as argparse lists them."""
+    """Lists no flags: a line about each verb says more."""
 
     def add_arguments(self, actions: object) -> None:
-        for action in actions:  # type: ignore[attr-defined]
-            if isinstance(action, argparse._SubParsersAction):
-                summaries = {choice.dest: choice.help for choice in action._choices_actions}
-                self.add_text(_by_family(summaries))
-                self.add_text("bastion VERB --help tells more and shows an example")
+        """Nothing."""
 
 
-def _by_family(summaries: Mapping[str, str | None]) -> str:
+def _by_family() -> str:
     lines: list[str] = []
     for family, verbs in FAMILIES.items():
         lines.append(f"{family}:")
-        lines.extend(f"  {verb:<12}{_summary(summaries, verb)}" for verb in verbs)
+        lines.extend(f"  {verb:<12}{does}" for verb, does in verbs.items())
     return "\n".join(lines)
-
-
-def _summary(summaries: Mapping[str, str | None], verb: str) -> str:
-    # argparse calls a verb with other names `list (ls, queue)`.
-    return next(text or "" for name, text in summaries.items() if name.split(" ")[0] == verb)

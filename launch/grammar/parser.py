@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from launch.errors import UsageError
-from launch.grammar.vocabulary import EVERY_VERB_PAGE, PAGES
+from launch.grammar.vocabulary import EVERY_VERB_PAGE, PAGES, SUMMARIES
 
 Run = Callable[[argparse.Namespace], int]
 
@@ -107,7 +107,6 @@ class Verbs:
         self,
         name: str,
         run: Run,
-        summary: str,
         *,
         example: str,
         text: str = "",
@@ -119,15 +118,15 @@ class Verbs:
         A verb.
 
         Args:
-            name: What the user writes.
+            name: What the user writes; one of the vocabulary, which has its summary.
             run: What it does; returns the exit code.
-            summary: One line for the list of verbs.
             example: One or more command lines.
             text: More, for its own help.
             aliases: Other names.
             connects: It needs a bastion, so it takes `--root` and related flags.
             prints: It prints data, so it takes `--output` and related flags.
         """
+        summary = SUMMARIES[name]
         verb: Parser = self._verbs.add_parser(
             name,
             help=summary,

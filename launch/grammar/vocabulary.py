@@ -3,47 +3,83 @@
 from __future__ import annotations
 
 FAMILIES = {
-    "submit": ("launch", "run", "rerun", "import", "bundle"),
-    "see": (
-        "list",
-        "show",
-        "why",
-        "events",
-        "logs",
-        "fetch",
-        "wait",
-        "pool",
-        "machines",
-        "top",
-        "status",
-        "web",
-        "history",
-        "usage",
-        "query",
-    ),
-    "change": ("cancel", "hold", "release", "prioritize", "update"),
-    "enter": ("exec", "ssh", "notebook"),
-    "admin": (
-        "up",
-        "down",
-        "serve",
-        "agent",
-        "quota",
-        "simulate",
-        "doctor",
-        "fsck",
-        "restore",
-        "demo",
-    ),
-    "machines": ("cordon", "uncordon", "drain", "machine"),
-    "its VM": ("create", "start", "stop", "upgrade", "delete"),
-    "set up": ("config", "auth", "setup", "completion", "help"),
+    "submit": {
+        "launch": "submit jobs",
+        "run": "submit, follow the log, exit with the job's own code",
+        "rerun": "submit the launch of a job again, with the same spec and code",
+        "import": "print the launch that another system's file stands for, as TOML",
+        "bundle": "send code to the bucket and print its digest",
+    },
+    "see": {
+        "list": "list active jobs: running first, then the queue",
+        "show": "show everything known of jobs",
+        "why": "say why jobs are in their state, and what would change it",
+        "events": "show what happened to jobs, oldest first",
+        "logs": "print what a job's processes printed",
+        "fetch": "bring what a job kept in BASTION_OUTPUT_DIR",
+        "wait": "wait until jobs have ended; exit as they did",
+        "pool": "show what each pool has and what is free; keep some of it ready",
+        "machines": "show every machine and the jobs on it",
+        "top": "show what every machine and device uses now, and for which job",
+        "status": "show the bastion: its leader, the quota in force, problems",
+        "web": "serve pages that show the pool, the queue and every job",
+        "history": "list jobs that ended, back to the first, with what they held and cost",
+        "usage": "sum up who held what: device hours, waiting, waste, cost",
+        "query": "ask the record in SQL",
+    },
+    "change": {
+        "cancel": "end jobs, or all jobs of a launch",
+        "hold": "keep waiting jobs from starting",
+        "release": "let held jobs start; end the hold of a failed one",
+        "prioritize": "give jobs another priority",
+        "update": "change jobs that wait or run",
+    },
+    "enter": {
+        "exec": "run a command beside the processes of a running job",
+        "ssh": "open a shell on the machine of a running job",
+        "notebook": "run Jupyter as a job and open the way to it",
+    },
+    "admin": {
+        "up": "start a bastion on this machine, and its machines",
+        "down": "end the bastion of this machine, and its machines",
+        "serve": "run the bastion",
+        "agent": "run the agent of this machine; its pool starts it",
+        "quota": "show, check, compare or change the quota file",
+        "simulate": "run the scheduler on a virtual clock, to compare policies and quota files",
+        "doctor": "compare the machines of providers with those the bastion knows",
+        "fsck": "check the bucket against every rule of the protocol",
+        "restore": "restore a copy of root after a disaster",
+        "demo": "see it all on this machine: three jobs and a preemption",
+    },
+    "machines": {
+        "cordon": "let no new job start on machines",
+        "uncordon": "let jobs start on machines again",
+        "drain": "let machines run out of jobs",
+        "machine": "check a machine; remove Bastion from a host",
+    },
+    "its VM": {
+        "create": "make the bastion's own VM",
+        "start": "start the bastion's VM again",
+        "stop": "stop the bastion's VM, and keep it; jobs go on",
+        "upgrade": "run the newest bastion on its VM",
+        "delete": "delete the bastion's VM; its bucket and machines stay",
+    },
+    "set up": {
+        "config": "list, show, choose or change profiles; check a bastion.toml",
+        "auth": "log in to the cloud of the bucket",
+        "setup": "print or make a bucket, its identities and their rights",
+        "completion": "print the completion script of a shell",
+        "help": "print the help of a verb, or a page of the documentation",
+    },
 }
-"""The verbs as the first page of help shows them."""
+"""The verbs and what each does, as the first page of help shows them."""
+
+SUMMARIES = {verb: does for family in FAMILIES.values() for verb, does in family.items()}
+"""What each verb does, in a line."""
 
 ALIASES = {"ls": "list", "queue": "list"}
 
-SEVERAL_VERBS = (*(verb for family in FAMILIES.values() for verb in family), *ALIASES)
+SEVERAL_VERBS = (*SUMMARIES, *ALIASES)
 """Every word that may stand first."""
 
 PAGES = {

@@ -30,11 +30,12 @@ def bucket(tmp_path: Path) -> Bucket:
 
 @pytest.mark.parametrize("words", [["--help"], ["launch", "--help"], ["lst"]])
 def test_help_and_mistakes_load_next_to_nothing(words: list[str]) -> None:
-    """No client, no validator, no rich, no absl: that is why help comes at once."""
+    """No client, no validator, no rich, no absl, no verb beside: that is why help comes at once."""
     code = (
         "import sys\nfrom launch.cli import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
-        "heavy = ('bastion.client', 'quota.tree', 'bundler', 'pydantic', 'rich', 'absl')\n"
+        "heavy = ('bastion.client', 'quota.tree', 'bundler', 'pydantic', 'rich', 'absl',"
+        " 'launch.commands.look')\n"
         "print([m for m in heavy if m in sys.modules], file=sys.stderr)\n"
     )
     ran = subprocess.run(

@@ -27,7 +27,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "fsck",
         check,
-        "check the bucket against every rule of the protocol",
         prints=True,
         text="It only reads, and may run while a bastion leads; each finding is checked a second"
         " time. Of jobs that have ended it reads the latest; --since sets how far back. Exit code 1"
@@ -39,7 +38,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "restore",
         restore,
-        "restore a copy of root after a disaster",
         prints=True,
         text="Without --yes it shows the hourly copies and what one of them would mean, and changes"
         " nothing. It refuses while a bastion leads, and keeps what it replaces.",

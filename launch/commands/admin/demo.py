@@ -13,7 +13,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "demo",
         show,
-        "see it all on this machine: three jobs and a preemption",
         connects=False,
         example="bastion demo\nbastion demo --web",
     )

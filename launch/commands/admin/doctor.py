@@ -21,7 +21,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "doctor",
         doctor,
-        "compare the machines of providers with those the bastion knows",
         prints=True,
         text="It looks at every pool with your own credentials: whether its settings are right,"
         " whether its provider answers and lets you list, make and delete, and which machines"

@@ -39,7 +39,6 @@ def register(verbs: Verbs) -> None:
     up = verbs.add(
         "up",
         begin,
-        "start a bastion on this machine, and its machines",
         text="In the background, on a folder. A new folder gets a pool of one machine and a quota"
         " file of one project that everyone belongs to; change both as you like.",
         example="bastion up --root=bucket --resources=h100=8,cpu=16\nbastion up",
@@ -51,7 +50,6 @@ def register(verbs: Verbs) -> None:
     down = verbs.add(
         "down",
         end,
-        "end the bastion of this machine, and its machines",
         text="Jobs that run are stopped, and start again after the next up. With jobs that run it"
         " asks for --yes.",
         example="bastion down",

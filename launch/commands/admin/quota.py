@@ -29,7 +29,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "quota",
         quota,
-        "show, check, compare or change the quota file",
         prints=True,
         text="show: what is in the bucket, in whole units. check FILE: every problem of a file."
         " diff FILE: what it would change. apply FILE: put it in force. edit: in your $EDITOR,"

@@ -14,7 +14,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "serve",
         serve,
-        "run the bastion",
         example="""\
 bastion serve --root=file:///srv/bastion
 bastion serve --root=gs://bucket/shared-bastion --standby""",
@@ -31,7 +30,6 @@ bastion serve --root=gs://bucket/shared-bastion --standby""",
     verbs.add(
         "agent",
         run_agent,
-        "run the agent of this machine; its pool starts it",
         connects=False,
         text="A pool starts it on each machine that it makes; by hand one ends a local machine. Its"
         " flags are those of python -m bastion agent, and follow --.",

@@ -28,7 +28,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "setup",
         setup,
-        "print or make a bucket, its identities and their rights",
         prints=True,
         text="Prints the commands of gcloud or aws that would do it; --apply does it, and changes"
         " nothing that is as it should be. With --make, also the bucket, the service accounts or"

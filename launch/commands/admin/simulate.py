@@ -32,7 +32,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "simulate",
         simulate,
-        "run the scheduler on a virtual clock, to compare policies and quota files",
         prints=True,
         text="TRACE is a CSV or JSON file of jobs; without one, jobs are drawn as --load says."
         " Lists with commas are compared, side by side on all cores.",

@@ -26,7 +26,6 @@ def register(verbs: Verbs) -> None:
     create = verbs.add(
         "create",
         make,
-        "make the bastion's own VM",
         text=(
             "One small VM in the cloud that the zone is of. It runs bastion serve for the root,"
             " from a container image, or from the wheel of this program, and starts it again when"
@@ -44,19 +43,14 @@ def register(verbs: Verbs) -> None:
     upgrade = verbs.add(
         "upgrade",
         renew,
-        "run the newest bastion on its VM",
         text="Jobs go on while it is away, a minute or two.",
         example="bastion upgrade --name=shared-bastion --zone=us-central1-a",
     )
     _add_name(upgrade)
     _add_what(upgrade)
-    for name, summary in (
-        ("start", "start the bastion's VM again"),
-        ("stop", "stop the bastion's VM, and keep it; jobs go on"),
-        ("delete", "delete the bastion's VM; its bucket and machines stay"),
-    ):
+    for name in ("start", "stop", "delete"):
         parser = verbs.add(
-            name, change, summary, example=f"bastion {name} --name=shared-bastion --zone=us-east-1a"
+            name, change, example=f"bastion {name} --name=shared-bastion --zone=us-east-1a"
         )
         _add_name(parser)
         parser.add_argument("job", nargs="?", default="", help=argparse.SUPPRESS)

@@ -23,7 +23,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "web",
         web,
-        "serve pages that show the pool, the queue and every job",
         text="Pages read the bucket and change nothing; they need no bastion. Programs of this"
         " machine alone reach them, unless --host says otherwise: then with --token_file, or behind"
         " a proxy that names the user in --user_header. /metrics is for Prometheus.",

@@ -20,37 +20,17 @@ ACTIVE = ("queued", "held", "starting", "running", "stopping", "draining", "pree
 
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
-    ended = add_job_verb(verbs, "cancel", cancel, "end jobs, or all jobs of a launch", count="*")
+    ended = add_job_verb(verbs, "cancel", cancel, count="*")
     switch(ended, "--mine", "every active job of yours")
     switch(ended, "--all", "every active job, of all users, of the project that -p names")
     many(ended, "--state", "with the two above: only in this state", metavar="STATE", words=ACTIVE)
-    add_job_verb(verbs, "hold", hold, "keep waiting jobs from starting", count="+")
-    add_job_verb(
-        verbs,
-        "release",
-        release,
-        "let held jobs start; end the hold of a failed one",
-        count="+",
-    )
-    prioritize = add_job_verb(
-        verbs,
-        "prioritize",
-        set_priority,
-        "give jobs another priority",
-        count="+",
-        flags=" --priority=1",
-    )
+    add_job_verb(verbs, "hold", hold, count="+")
+    add_job_verb(verbs, "release", release, count="+")
+    prioritize = add_job_verb(verbs, "prioritize", set_priority, count="+", flags=" --priority=1")
     prioritize.add_argument(
         "--priority", type=int, required=True, metavar="N", help="1 (highest) to 5"
     )
-    update = add_job_verb(
-        verbs,
-        "update",
-        change,
-        "change jobs that wait or run",
-        count="+",
-        flags=" --max_runtime=8h",
-    )
+    update = add_job_verb(verbs, "update", change, count="+", flags=" --max_runtime=8h")
     update.add_argument("--priority", type=int, metavar="N", help="1 (highest) to 5")
     update.add_argument("--max_runtime", metavar="TIME", help="of an attempt, as 90s, 8h")
 
@@ -112,10 +92,7 @@ def change(args: argparse.Namespace) -> int:
         raise UsageError("nothing to change: give --priority or --max_runtime")
     session = Session(args)
     jobs = session.client.update(
-        *args.job,
-        priority=args.priority,
-        max_runtime=args.max_runtime,
-        project=args.project_id,
+        *args.job, priority=args.priority, max_runtime=args.max_runtime, project=args.project_id
     )
     return _changed(session, jobs, "updated")
 

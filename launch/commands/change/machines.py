@@ -24,9 +24,9 @@ BY: tuple[Literal["hello", "burn"], ...] = ("hello", "burn")
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
     why = ' --reason="new driver"'
-    _add(verbs, "cordon", cordon, "let no new job start on machines", flags=why)
-    _add(verbs, "uncordon", uncordon, "let jobs start on machines again")
-    parser = _add(verbs, "drain", empty, "let machines run out of jobs", flags=why)
+    _add(verbs, "cordon", cordon, flags=why)
+    _add(verbs, "uncordon", uncordon)
+    parser = _add(verbs, "drain", empty, flags=why)
     text(
         parser,
         "--deadline",
@@ -37,7 +37,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "machine",
         machine,
-        "check a machine; remove Bastion from a host",
         prints=True,
         text=(
             "check hello: its agent describes the machine; nothing is disturbed. check burn: a load"
@@ -62,10 +61,8 @@ bastion machine uninstall gpu1""",
     text(parser, "--pool", "to uninstall: the pool whose settings lead to the host", metavar="NAME")
 
 
-def _add(verbs: Verbs, name: str, run: Run, summary: str, *, flags: str = "") -> Parser:
-    parser = verbs.add(
-        name, run, summary, prints=True, text=_WHO, example=f"bastion {name} gpu-12-0{flags}"
-    )
+def _add(verbs: Verbs, name: str, run: Run, *, flags: str = "") -> Parser:
+    parser = verbs.add(name, run, prints=True, text=_WHO, example=f"bastion {name} gpu-12-0{flags}")
     parser.add_argument("machine", nargs="+", metavar="MACHINE", help="as bastion machines has it")
     if flags:
         text(parser, "--reason", "shown with the machine, and to jobs that wait for it")

@@ -21,7 +21,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "exec",
         execute,
-        "run a command beside the processes of a running job",
         text=(
             "It runs on the job's machine, in the folder and with the variables and devices of one"
             " of its processes, and is stopped when those end. Its exit code is the command's."

@@ -34,7 +34,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "notebook",
         open_notebook,
-        "run Jupyter as a job and open the way to it",
         prints=True,
         text=(
             "Jupyter must be in the job's Python: --python_env names a lock file of the code that"

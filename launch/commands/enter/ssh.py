@@ -21,7 +21,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "ssh",
         enter,
-        "open a shell on the machine of a running job",
         text=(
             "With OpenSSH, gcloud or the AWS command line, as the job's machine asks for: they use"
             " your own identity and keys. A command after -- is run there in place of a shell;"

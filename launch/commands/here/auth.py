@@ -22,7 +22,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "auth",
         auth,
-        "log in to the cloud of the bucket",
         text="By gcloud or the AWS command line, whose credentials every command here uses. Docker"
         " gets them too where the profile's image_repo is one of Google's.",
         example="bastion auth",

@@ -16,7 +16,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "completion",
         partial(show, verbs.parsers),
-        "print the completion script of a shell",
         connects=False,
         text="Verbs and flags complete without starting Python; jobs through bastion list -q.",
         example='eval "$(bastion completion bash)"',

@@ -24,7 +24,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "config",
         config,
-        "list, show, choose or change profiles; check a bastion.toml",
         prints=True,
         text=f"set takes KEY=TEXT; keys are {', '.join(KEYS)}. check names every problem of a file"
         " that is to become the bucket's config/bastion.toml.",

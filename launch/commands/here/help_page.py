@@ -23,7 +23,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "help",
         partial(show, verbs.root, verbs.parsers),
-        "print the help of a verb, or a page of the documentation",
         text="A page is named as an error, a reason or a guide is; bastion help pages lists all,"
         " bastion help errors and bastion help reasons say in a line each what these mean.",
         connects=False,

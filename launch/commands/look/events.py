@@ -25,7 +25,6 @@ def register(verbs: Verbs) -> None:
     events = verbs.add(
         "events",
         show_events,
-        "show what happened to jobs, oldest first",
         prints=True,
         text=f"To all of them where none is named; then a terminal shows the last {_TAIL}."
         " -q prints the ids of the jobs to which something happened, each once.",

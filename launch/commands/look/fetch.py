@@ -17,7 +17,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "fetch",
         fetch,
-        "bring what a job kept in BASTION_OUTPUT_DIR",
         prints=True,
         text="While it runs or afterwards; asked again, only what is missing or has changed."
         " Each replica has a folder, r0, r1, and so on.",

@@ -32,7 +32,6 @@ def register(verbs: Verbs) -> None:
     history = verbs.add(
         "history",
         show_history,
-        "list jobs that ended, back to the first, with what they held and cost",
         prints=True,
         text="Where --project_id or --user_id is given, only theirs. A moment is a time ago (90s,"
         " 8h, 30d) or a date (2026-11-01).",
@@ -48,7 +47,6 @@ def register(verbs: Verbs) -> None:
     usage = verbs.add(
         "usage",
         show_usage,
-        "sum up who held what: device hours, waiting, waste, cost",
         prints=True,
         text="Of an attempt that began before or ended after, the part within it counts.",
         example="bastion usage --by=project --since=30d\nbastion usage --by=project,user --csv",
@@ -64,7 +62,6 @@ def register(verbs: Verbs) -> None:
     query = verbs.add(
         "query",
         run_query,
-        "ask the record in SQL",
         prints=True,
         text="Tables: attempts, events, shares, running. It can read nothing else, and change"
         " nothing.",

@@ -30,12 +30,11 @@ if TYPE_CHECKING:
 
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
-    show = add_job_verb(verbs, "show", show_jobs, "show everything known of jobs", count="+")
+    show = add_job_verb(verbs, "show", show_jobs, count="+")
     switch(show, "--code", "what code it runs, and what it was submitted from")
     text(show, "--checkout", "write its exact code into a new folder", metavar="FOLDER")
     switch(show, "--tasks", "of an array: every task on a line of its own")
-    why = "say why jobs are in their state, and what would change it"
-    add_job_verb(verbs, "why", show_why, why, count="+")
+    add_job_verb(verbs, "why", show_why, count="+")
 
 
 def show_jobs(args: argparse.Namespace) -> int:

@@ -28,7 +28,6 @@ def register(verbs: Verbs) -> None:
     jobs = verbs.add(
         "list",
         show_list,
-        "list active jobs: running first, then the queue",
         aliases=("ls", "queue"),
         prints=True,
         text="Where --project_id or --user_id is given, only theirs.",

@@ -29,7 +29,6 @@ def register(verbs: Verbs) -> None:
     logs = verbs.add(
         "logs",
         show,
-        "print what a job's processes printed",
         text="Bytes come exactly as they were printed; of several tasks line by line.",
         example="""\
 bastion logs trainer -f

@@ -23,7 +23,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "pool",
         show_pools,
-        "show what each pool has and what is free; keep some of it ready",
         prints=True,
         text=(
             "warm [POOL] N keeps at least N machines of a pool, in use or idle, where idle ones"
@@ -38,7 +37,6 @@ def register(verbs: Verbs) -> None:
     verbs.add(
         "machines",
         show_machines,
-        "show every machine and the jobs on it",
         prints=True,
         example="bastion machines -o wide",
     )

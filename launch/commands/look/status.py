@@ -22,7 +22,6 @@ def register(verbs: Verbs) -> None:
     verbs.add(
         "status",
         show,
-        "show the bastion: its leader, the quota in force, problems",
         prints=True,
         example="bastion status",
     )

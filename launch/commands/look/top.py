@@ -29,7 +29,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "top",
         show_top,
-        "show what every machine and device uses now, and for which job",
         prints=True,
         text=(
             "A line is the devices of a machine that one job holds, or none; a bar is a device."

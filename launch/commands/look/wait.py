@@ -16,9 +16,7 @@ from launch.session import Session
 
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
-    wait = add_job_verb(
-        verbs, "wait", wait_for, "wait until jobs have ended; exit as they did", count="+"
-    )
+    wait = add_job_verb(verbs, "wait", wait_for, count="+")
     text(wait, "--timeout", "as 90s or 2h; then exit 124", metavar="TIME")
 
 

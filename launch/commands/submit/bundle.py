@@ -25,7 +25,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "bundle",
         send,
-        "send code to the bucket and print its digest",
         prints=True,
         text="Of a repository it prints the commit, of an image that it builds and pushes the "
         "image's name and digest.",

@@ -16,7 +16,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "import",
         convert,
-        "print the launch that another system's file stands for, as TOML",
         prints=True,
         text="Of Slurm scripts (.sbatch .slurm .sh) and AXLearn job specs (.json). What cannot be"
         " mapped is refused with its line; bastion launch FILE submits at once.",

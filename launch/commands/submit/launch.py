@@ -52,7 +52,6 @@ def _add_launch(verbs: Verbs) -> None:
     launch = verbs.add(
         "launch",
         submit,
-        "submit jobs",
         prints=True,
         text=f"From {_SOURCES}.",
         example="""\
@@ -73,7 +72,6 @@ def _add_run(verbs: Verbs) -> None:
     run = verbs.add(
         "run",
         submit_and_follow,
-        "submit, follow the log, exit with the job's own code",
         prints=True,
         text=f"From {_SOURCES}.",
         example="bastion run --resources=h100=1 -- python3 train.py",

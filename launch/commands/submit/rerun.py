@@ -19,7 +19,6 @@ def register(verbs: Verbs) -> None:
     parser = verbs.add(
         "rerun",
         rerun,
-        "submit the launch of a job again, with the same spec and code",
         prints=True,
         text="All jobs of a launch are submitted again; of an array all tasks, or those that are"
         " named.",
