@@ -367,7 +367,7 @@ class Leader:
         for name, why in wrong.items():
             self._journal.problem(f"machine {name}", BastionError(f"gets nothing new: it {why}"))
         snapshot = snapshot_of(
-            draft.root,
+            accrued(draft.root, quota, draft.now),
             quota,
             now=draft.now,
             pools=pools,
@@ -393,14 +393,14 @@ class Leader:
         return self._clock.monotonic() - self._synced_at > self._pace.ttl_s / 3
 
     def _commit(self, draft: Draft, **changes: object) -> None:
-        books = accrued(draft.root, self._files.quota, draft.now)
+        charged = accrued(draft.root, self._files.quota, draft.now)
         root = draft.finish(
             write_id=self._nonce(),
             quota_text=self._files.quota_text,
             config_text=self._files.config_text,
-            decayed=books.decayed,
-            decayed_by_user=books.decayed_by_user,
-            decayed_at=books.decayed_at,
+            decayed=charged.decayed,
+            decayed_by_user=charged.decayed_by_user,
+            decayed_at=charged.decayed_at,
             **changes,
         )
         first = self.held.root.next_event

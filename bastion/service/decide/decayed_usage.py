@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
-from bastion.value import value
 from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed
 
@@ -16,18 +16,9 @@ _FORGOTTEN = 1e-6
 """Unit-seconds below which a project or user is dropped."""
 
 
-@value
-class Books:
-    """The decayed usage that root keeps."""
-
-    decayed: Mapping[str, float]
-    decayed_by_user: Mapping[str, float]
-    decayed_at: float
-
-
-def accrued(root: Root, quota: Quota | None, now: float) -> Books:
+def accrued(root: Root, quota: Quota | None, now: float) -> Root:
     """
-    Return the usage in `root`, decayed to `now`, plus what was held since its commit.
+    Return `root` with its usage decayed to `now`, plus what was held since its commit.
 
     A project is charged for what it borrows, a group of projects for what it holds beyond its own
     share, a user for everything held. The charge is the dominant
@@ -41,7 +32,8 @@ def accrued(root: Root, quota: Quota | None, now: float) -> Books:
         by_project, by_user = _charges(root, quota)
         _charge(projects, by_project, kept, passed_s)
         _charge(users, by_user, kept, passed_s)
-    return Books(decayed=projects, decayed_by_user=users, decayed_at=max(now, root.decayed_at))
+    at = max(now, root.decayed_at)
+    return replace(root, decayed=projects, decayed_by_user=users, decayed_at=at)
 
 
 def _charge(

@@ -356,6 +356,27 @@ def test_usage_is_charged_for_the_time_it_was_held() -> None:
     assert "blue" not in rig.root.decayed, "its own share is not borrowed"
 
 
+def test_what_was_held_since_the_last_commit_counts_in_a_cycle() -> None:
+    """The user who goes on holding devices falls back behind another, also while nothing moves."""
+    rig = Rig()
+    rig.turn(2)
+    short = rig.start("short", user="ben", h100=8, replicas=2)
+    rig.turn(4)
+    for agent in rig.agents.values():
+        agent.end(short)
+    rig.ended(short)
+    long = rig.start("long", user="ann", h100=8, replicas=2)
+    again = rig.submit("again", user="ann", h100=8, replicas=2)
+    other = rig.submit("other", user="ben", h100=8, replicas=2)
+    rig.turn(6)
+    used = rig.root.decayed_by_user
+    assert used["blue/ann"] < used["blue/ben"], "so it was at the last commit"
+    for agent in rig.agents.values():
+        agent.end(long)
+    rig.until(lambda: "running" in (rig.phase(again), rig.phase(other)))
+    assert (rig.phase(again), rig.phase(other)) == ("queued", "running")
+
+
 def test_a_bug_in_the_scheduler_stops_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     """When `decide` raises, what runs is looked after all the same, and the log says it."""
     rig = Rig()
