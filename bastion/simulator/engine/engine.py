@@ -278,7 +278,7 @@ class Engine:
     def _stop(self, life: Life, deadline: float, by: str) -> None:
         if life.stops_at is not None:
             return
-        self.state.stop(life, deadline, by, self.now)
+        self.state.preempt(life, deadline, by, self.now)
         known = life.job.stops[life.preemptions :]
         leave_s = known[0].leave_s if known else self.costs.leave_s
         life.stops_at = self.now + leave_s
@@ -300,6 +300,9 @@ class Engine:
         life.finish(self.now, "timed_out" if is_cut else "succeeded", ends_at)
 
     def _leave(self, life: Life, kind: str) -> None:
+        if life.is_cancelled:
+            self.cancel(life)
+            return
         life.stop(self.now, kind, self.costs.checkpoint_s)
         self.state.requeue(life, self.now)
         self.standstill.stopped(life, len(self.state.lives))
@@ -314,8 +317,11 @@ class Engine:
         """A job that was held waits again."""
         self.state.wait(life)
 
-    def cancel(self, life: Life) -> None:
-        """A user wants it no longer: it ends now, wherever it is."""
+    def cancel(self, life: Life, takes_s: float = 0.0) -> None:
+        """A user wants it no longer: it ends now, or is told to and has ended `takes_s` later."""
+        if life.is_running and takes_s:
+            self._tell_to_end(life, takes_s)
+            return
         if life.is_running:
             self.state.leave(life)
             life.cancel(self.now)
@@ -323,6 +329,13 @@ class Engine:
             self.set_aside(life)
             life.ended_at, life.outcome = self.now, "cancelled"
         self._close(life)
+
+    def _tell_to_end(self, life: Life, takes_s: float) -> None:
+        life.is_cancelled = True
+        if life.stops_at is None:
+            self.state.cancel(life, self.now)
+            life.stops_at = self.now + takes_s
+            self._schedule(life.stops_at, _LEAVES, life)
 
     def _refuse(self, life: Life, reason: str) -> None:
         if life.is_running:

@@ -43,6 +43,7 @@ class Life:
         "first_start",
         "gang",
         "index",
+        "is_cancelled",
         "job",
         "job_class",
         "line",
@@ -85,6 +86,8 @@ class Life:
         """Devices that its attempt holds, by machine."""
         self.stops_at: float | None = None
         """When its attempt will be gone, if it is being stopped."""
+        self.is_cancelled = False
+        """Whether it ends, and does not wait again, when its attempt is gone."""
         self.version = 0
         """Of its attempt: events for an earlier one are void."""
         self.first_start: float | None = None

@@ -29,8 +29,8 @@ class Run(Protocol):
         """A job that was held waits again."""
         ...
 
-    def cancel(self, life: Life) -> None:
-        """A user wants it no longer: it ends now, wherever it is."""
+    def cancel(self, life: Life, takes_s: float) -> None:
+        """A user wants it no longer: it ends now, or is told to and has ended `takes_s` later."""
         ...
 
 
@@ -90,7 +90,7 @@ class Outside:
             case "cancel":
                 if self._held.pop(name, None) is not None:
                     engine.put_back(life)
-                engine.cancel(life)
+                engine.cancel(life, each.takes_s)
             case _:
                 pass
 

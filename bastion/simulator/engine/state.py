@@ -25,6 +25,7 @@ from bastion.job import (
 from bastion.machine import Machine, Pool
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.queue.shape import grace_of
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.snapshot import Snapshot
 from bastion.simulator.cluster.cluster import Cluster
@@ -180,7 +181,14 @@ class State:
         return life
 
     def _request_of(self, job: TraceJob) -> tuple[Request, int]:
-        key = job.replicas, job.devices, job.type, job.priority, job.max_runtime_s
+        key = (
+            job.replicas,
+            job.devices,
+            job.type,
+            job.priority,
+            job.max_runtime_s,
+            job.grace_s,
+        )
         known = self._requests.get(key)
         if known is None:
             each = Amounts({job.type: job.devices // job.replicas})
@@ -189,6 +197,7 @@ class State:
                 per_replica=each,
                 priority=job.priority,
                 max_runtime_s=job.max_runtime_s,
+                grace_s=job.grace_s,
             )
             most = max(1, self.cluster.totals[job.type] // job.devices)
             known = self._requests[key] = request, most
@@ -230,10 +239,17 @@ class State:
         attempt = replace(life.record.attempt, started_at=now)
         life.record = self.shown[life.record.id] = replace(life.record, attempt=attempt)
 
-    def stop(self, life: Life, deadline: float, by: str, now: float) -> None:
-        """A running job gets its notice."""
+    def preempt(self, life: Life, deadline: float, by: str, now: float) -> None:
+        """A running job gets its notice: it makes room for `by`."""
+        self._stop(life, Stop(reason=StopReason.PREEMPT, at=now, deadline=deadline, by=by))
+
+    def cancel(self, life: Life, now: float) -> None:
+        """A running job gets its notice: its user wants it no longer."""
+        deadline = now + grace_of(life.record.request, self.quota.scheduler)
+        self._stop(life, Stop(reason=StopReason.CANCEL, at=now, deadline=deadline))
+
+    def _stop(self, life: Life, stop: Stop) -> None:
         assert life.record.attempt is not None
-        stop = Stop(reason=StopReason.PREEMPT, at=now, deadline=deadline, by=by)
         attempt = replace(life.record.attempt, stop=stop)
         life.record = replace(life.record, phase=Phase.STOPPING, attempt=attempt)
         self.stopping += 1

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from bastion.history import AttemptRow
+from bastion.job import StopReason
 from bastion.simulator.engine.result import JobResult, Result
 from bastion.simulator.replay.script import Script
 from bastion.simulator.workload.job import Happening, Stop, TraceJob, Workload
@@ -80,9 +81,7 @@ def recorded(rows: Iterable[AttemptRow], *, source: str, script: Script | None =
         jobs.append(job)
         decisions += [_decision(row) for row in held]
         if attempts[-1].job_outcome == _CANCELLED:
-            at = held[-1].freed_at if held and attempts[-1] is held[-1] else None
-            at = attempts[-1].ended_at if at is None else at
-            deeds.append(Happening(at_s=at, what="cancel", name=name))
+            deeds.append(_cancel(name, attempts[-1], script.notices.get(name, ())))
     jobs.sort(key=lambda job: (job.submit_s, job.name))
     names = {job.name for job in jobs}
     deeds = [each for each in deeds if each.what not in _OF_JOBS or each.name in names]
@@ -122,9 +121,30 @@ def _job(
         user=last.user,
         priority=last.priority,
         max_runtime_s=request.get("max_runtime_s"),
+        grace_s=request.get("grace_s"),
         stops=_stops(held, lost, notices),
         begins=tuple(map(_begin_s, held)),
     )
+
+
+def _cancel(name: str, last: AttemptRow, notices: Sequence[float]) -> Happening:
+    """
+    When the user of a job cancelled it, and how long it took to end.
+
+    Of a job that was being preempted only the time of the notice is known: the user said so later.
+    """
+    if last.admitted_at is None or last.freed_at is None:
+        return Happening(at_s=last.ended_at, what="cancel", name=name)
+    at = _told_at(last, notices)
+    if last.stop_reason == StopReason.PREEMPT:
+        at = (at + last.freed_at) / 2
+    return Happening(at_s=at, what="cancel", name=name, takes_s=last.freed_at - at)
+
+
+def _told_at(row: AttemptRow, notices: Sequence[float]) -> float:
+    """When an attempt had its notice; its end, where the record does not tell."""
+    began, freed_at = row.admitted_at or 0.0, row.freed_at or 0.0
+    return max((at for at in notices if began <= at <= freed_at), default=freed_at)
 
 
 def _begin_s(row: AttemptRow) -> float:
@@ -158,8 +178,7 @@ def _stops(
     found = []
     for row, lost_s in zip(held, lost):
         if row.outcome == "preempted" and row.freed_at is not None:
-            before = [at for at in notices if (row.admitted_at or 0.0) <= at <= row.freed_at]
-            leave_s = row.freed_at - before[-1] if before else 0.0
+            leave_s = row.freed_at - _told_at(row, notices)
             found.append(Stop(leave_s=leave_s, lost_s=lost_s))
     return tuple(found)
 

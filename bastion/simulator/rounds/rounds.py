@@ -220,8 +220,9 @@ class RoundEngine(Engine):
         self.state.shown[life.record.id] = life.record
         self._count_waiting(life, 1)
 
-    def cancel(self, life: Life) -> None:
-        """A user wants it no longer: it ends now, wherever it is."""
+    def cancel(self, life: Life, takes_s: float = 0.0) -> None:
+        """A user wants it no longer: it ends now, as within a round nothing is seen of its end."""
+        del takes_s
         if life.is_running:
             self._release(life)
             life.cancel(self.now)

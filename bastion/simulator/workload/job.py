@@ -43,6 +43,8 @@ class TraceJob(NamedTuple):
     """Where it stands in its file; 0 if it comes from no file."""
     stops: tuple[Stop, ...] = ()
     """Of a replay: what each preemption took, the first first; later ones cost what costs say."""
+    grace_s: float | None = None
+    """What it asked for between a notice and its kill; None: what the quota file says."""
     begins: tuple[float, ...] = ()
     """Of a replay: seconds until each attempt ran, the first first; later ones are as the last."""
     kind: str = ""
@@ -68,6 +70,8 @@ class Happening:
     """Of the job or the machine."""
     quota: Quota | None = None
     """The file that is in force from then on."""
+    takes_s: float = 0.0
+    """Of a cancel: seconds until the devices of the job were free, if it held any."""
 
 
 @value

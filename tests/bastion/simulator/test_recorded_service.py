@@ -25,7 +25,7 @@ from bastion.simulator.replay.record import Recorded, decisions_of, same_starts
 from bastion.simulator.run import simulated
 from bastion.simulator.setup import Setup
 from quota import parse
-from tests.rigs.leader import QUOTA, Rig
+from tests.rigs.leader import PACE, QUOTA, Rig
 
 USERS = (("ann", "blue"), ("ben", "blue"), ("cat", "red"))
 FIRST_HALF = QUOTA.replace("h100 = 0.5", "h100 = 0.25", 1).replace("h100 = 0.5", "h100 = 0.75", 1)
@@ -33,6 +33,14 @@ FILES = {120: FIRST_HALF, 250: QUOTA.replace("min_runtime_s = 0", "min_runtime_s
 """Edits of the quota file, by turn."""
 CORDONS = {150: "cordon", 170: "uncordon"}
 TURNS = 1000
+BROKE = {
+    12: "the service decided by the usage of its last commit",
+    30: "devices of a cancelled job were open to others until it was gone",
+    39: "and those of two that were cancelled at once",
+    58: "the shortest time of an attempt was counted from its admission",
+}
+"""Seeds that once came out otherwise, and why."""
+SEEDS = (3, *BROKE)
 
 
 class Users:
@@ -40,7 +48,7 @@ class Users:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.rig = Rig()
+        self.rig = Rig(pace=replace(PACE, view_s=1e9))  # nothing reads what it would publish
         self.left: dict[str, int] = {}
         self.asked = 0
 
@@ -108,10 +116,21 @@ def cancelled(result: Result) -> set[str]:
     return {each.job.name for each in result.jobs if each.outcome == "cancelled"}
 
 
-@pytest.mark.parametrize("seed", [*range(8), 18, 58])
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_recorded_files_reproduce_every_recorded_decision(seed: int) -> None:
     """Each start, its machines, each preemption and each end comes again to the second."""
-    rig, then = recorded_by(seed)
+    comes_again(*recorded_by(seed))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("seed", sorted({*range(200)} - {*SEEDS}))
+def test_every_record_comes_again(seed: int) -> None:
+    """The same of so many services that a cause as rare as one in a hundred is found."""
+    comes_again(*recorded_by.__wrapped__(seed))
+
+
+def comes_again(rig: Rig, then: Recorded) -> None:
+    """The replay under the recorded files decides what the record has, and leaves out nothing."""
     again = played(rig, then)
     assert decisions_of(again) == then.decisions
     assert same_starts(then, again) == 1.0
@@ -121,7 +140,7 @@ def test_the_recorded_files_reproduce_every_recorded_decision(seed: int) -> None
 def test_the_record_has_all_that_it_should() -> None:
     """Else the test above proves little: files, holds, cancels, cordons, preemptions."""
     happened: Counter[str] = Counter()
-    for seed in range(8):
+    for seed in SEEDS:
         _, then = recorded_by(seed)
         assert then.files == 3
         assert then.first_quota is not None
@@ -132,7 +151,7 @@ def test_the_record_has_all_that_it_should() -> None:
         happened["cancelled while running"] += len(ended & running)
         happened["cancelled in the queue"] += len(ended - running)
     for what in ("quota", "hold", "release", "cancel", "cordon", "uncordon"):
-        assert happened[what] >= 8, (what, happened)
+        assert happened[what] >= len(SEEDS), (what, happened)
     assert happened["preempted"] >= 8
     assert min(happened["cancelled while running"], happened["cancelled in the queue"]) >= 3
 
@@ -141,7 +160,7 @@ def test_what_another_file_would_have_changed() -> None:
     """Red loses its share: it waits longer in sum, and those who cancelled do so all the same."""
     text = QUOTA.replace("h100 = 0.5", "h100 = 1.0", 1).replace("h100 = 0.5", "h100 = 0.0", 1)
     waited = [0.0, 0.0]
-    for seed in range(8):
+    for seed in SEEDS:
         rig, then = recorded_by(seed)
         before, after = played(rig, then), played(rig, then, file=text)
         found = difference(before, after)
