@@ -66,7 +66,9 @@ class Capacity:
         self._scopes: dict[Where, Scope] = {}
         self._scope_of: dict[Part, Scope] = {}
         self._journal: list[tuple[Room, Keep] | tuple[None, Room]] = []
-        self._trials: list[tuple[int, list[dict[str, int]]]] = []
+        self._trials: list[tuple[int, int, list[dict[str, int]]]] = []
+        """(number, length of the journal when it began, the tiers' totals then)"""
+        self._begun = 0
         for name in sorted(snapshot.pools):
             self._add_shelf(name, snapshot.pools[name], hosts=snapshot.pools[name].hosts)
         for name in sorted(snapshot.machines):
@@ -237,11 +239,12 @@ class Capacity:
     def begin(self) -> None:
         """Begin a trial; `undo` or `agree` ends it."""
         before = [tier.copy() for tier in self.tier_free]
-        self._trials.append((len(self._journal), before))
+        self._begun += 1
+        self._trials.append((self._begun, len(self._journal), before))
 
     def undo(self) -> None:
         """Go back to where the innermost trial began."""
-        mark, self.tier_free = self._trials.pop()
+        _, mark, self.tier_free = self._trials.pop()
         while len(self._journal) > mark:
             entry = self._journal.pop()
             if entry[0] is None:
@@ -258,9 +261,12 @@ class Capacity:
             self._journal.clear()
 
     def note(self, room: Room) -> None:
-        """Remember `room` as it is before it is changed, while something is on trial."""
+        """Remember `room` as it is before it is first changed in the innermost trial."""
         if self._trials:
-            self._journal.append((room, room.keep()))
+            number = self._trials[-1][0]
+            if room.noted_in != number:
+                room.noted_in = number
+                self._journal.append((room, room.keep()))
 
     # Taking and giving back
 

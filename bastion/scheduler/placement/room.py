@@ -42,6 +42,7 @@ class Room:
         "machine",
         "masks",
         "name",
+        "noted_in",
         "opened",
         "ordinal",
         "owed",
@@ -62,6 +63,8 @@ class Room:
         bad = machine.bad_devices.items()
         self.bad = {t: _mask(indices) & ((1 << self.full[t]) - 1) for t, indices in bad}
         """Devices that it has, and that are out of order."""
+        self.noted_in = 0
+        """The last trial in which its state was noted, before anything changed there."""
         self.keys: dict[str, int] = {}
         """What the shelf's indices say is free."""
         self.empty()
