@@ -12,10 +12,13 @@ It must not change anything: what it tries, it undoes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Line
@@ -51,7 +54,9 @@ def first_fit(draft: Draft, line: Line) -> Fit | None:
     found = _search(draft, line, has_room, reclaims=False, drains=own)
     if not own or (found is not None and found[0] <= draft.now) or not _may_reclaim(draft, line):
         return found
-    within = _search(draft, line, is_within, reclaims=True, drains=own)
+    before = math.inf if found is None else found[0]
+    drains = found is None
+    within = _search(draft, line, is_within, reclaims=True, drains=drains, before=before)
     return min((f for f in (found, within) if f is not None), key=lambda f: f[0], default=None)
 
 
@@ -61,51 +66,113 @@ def _may_reclaim(draft: Draft, line: Line) -> bool:
 
 
 def _search(
-    draft: Draft, line: Line, allows: Allows, *, reclaims: bool, drains: bool
+    draft: Draft,
+    line: Line,
+    allows: Allows,
+    *,
+    reclaims: bool,
+    drains: bool,
+    before: float = math.inf,
 ) -> Fit | None:
-    """Let what runs end, one after the other, until the head of `line` fits."""
-    shape = line.shape
-    ends = _ends(draft, line, reclaims=reclaims, drains=drains)
-    need = Need(draft, shape, guaranteed=False)
-    draft.capacity.begin()
-    gone: list[Running] = []
-    end = draft.now
+    """
+    Let what runs end, one after the other, until the head of `line` fits.
+
+    Args:
+        draft: Unchanged when this returns.
+        line: Its head is to start.
+        allows: Whether the quota has room.
+        reclaims: Whether borrowers of others may be stopped for it.
+        drains: Whether to go on to what nobody knows the end of.
+        before: A time from `before` on is of no use.
+    """
+    trial = _Trial(draft, line.shape)
     try:
-        for position in range(len(ends) + 1):
-            if position:
-                end, _, running = ends[position - 1]
-                need.count(Release(draft.capacity, running))
-                draft.shares.leave(running)
-                gone.append(running)
-            if position < len(ends) and ends[position][0] == end < math.inf:
-                continue
-            if not (need.may_fit() and allows(shape.asked)):
-                continue
-            placed = _placed(draft, shape, allows)
+        for end, running in _ends(draft, line, reclaims=reclaims, drains=drains):
+            if before <= end < math.inf:
+                return None
+            trial.let_go(running)
+            placed = trial.placed(allows)
             if placed is not None:
-                told = _told_by(draft, line.project, gone) if reclaims else 0.0
+                told = _told_by(draft, line.project, trial.gone) if reclaims else 0.0
                 return max(end, draft.now, told), placed
         return None
     finally:
-        draft.capacity.undo()
-        for running in gone:
-            draft.shares.stay(running)
+        trial.undo()
 
 
 def _ends(
     draft: Draft, line: Line, *, reclaims: bool, drains: bool
-) -> list[tuple[float, str, Running]]:
+) -> Iterator[tuple[float, list[Running]]]:
     """What runs, the first to end first; last what nobody knows the end of, if it counts."""
     ending, endless = [], []
     for running in holding(draft):
-        end = gone_at(draft, running, line.shape, line.project, reclaims=reclaims)
-        if not math.isinf(end):
+        end = draft.ends_at(running)
+        if running.is_borrowed:
+            end = gone_at(draft, running, line.shape, line.project, reclaims=reclaims)
+        if end < math.inf:
             ending.append((end, running.name, running))
         elif drains and running.project == line.project:
             endless.append(running)
     ending.sort(key=lambda each: each[:2])
-    last = sorted(endless, key=lambda running: _crowd(draft, running))
-    return [*ending, *((math.inf, running.name, running) for running in last)]
+    if not ending or ending[0][0] != draft.now:
+        yield draft.now, []
+    for end, together in groupby(ending, key=itemgetter(0)):
+        yield end, [running for *_, running in together]
+    for running in sorted(endless, key=lambda running: _crowd(draft, running)):
+        yield math.inf, [running]
+
+
+class _Trial:
+    """
+    Running gangs that have ended on trial.
+
+    What they leave is worked out once there may be enough: most searches never come so far.
+    """
+
+    def __init__(self, draft: Draft, shape: Shape) -> None:
+        self.draft, self.shape = draft, shape
+        self.gone: list[Running] = []
+        """All that have ended."""
+        plain = [part for part in shape.parts if part.devices and not part.takes_whole]
+        self._lacks = [Lack(draft.capacity, part) for part in plain]
+        self._need: Need | None = None
+        self._released = self._left = 0
+        """How many of them have left their machines, and the quota."""
+        draft.capacity.begin()
+
+    def let_go(self, running: Sequence[Running]) -> None:
+        """Let these end as well."""
+        self.gone += running
+        self.draft.search.effort.spend(len(running))
+        for each in running:
+            for lack in self._lacks:
+                lack.let_go(each.footprint)
+
+    def placed(self, allows: Allows) -> Placed | None:
+        """Where it fits now; None where it does not, or the quota has no room."""
+        if any(lack.replicas > 0 for lack in self._lacks) or not self._frees_enough():
+            return None
+        for running in self.gone[self._left :]:
+            self.draft.shares.leave(running)
+        self._left = len(self.gone)
+        return _placed(self.draft, self.shape, allows) if allows(self.shape.asked) else None
+
+    def _frees_enough(self) -> bool:
+        capacity = self.draft.capacity
+        releases = [Release(capacity, each) for each in self.gone[self._released :]]
+        self._released = len(self.gone)
+        if self._need is None:
+            self._need = Need(self.draft, self.shape, guaranteed=False)
+        else:
+            for release in releases:
+                self._need.refresh(release)
+        return self._need.may_fit()
+
+    def undo(self) -> None:
+        """Put everything back."""
+        self.draft.capacity.undo()
+        for running in self.gone[: self._left]:
+            self.draft.shares.stay(running)
 
 
 def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:

@@ -52,21 +52,25 @@ class Need:
 
     def count(self, release: Release) -> Release:
         """Count in what `release` has freed."""
-        self._refresh(release)
+        self._count(release)
         return release
 
     def withdraw(self, release: Release) -> None:
         """Put it back."""
         release.withdraw()
-        self._refresh(release)
+        self._count(release)
 
     def again(self, release: Release) -> None:
         """Let it go again."""
         release.repeat()
-        self._refresh(release)
+        self._count(release)
 
-    def _refresh(self, release: Release) -> None:
+    def _count(self, release: Release) -> None:
         self.draft.search.effort.spend()
+        self.refresh(release)
+
+    def refresh(self, release: Release) -> None:
+        """Count the machines of `release` anew; the step is counted already."""
         for part in self.parts:
             for room in release.rooms:
                 part.refresh(room)

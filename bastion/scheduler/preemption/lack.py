@@ -1,0 +1,55 @@
+"""
+`Lack`: how many replicas of one part there are too few machines for, at least.
+
+A bound in a few operations on integers: amounts without devices and the tiers' totals are not
+looked at, and nothing is changed. Most searches end here, before any gang is let go on trial.
+
+It must not know who is let go, nor why.
+"""
+
+from __future__ import annotations
+
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.queue.shape import Part
+from bastion.scheduler.state.footprint import Footprint
+
+
+class Lack:
+    """
+    Of a `part` with devices that takes no whole machines.
+
+    Args:
+        capacity: As it is until the last `let_go`.
+        part: What is asked for.
+    """
+
+    def __init__(self, capacity: Capacity, part: Part) -> None:
+        self._rooms, self._scope = capacity.by_name, capacity.scope_of(part)
+        self._resource, self._units = part.leading
+        self._free: dict[str, int] = {}
+        """Machine -> mask of the devices that are free, where any were let go."""
+        slots = 0
+        for shelf in (shelf for tier in self._scope.singles for shelf in tier):
+            if shelf.left and shelf.pool is not None:
+                slots += shelf.left * part.most_on(shelf.pool.resources)
+            for free, ordinal in shelf.ascending(self._resource, self._units):
+                if self._scope.has(capacity.rooms[ordinal]):
+                    slots += free // self._units
+        self.replicas = part.replicas - slots
+        """So many find no devices; none where it is not above zero."""
+
+    def let_go(self, footprint: Footprint) -> None:
+        """Count without what lies there."""
+        resource, units = self._resource, self._units
+        for machine, masks in footprint.masks.items():
+            taken = -1 if machine in footprint.whole else masks.get(resource, 0)
+            room = self._rooms.get(machine) if taken else None
+            if room is None or not room.opened or not self._scope.has(room):
+                continue
+            had = self._free.get(machine)
+            if had is None:
+                had = room.masks.get(resource, 0)
+            kept = room.spoken.get(resource, 0) | room.bad.get(resource, 0)
+            has = had | (taken & ((1 << room.full[resource]) - 1) & ~kept)
+            self._free[machine] = has
+            self.replicas -= has.bit_count() // units - had.bit_count() // units

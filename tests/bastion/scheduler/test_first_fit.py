@@ -1,0 +1,151 @@
+"""The first fit is found in few steps, and is the one that is found one gang after the other."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bastion.scheduler.phases import first_fit as searches
+from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at, holding
+from bastion.scheduler.phases.survey import survey
+from bastion.scheduler.plan import Plan
+from bastion.scheduler.preemption.need import Need
+from bastion.scheduler.queue.order import Line
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory import Memory
+from bastion.scheduler.state.policy_choice import chosen
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+from bastion.spec.where import Where
+from quota import Amounts
+from tests.bastion.scheduler import histories
+from tests.bastion.scheduler.world import World, machines_of, quota_of
+
+
+def surveyed(snapshot: Snapshot, now: float) -> Draft:
+    """The draft of a cycle before it decides anything."""
+    draft = Draft(snapshot, now, chosen(snapshot.quota.scheduler), Memory())
+    survey(draft)
+    return draft
+
+
+def in_turn(draft: Draft, line: Line, *, reclaims: bool) -> Fit | None:
+    """All that run let go one by one, and everything asked anew after each."""
+    project, shape = line.project, line.shape
+    own = fits_share(draft, project, shape)
+    ends = []
+    for running in holding(draft):
+        end = gone_at(draft, running, shape, project, reclaims=reclaims)
+        if not math.isinf(end):
+            ends.append((end, (0, "", running.name), running))
+        elif own and running.project == project:
+            ends.append((end, searches._crowd(draft, running), running))
+    ends.sort(key=lambda each: each[:2])
+    gone: list[Running] = []
+    draft.capacity.begin()
+    found = None
+    for at in range(len(ends) + 1):
+        end = ends[at - 1][0] if at else draft.now
+        if at:
+            gone.append(ends[at - 1][2])
+            Release(draft.capacity, gone[-1])
+            draft.shares.leave(gone[-1])
+        if at < len(ends) and ends[at][0] == end < math.inf:
+            continue
+
+        def allows(units: Amounts) -> bool:
+            shares = draft.shares
+            if reclaims:
+                return shares.may_start(project, units, own=not shape.borrows)
+            return shares.has_room(project, shape, units)
+
+        if not (Need(draft, shape, guaranteed=False).may_fit() and allows(shape.asked)):
+            continue
+        placed = searches._placed(draft, shape, allows)
+        if placed is not None:
+            told = searches._told_by(draft, project, gone) if reclaims else 0.0
+            found = max(end, draft.now, told), placed
+            break
+    draft.capacity.undo()
+    for running in gone:
+        draft.shares.stay(running)
+    return found
+
+
+def plainly(draft: Draft, line: Line) -> Fit | None:
+    """The earlier of the two fits, each found to its end."""
+    found = in_turn(draft, line, reclaims=False)
+    if not fits_share(draft, line.project, line.shape):
+        return found
+    others = [r for name, those in draft.borrowers.items() if name != line.project for r in those]
+    if found is not None and found[0] <= draft.now:
+        return found
+    if not any(searches.is_reclaimable(draft, each, line.project) for each in others):
+        return found
+    both = (found, in_turn(draft, line, reclaims=True))
+    return min((each for each in both if each is not None), key=lambda f: f[0], default=None)
+
+
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 60), marks=pytest.mark.prove)])
+@pytest.mark.parametrize("make", [*histories.WORLDS, histories.grouped_world_of])
+def test_a_start_is_the_first_that_is_found_one_gang_after_the_other(
+    make: histories.Make, seeds: range
+) -> None:
+    """In every state of random histories, for the first of every line, and nothing is changed."""
+    found = set()
+
+    def compared(snapshot: Snapshot, now: float) -> Plan:
+        draft = surveyed(snapshot, now)
+        for line in (line for lines in draft.lines.values() for line in lines):
+            if draft.beyond(line.shape) is None:
+                before = draft.shares.counted(), [room.keep() for room in draft.capacity.rooms]
+                fit = first_fit(draft, line)
+                after = draft.shares.counted(), [room.keep() for room in draft.capacity.rooms]
+                assert after == before
+                assert fit == plainly(draft, line)
+                found.add(fit is not None and math.isinf(fit[0]))
+        draft.close()
+        return decide(snapshot, now)
+
+    decide = histories.remembering()
+    for seed in seeds:
+        histories.run(seed, (), steps=10, inner=compared, make=make)
+    assert found, "no gang was searched for"
+
+
+def test_a_search_that_finds_no_devices_lets_nothing_go() -> None:
+    """Where all that end leave too few devices, none of them leaves the quota on trial."""
+    quota = quota_of({"gpu": 32}, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
+    world = World(quota, machines_of(4, gpu=8))
+    for name in sorted(world.machines):
+        for project in "AAAAAABB":
+            world.ask(project, where=Where(hostnames=(name,)), gpu=1)
+    world.cycle()
+    world.ask("A", gpu=8, replicas=3)
+    draft = surveyed(world.snapshot(), world.now)
+    (line,) = draft.lines["A"]
+    version, steps = draft.shares.version, draft.search.effort.left
+    assert first_fit(draft, line) is None
+    assert steps - draft.search.effort.left == 24, "all jobs of A are looked at, a step each"
+    assert draft.shares.version == version, "a job of A left the quota on trial"
+
+
+def test_what_a_share_takes_back_is_not_looked_for_beyond_the_first_start() -> None:
+    """Once a start is found, what ends later is not looked at for an earlier one."""
+    quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
+    world = World(quota, machines_of(2, gpu=8))
+    for _ in range(8):
+        world.ask("B", gpu=1, max_runtime_s=100.0)
+    for _ in range(8):
+        world.ask("B", gpu=1, max_runtime_s=5_000.0)
+    world.cycle()
+    world.ask("A", gpu=8)
+    draft = surveyed(world.snapshot(), world.now)
+    (line,) = draft.lines["A"]
+    steps = draft.search.effort.left
+    found = first_fit(draft, line)
+    assert found is not None
+    assert found[0] == draft.now + 130.0
+    assert steps - draft.search.effort.left == 8, "what ends later was looked at"
