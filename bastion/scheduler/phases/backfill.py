@@ -6,11 +6,12 @@ It must not know which gang is next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bastion.scheduler.phases.revocation import newest
-from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 
@@ -62,11 +63,11 @@ def backfill(
     """
     Whether a gang of `shape` can `start` while these are open; each then waits for it, too.
 
-    Nothing is opened where the tiers would lack the units all the same.
+    Nothing is opened where the tiers would lack the units, or the machines devices, all the same.
     """
     reserved = [*draft.reserved.values(), *draft.plans.values()]
     draft.search.effort.spend(1 + len(reserved) // CHECKED)
-    if not _may_fit(draft, shape, reserved):
+    if not (_tiers_may_do(draft, shape, reserved) and may_fit_beside(draft, shape, opened)):
         return False
     draft.search.effort.spend(len(reserved))
     others = [each for each in reserved if each not in opened]
@@ -81,7 +82,7 @@ def backfill(
     return done
 
 
-def _may_fit(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> bool:
+def _tiers_may_do(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> bool:
     """Whether the tiers would have room for `shape` if all that is reserved were open."""
     holds = [each.hold for each in reserved if each.hold is not None]
     return all(
@@ -92,3 +93,39 @@ def _may_fit(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> bool:
         )
         for resource, units in shape.asked.items()
     )
+
+
+def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bool:
+    """Whether what is free, with all that is `opened`, could be enough; quickly, not for sure."""
+    if shape.takes_whole:
+        return True
+    kept: dict[tuple[str, str], int] = {}
+    for hold in (each.hold for each in opened if each.hold is not None):
+        for room, resource, _, free, _ in hold.masks:
+            key = room.name, resource
+            kept[key] = kept.get(key, 0) + free.bit_count()
+        for room, resource, free, _ in hold.counts:
+            key = room.name, resource
+            kept[key] = kept.get(key, 0) + free
+    return all(_slots_may_do(draft.capacity, part, kept) for part in shape.parts)
+
+
+def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[tuple[str, str], int]) -> bool:
+    """Whether machines may have as many slots as `part` needs, where `kept` is free as well."""
+    resource, units = part.leading
+    if not units:
+        return True
+    slots = sum(
+        (capacity.by_name[name].free(resource) + more) // units
+        for (name, kind), more in kept.items()
+        if kind == resource
+    )
+    scope = capacity.scope_of(part)
+    for shelf in (shelf for tier in scope.tiers for shelf in tier):
+        if slots >= part.replicas or shelf.left:
+            return True
+        for free, _ in shelf.ascending(resource, units):
+            slots += free // units
+            if slots >= part.replicas:
+                return True
+    return slots >= part.replicas

@@ -105,13 +105,15 @@ def _ends(
 ) -> Iterator[tuple[float, list[Running]]]:
     """What runs, the first to end first; last what nobody knows the end of, if it counts."""
     ending, endless = [], []
+    shape, project = line.shape, line.project
     for running in holding(draft):
-        end = draft.ends_at(running)
         if running.is_borrowed:
-            end = gone_at(draft, running, line.shape, line.project, reclaims=reclaims)
+            end = gone_at(draft, running, shape, project, reclaims=reclaims)
+        else:
+            end = draft.ends_at(running)
         if end < math.inf:
             ending.append((end, running.name, running))
-        elif drains and running.project == line.project:
+        elif drains and running.project == project:
             endless.append(running)
     ending.sort(key=lambda each: each[:2])
     if not ending or ending[0][0] != draft.now:
@@ -206,23 +208,24 @@ def holding(draft: Draft) -> list[Running]:
 
 def ends_at(draft: Draft, running: Running, shape: Shape, project: str) -> float:
     """When `running` is gone at the latest, if it is rotated for a gang of `project` in time."""
-    own = draft.ends_at(running)
-    may_rotate = draft.is_open_to(running, project) and draft.parts.preemption.reclaims
-    if running.is_leaving or not may_rotate or running.priority < shape.priority:
-        return own
-    rotated = max(draft.now, running.whole_since + draft.options.borrow_slice_s)
-    return min(own, rotated + running.grace_s)
+    return gone_at(draft, running, shape, project, reclaims=False)
 
 
 def gone_at(draft: Draft, running: Running, shape: Shape, project: str, *, reclaims: bool) -> float:
     """`ends_at`, or sooner where a gang that `reclaims` may have it stopped for its share."""
-    end = ends_at(draft, running, shape, project)
-    if reclaims and running.project != project and is_reclaimable(draft, running, project):
+    end = draft.ends_at(running)
+    if not is_reclaimable(draft, running, project):
+        return end
+    if running.priority >= shape.priority:
+        rotated = max(draft.now, running.whole_since + draft.options.borrow_slice_s)
+        end = min(end, rotated + running.grace_s)
+    if reclaims and running.project != project:
         end = min(end, stop_at(draft, running) + running.grace_s)
     return end
 
 
 def is_reclaimable(draft: Draft, running: Running, project: str) -> bool:
     """Whether a gang of `project`, another, could have it stopped for its share."""
-    may_reclaim = draft.parts.preemption.reclaims and not running.is_leaving
-    return may_reclaim and draft.is_open_to(running, project)
+    if running.is_leaving or not running.is_borrowed:
+        return False
+    return draft.parts.preemption.reclaims and draft.is_open_to(running, project)

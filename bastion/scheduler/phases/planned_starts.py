@@ -187,6 +187,7 @@ def plan_again(draft: Draft) -> None:
     As the next cycle would.
     """
     count_plans(draft)
+    claims = None
     if draft.plans:
         claims = Claims(draft)
         for plan in list(draft.plans.values()):
@@ -195,16 +196,17 @@ def plan_again(draft: Draft) -> None:
                 continue
             if not claims.leave_room(line) or not is_covered(draft, plan):
                 draft.give_up(plan)
-    _plan_oldest(draft)
+    _plan_oldest(draft, claims)
     draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
-def _plan_oldest(draft: Draft) -> None:
-    """Start the oldest of each pool without a plan, or plan for it."""
+def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
+    """Start the oldest of each pool without a plan, or plan for it; `claims`, if they are known."""
     aged = _aged(draft)
     if not aged:
         return
-    claims = Claims(draft)
+    if claims is not None and claims.version != draft.shares.version:
+        claims = None
     planned_pools = {each for plan in draft.plans.values() for each in _places(draft, plan)}
     searches = 0
     for line in aged:
@@ -214,6 +216,7 @@ def _plan_oldest(draft: Draft) -> None:
             continue
         if pools <= planned_pools or line.head[0].id in draft.search.no_start:
             continue
+        claims = claims or Claims(draft)
         if not claims.leave_room(line) or _goes_behind(draft, line):
             continue
         if start_borrowing(draft, line.head, line.shape):

@@ -14,11 +14,12 @@ It must not know how a promise is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, by_end, has_room_then
+from bastion.scheduler.phases.backfill import may_fit_beside
 from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
@@ -350,7 +351,7 @@ def start_reserved(
     draft: Draft, reserved: Reserved, *, guaranteed: bool, lent: Sequence[Reserved] = ()
 ) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
-    if not _may_fit(draft, reserved):
+    if not may_fit_beside(draft, reserved.shape, (reserved,)):
         return False
     others = [each for each in sharing(draft, reserved) if each not in lent]
     draft.set_apart([reserved], others)
@@ -361,43 +362,6 @@ def start_reserved(
     draft.drop(reserved)
     draft.admit(reserved.gang, reserved.shape, placed)
     return True
-
-
-def _may_fit(draft: Draft, reserved: Reserved) -> bool:
-    """Whether what is free, with what is kept for it, could be enough; quickly, so not for sure."""
-    hold = reserved.hold
-    assert hold is not None
-    if reserved.shape.takes_whole:
-        return True
-    free: dict[tuple[str, str], int] = {}
-    for room, resource, _, now_free, _ in hold.masks:
-        key = room.name, resource
-        free[key] = free.get(key, 0) + now_free.bit_count()
-    for room, resource, now_free, _ in hold.counts:
-        key = room.name, resource
-        free[key] = free.get(key, 0) + now_free
-    return all(_slots_may_do(draft.capacity, part, free) for part in reserved.shape.parts)
-
-
-def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[tuple[str, str], int]) -> bool:
-    """Whether machines may have as many slots as `part` needs, some units being `kept` for it."""
-    resource, units = part.leading
-    if not units:
-        return True
-    slots = sum(
-        (capacity.by_name[name].free(resource) + more) // units
-        for (name, kind), more in kept.items()
-        if kind == resource
-    )
-    scope = capacity.scope_of(part)
-    for shelf in (shelf for tier in scope.tiers for shelf in tier):
-        if slots >= part.replicas or shelf.left:
-            return True
-        for free, _ in shelf.ascending(resource, units):
-            slots += free // units
-            if slots >= part.replicas:
-                return True
-    return slots >= part.replicas
 
 
 def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:

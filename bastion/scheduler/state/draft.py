@@ -326,10 +326,10 @@ class Draft:
 
     def is_open_to(self, running: Running, project: str) -> bool:
         """Whether `project`, another than its own, may have it stopped for a share."""
-        if not running.is_borrowed:
-            return False
+        if not (running.is_borrowed and running.cover):
+            return running.is_borrowed
         groups = self.snapshot.quota.groups_of(project)
-        return not running.cover or any(each.name == running.cover for each in groups)
+        return any(each.name == running.cover for each in groups)
 
     def outranked(self, project: str, priority: int, *, later: bool = False) -> list[Reserved]:
         """

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 
 from bastion.scheduler.phases import first_fit as searches
+from bastion.scheduler.phases.backfill import backfill
 from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at, holding
+from bastion.scheduler.phases.planned_starts import plan_ahead
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.need import Need
@@ -149,3 +152,40 @@ def test_what_a_share_takes_back_is_not_looked_for_beyond_the_first_start() -> N
     assert found is not None
     assert found[0] == draft.now + 130.0
     assert steps - draft.search.effort.left == 8, "what ends later was looked at"
+
+
+def test_what_is_drained_is_not_opened_where_its_machines_have_too_few_devices() -> None:
+    """Beside a drain with a device free on each machine, a gang that needs two is not tried."""
+    quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}, plan_after_s=60)
+    world = World(quota, machines_of(2, gpu=8))
+    for project in "AB" * 8:
+        world.ask(project, gpu=1)
+    world.cycle()
+    world.ask("A", gpu=4)
+    world.pass_time(3_600)
+    world.ask("B", gpu=2)
+    for machine, is_enough in (("p-000", False), ("p-001", False), ("p-000", True)):
+        world.end(_one_on(world, machine))
+        draft = surveyed(world.snapshot(), world.now)
+        plan_ahead(draft)
+        (plan,) = draft.plans.values()
+        assert plan.drains
+        tried: list[int] = []
+        shape = draft.lines["B"][0].shape
+        assert not backfill(draft, shape, [plan], partial(_note, tried))
+        assert bool(tried) is is_enough
+
+
+def _one_on(world: World, machine: str) -> str:
+    """A job of A that runs on `machine`."""
+    for name in world.running("A"):
+        attempt = world.jobs[name].attempt
+        if attempt is not None and attempt.placement[0].hosts[0].machine == machine:
+            return name
+    raise AssertionError(machine)
+
+
+def _note(tried: list[int]) -> bool:
+    """Note that a start was tried; it fails."""
+    tried.append(1)
+    return False
