@@ -137,3 +137,64 @@ def test_a_cloud_bucket_is_none_of_theirs(bastion: Callable[..., Ran]) -> None:
         ran = bastion(verb, "--root=gs://bucket/bastion")
         assert ran.returncode == 2
         assert ran.stderr.startswith("error: gs://bucket/bastion is not a folder\n")
+
+
+def test_a_bastion_that_does_not_lead_is_ended(bastion: Callable[..., Ran], tmp_path: Path) -> None:
+    """`up` says why in the words of the log, and leaves neither a process nor a machine."""
+    bucket = tmp_path / "bucket"
+    bucket.mkdir()
+    (bucket / "view").write_text("a file where views are published")
+    up = bastion("up", "--resources=h100=2,cpu=4")
+    assert up.returncode == 1
+    told, hint = up.stderr.splitlines()[-2:]
+    assert told.startswith("error: the bastion did not lead, and was ended")
+    assert "'view/queue.json' cannot be created: no key may be both" in told
+    assert hint.endswith("bastion.log has more")
+    assert not alive(tmp_path)
+    (bucket / "view").unlink()
+    try:
+        assert bastion("up").returncode == 0
+        assert bastion("run", "--gpus=2", "--", "true").returncode == 0
+    finally:
+        assert bastion("down").returncode == 0
+    assert not alive(tmp_path)
+
+
+def test_a_start_that_is_refused_shows_its_own_error(
+    bastion: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """A broken root is named, `down` ends all the same, and another bucket's log is not read."""
+    machines = f"--machines_dir={tmp_path / 'machines'}"
+    other = f"--root=file://{tmp_path / 'other'}"
+    try:
+        assert bastion("up", machines).returncode == 0
+        assert bastion("run", "--", "true").returncode == 0
+        assert bastion("up", other, machines).returncode == 0
+    finally:
+        downs = [bastion("down", machines), bastion("down", other, machines)]
+    assert [down.returncode for down in downs] == [0, 0], downs
+    (tmp_path / "bucket" / "state" / "root.json").write_text("garbage")
+    up = bastion("up", machines)
+    assert up.returncode == 1
+    assert up.stderr.startswith("error: the bastion did not start: state/root.json: invalid JSON")
+    down = bastion("down", machines)
+    assert down.stderr.endswith(" has ended, with 0 machines; its bucket stays\n"), down.stderr
+    assert not alive(tmp_path)
+
+
+def test_a_start_looks_before_it_writes(bastion: Callable[..., Ran], tmp_path: Path) -> None:
+    """A file in the place of a folder is named with its flag, and nothing is made."""
+    file = tmp_path / "file"
+    file.write_text("")
+    for words in (
+        [f"--root=file://{file}"],
+        [f"--root=file://{file}/below"],
+        [f"--machines_dir={file}"],
+        [f"--machines_dir={file}/below"],
+    ):
+        up = bastion("up", *words)
+        flag = words[0].partition("=")[0]
+        assert up.returncode == 2
+        assert up.stderr.startswith(f"error: {flag}: {file} is a file, not a folder\n")
+    assert bastion("up", "--resources=h100").returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -59,4 +59,5 @@ def test_a_mistyped_root_is_said_at_once_and_left_as_it_is(run: Run, tmp_path: P
     ran = run("launch", f"--root={empty}", "-p", "blue", "--", "true")
     assert ran.code == 103
     assert ran.err.startswith(f"error: no bastion has ever served {empty.as_uri()}\n")
+    assert ran.err.endswith(f"to start one here: bastion up --root={empty.as_uri()}\n")
     assert not list(empty.iterdir())

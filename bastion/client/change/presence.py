@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bastion.client.look.published import Published
+from bastion.client.look.published import Published, command_to_start
 from bastion.client.patience import warn
 from bastion.clock import Clock
 from bastion.errors import BastionError, NotFoundError
@@ -112,5 +112,5 @@ class Presence:
             raise NotFoundError(
                 f"no bastion has ever served {self._place}",
                 hint="name another with --root=URL or BASTION_ROOT; to start one here:"
-                f" bastion serve --root={self._place}",
+                f" {command_to_start(self._place)}",
             ) from None

@@ -399,11 +399,17 @@ class Published:
         return None if found is None else _plain(found.data)
 
 
+def command_to_start(place: str) -> str:
+    """Return what starts a bastion at `place`: with machines of this host where it is a folder."""
+    verb = "up" if place.startswith("file:") else "serve"
+    return f"bastion {verb} --root={place}"
+
+
 def _check_view(name: str, found: Any, *, place: str) -> None:
     if found is None:
         raise NotFoundError(
             "no bastion has published anything here yet",
-            hint=f"start one: bastion serve --root={place}",
+            hint=f"start one: {command_to_start(place)}",
         )
     if found.get("schema") != 1:
         raise RecordError(

@@ -5,33 +5,31 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
+import socket
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from launch import exits
-from launch.commands.here.removed_bucket import (
-    ENDING_S,
-    end_what_served,
-    refuse_in_place_of_another,
-    until,
-)
+from launch.commands.here.local_bastion import LocalBastion
+from launch.commands.here.local_machines import LocalMachines
+from launch.commands.here.removed_bucket import end_what_served, refuse_in_place_of_another, until
 from launch.commands.look.status import files_not_in_force
-from launch.errors import UsageError
+from launch.errors import UsageError, explained
 from launch.grammar.parser import Verbs, switch, text
-from launch.screen.notes import note
+from launch.screen.notes import note, tell
 from launch.screen.render import counted
 from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import StatusView
-    from bastion.provider.local import LocalProvider
 
 _WAIT_S = 20.0
 """How long a bastion on a folder may take to lead, or to give up the lead."""
+_PASSING_S = 3.0
+"""How long it may take to lead once it has met trouble, which may pass."""
 
 
 def register(verbs: Verbs) -> None:
@@ -63,51 +61,73 @@ def begin(args: argparse.Namespace) -> int:
     session = Session(args)
     root = session.profile.root
     folder = _folder(root)
-    machines = _machines_dir(args, session)
+    is_own = not args.machines_dir
+    units = _units(args.resources)
+    _refuse_file("--root", folder)
+    place = _machines_dir(args, session)
+    _refuse_file("--machines_dir", place)
     if not _has_bucket(folder):
-        refuse_in_place_of_another(root, machines, is_own=not args.machines_dir)
-    if not any(
-        any(place.iterdir())
-        for name in ("config", "project-quotas")
-        if (place := folder / name).is_dir()
-    ):
-        _furnish(folder, args.resources)
-        note(
-            f"{folder} is a new bucket: config/bastion.toml and project-quotas/ are yours to change"
-        )
-    elif args.resources:
+        refuse_in_place_of_another(root, place, is_own=is_own)
+    is_new = not _has_files(folder)
+    if args.resources and not is_new:
         raise UsageError(
             f"--resources: {folder} has its pools already",
             hint=f"change {folder}/config/bastion.toml",
         )
+    _refuse_led_elsewhere(_status(session) if _has_bucket(folder) else None)
+    for flag, at in (("--root", folder), ("--machines_dir", place)):
+        _make_writable(flag, at)
+    if is_new:
+        _furnish(folder, units)
+        note(
+            f"{folder} is a new bucket: config/bastion.toml and project-quotas/ are yours to change"
+        )
     if _leads(session):
         note(f"a bastion leads {root} already")
         return exits.OK
-    log = machines.parent / "bastion.log"
-    machines.mkdir(parents=True, exist_ok=True)
-    words = ["serve", f"--root={root}", f"--machines_dir={machines}"]
-    with log.open("ab") as out:
-        size_bytes = out.tell()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "launch.start", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,
-        )
-    _until(session, lambda: _leads(session) or process.poll() is not None, _WAIT_S)
+    return _start(session, place, is_own=is_own)
+
+
+def _start(session: Session, place: Path, *, is_own: bool) -> int:
+    """Start a bastion and wait until it leads; end what it began if it does not."""
+    root, clock = session.profile.root, session.client.clock
+    log = _log_of(root, place, is_own=is_own)
+    machines = LocalMachines(root, place, clock, is_own=is_own)
+    before = machines.standing()
+    bastion = LocalBastion(root, place, log, clock)
+
+    def is_settled() -> bool:
+        return _leads(session) or bastion.has_ended
+
+    until(clock, lambda: is_settled() or bastion.trouble() is not None, _WAIT_S)
+    until(clock, is_settled, _PASSING_S)
     if not _leads(session):
-        lines = log.read_bytes()[size_bytes:].decode(errors="replace").splitlines()
-        last = [line for line in lines if line.startswith("error: ")][-1:] or lines[-1:]
-        note(f"the bastion did not start: {' '.join(last) or 'it says nothing'}; {log} has more")
-        return exits.FAILED
-    _until(session, lambda: _knows_machines(session, machines), _WAIT_S)
-    note(f"a bastion leads {root}, process {process.pid}; its log is {log}")
+        return _take_back(bastion, machines, before)
+    until(clock, lambda: _knows_machines(session, machines), _WAIT_S)
+    note(f"a bastion leads {root}, process {bastion.pid}; its log is {log}")
+    if trouble := bastion.trouble():
+        note(f"problem: {'; '.join(filter(None, trouble))}")
     if (status := _status(session)) is not None:
         for problem in files_not_in_force(status):
             note(f"problem: {problem}")
     _tell_next(root)
     return exits.OK
+
+
+def _take_back(bastion: LocalBastion, machines: LocalMachines, before: frozenset[Path]) -> int:
+    """End a bastion that does not lead, with the machines that it has made, and say why."""
+    complaint, hint = bastion.complaint()
+    problem = "the bastion did not start"
+    if not bastion.has_ended:
+        bastion.end()
+        problem = "the bastion did not lead, and was ended"
+    made = machines.standing() - before
+    if made:
+        machines.end(made)
+        problem += f" with {counted(len(made), 'machine')}"
+    more = f"{bastion.log} has more"
+    tell(f"{problem}: {complaint or 'it does not say why'}", f"{hint}; {more}" if hint else more)
+    return exits.FAILED
 
 
 def end(args: argparse.Namespace) -> int:
@@ -120,6 +140,7 @@ def end(args: argparse.Namespace) -> int:
             root, place, session.client.clock, is_own=not args.machines_dir, is_sure=args.yes
         )
     status = _status(session)
+    _refuse_led_elsewhere(status)
     running = sum(status.counts.get(state, 0) for state in ("running", "starting")) if status else 0
     if running and not args.yes:
         raise UsageError(
@@ -128,8 +149,15 @@ def end(args: argparse.Namespace) -> int:
         )
     if status is not None and _leads(session):
         _stop(session, status)
-    ended = _end_machines(session, _machines_dir(args, session))
-    note(f"the bastion of {root} has ended, with {counted(ended, 'machine')}; its bucket stays")
+    place = _machines_dir(args, session)
+    machines = LocalMachines(root, place, session.client.clock, is_own=not args.machines_dir)
+    ended = machines.standing()
+    machines.end(ended)
+    with_machines = counted(len(ended), "machine")
+    note(f"the bastion of {root} has ended, with {with_machines}; its bucket stays")
+    if running:
+        again = "starts again" if running == 1 else "start again"
+        note(f"{counted(running, 'job')} that ran {again} after the next bastion up")
     return exits.OK
 
 
@@ -143,6 +171,54 @@ def _folder(root: str) -> Path:
     return Path(unquote(parts.path))
 
 
+def _refuse_file(flag: str, folder: Path) -> None:
+    """
+    Return if a folder is there, or can be.
+
+    Raises:
+        UsageError: It is a file, or a folder above it is one.
+    """
+    found = next(path for path in (folder, *folder.parents) if path.exists())
+    if not found.is_dir():
+        raise UsageError(
+            f"{flag}: {found} is a file, not a folder", hint=f"{flag} names a folder, new or old"
+        )
+
+
+def _make_writable(flag: str, folder: Path) -> None:
+    """
+    Make a folder if it is missing.
+
+    Raises:
+        UsageError: It cannot be made, or nothing can be written into it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder) as file:
+            file.write(b"probe")
+    except OSError as error:
+        _, hint = explained(error)
+        raise UsageError(
+            f"{flag}: nothing can be written into {folder}: {error.strerror}",
+            hint=hint or f"{flag} names a folder in another place",
+        ) from None
+
+
+def _has_files(folder: Path) -> bool:
+    """Whether an admin has written any file into the bucket."""
+    places = (folder / name for name in ("config", "project-quotas"))
+    return any(place.is_dir() and any(place.iterdir()) for place in places)
+
+
+def _log_of(root: str, place: Path, *, is_own: bool) -> Path:
+    """Return the file of the bastion's log, which no other bucket's bastion writes."""
+    from hashlib import sha256
+
+    if is_own:
+        return place.parent / "bastion.log"
+    return place / f"{sha256(root.encode()).hexdigest()[:12]}.log"
+
+
 def _has_bucket(folder: Path) -> bool:
     from bastion.records import layout
 
@@ -151,8 +227,6 @@ def _has_bucket(folder: Path) -> bool:
 
 def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
     """Where machines live: as asked, else where the last bastion of this host kept them."""
-    import socket
-
     from bastion.__main__ import default_machines_dir
 
     if args.machines_dir:
@@ -166,15 +240,24 @@ def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
     return told if told.is_dir() else default_machines_dir(root)
 
 
-def _furnish(folder: Path, resources: str) -> None:
-    """Write the two files that an admin writes."""
-    from bastion.records import layout
+def _units(resources: str) -> dict[str, int]:
+    """
+    Return what a new folder's machine has, by type.
 
+    Raises:
+        UsageError: It is not written as `h100=8,cpu=16`.
+    """
     has = resources or f"cpu={os.cpu_count() or 1}"
     pairs = [part.partition("=") for part in has.split(",")]
     if not all(name and number.isdecimal() for name, _, number in pairs):
         raise UsageError(f"--resources: {resources!r} is not TYPE=N,..., as h100=8,cpu=16")
-    units = {name.strip().lower(): int(number) for name, _, number in pairs}
+    return {name.strip().lower(): int(number) for name, _, number in pairs}
+
+
+def _furnish(folder: Path, units: Mapping[str, int]) -> None:
+    """Write the two files that an admin writes: both or none."""
+    from bastion.records import layout
+
     devices = {name: n for name, n in units.items() if name not in ("cpu", "memory")} or units
     files = {
         layout.CONFIG: "# Where machines come from: bastion help config-file\n"
@@ -186,10 +269,15 @@ def _furnish(folder: Path, resources: str) -> None:
         + '\n[project_membership]\ndefault = [".*"]\n\n[project_resources.default]\n'
         + "".join(f"{name} = 1.0\n" for name in devices),
     }
-    for key, content in files.items():
-        path = folder / key
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+    try:
+        for key, content in files.items():
+            path = folder / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    except OSError:
+        for key in files:
+            (folder / key).unlink(missing_ok=True)
+        raise
 
 
 def _status(session: Session) -> StatusView | None:
@@ -202,11 +290,26 @@ def _status(session: Session) -> StatusView | None:
 
 
 def _leads(session: Session) -> bool:
-    """Whether a process leads that lives, by its own status."""
+    """Whether a process of this host leads and lives, by its own status."""
     status = _status(session)
     if status is None or status.is_given_up or not status.pid:
         return False
-    return _lives(status.pid)
+    return status.host == socket.gethostname() and _lives(status.pid)
+
+
+def _refuse_led_elsewhere(status: StatusView | None) -> None:
+    """
+    Return if no other host has the bastion that leads.
+
+    Raises:
+        UsageError: One has.
+    """
+    if status is None or status.absence or status.host == socket.gethostname():
+        return
+    raise UsageError(
+        f"the bastion {status.leader} leads from {status.host}, and this is {socket.gethostname()}",
+        hint=f"bastion down, on {status.host}; if it runs no more, try again in 10s",
+    )
 
 
 def _lives(pid: int) -> bool:
@@ -222,32 +325,15 @@ def _lives(pid: int) -> bool:
 
 def _stop(session: Session, status: StatusView) -> None:
     """Ask the bastion to give up the lead and exit, and wait until it has."""
-    import socket
-
-    if status.host != socket.gethostname():
-        raise UsageError(
-            f"the bastion runs on {status.host}", hint=f"bastion down, on {status.host}"
-        )
     os.kill(status.pid, signal.SIGTERM)
-    if not _until(session, lambda: not _lives(status.pid), _WAIT_S):
+    if not until(session.client.clock, lambda: not _lives(status.pid), _WAIT_S):
         raise UsageError(
             f"the bastion, process {status.pid}, has not ended within {_WAIT_S:g} s",
             hint=f"bastion down, once more; kill -9 {status.pid} harms nothing",
         )
 
 
-def _end_machines(session: Session, folder: Path) -> int:
-    """End every local machine below `folder`; how many there were."""
-    providers = _providers(session.profile.root, folder)
-    left = [(provider, name) for provider in providers for name in _standing(provider)]
-    for provider, name in left:
-        provider.delete(name)
-    if not _until(session, lambda: not any(map(_standing, providers)), ENDING_S):
-        raise UsageError(f"machines in {folder} do not stop", hint="bastion down, once more")
-    return len(left)
-
-
-def _knows_machines(session: Session, folder: Path) -> bool:
+def _knows_machines(session: Session, machines: LocalMachines) -> bool:
     """
     Whether the bastion takes no machine for ready that `down` has ended.
 
@@ -256,49 +342,18 @@ def _knows_machines(session: Session, folder: Path) -> bool:
     pools = session.client.pool()
     local = {pool["name"] for pool in pools.pools if pool.get("provider") == "local"}
     ready = {each.name for each in pools.machines if each.phase == "ready" and each.pool in local}
-    providers = _providers(session.profile.root, folder)
-    return ready <= {name for provider in providers for name in _standing(provider)}
-
-
-def _providers(root: str, folder: Path) -> list[LocalProvider]:
-    """Return a provider for each pool that has machines below `folder`."""
-    from bastion.clock import SystemClock
-    from bastion.provider.local import LocalProvider
-
-    place = folder / _bucket_of(_folder(root))
-    pools = sorted({path.parents[1] for path in place.glob("*/*/machine")})
-    return [LocalProvider(root, pool, SystemClock()) for pool in pools]
-
-
-def _bucket_of(folder: Path) -> str:
-    """The folder of this bucket's machines, beside those of others; empty for an older bucket."""
-    import json
-
-    from bastion.bucket_name import is_from_url
-    from bastion.records import layout
-
-    try:
-        bucket = str(json.loads((folder / layout.ROOT).read_bytes()).get("bucket", ""))
-    except FileNotFoundError:
-        return ""
-    return "" if not bucket or is_from_url(bucket) else bucket
-
-
-def _standing(provider: LocalProvider) -> list[str]:
-    return [machine.name for machine in provider.list() if machine.state != "gone"]
-
-
-def _until(session: Session, is_true: Callable[[], bool], limit_s: float) -> bool:
-    return until(session.client.clock, is_true, limit_s)
+    return ready <= {folder.name for folder in machines.standing()}
 
 
 def _tell_next(root: str) -> None:
     from bastion.profile import surrounding
 
     at = "" if surrounding().root == root else f" --root={root}"
-    for words, meaning in (
-        (f"run{at} -- echo hello", "run a command as a job"),
-        (f"status{at}", "the leader, the queue, problems"),
-        (f"down{at}", "end it all; the bucket stays"),
-    ):
-        note(f"  bastion {words:<36} # {meaning}")
+    commands = {
+        f"run{at} -- echo hello": "run a command as a job",
+        f"status{at}": "the leader, the queue, problems",
+        f"down{at}": "end it all; the bucket stays",
+    }
+    width = max(map(len, commands))
+    for words, meaning in commands.items():
+        note(f"  bastion {words:<{width}}  # {meaning}")

@@ -54,7 +54,7 @@ def files_not_in_force(view: StatusView) -> list[str]:
     ):
         if problem:
             kept = "; the last good one stays in force" if in_force else ""
-            found.append(f"{name}: {problem}{kept}")
+            found.append(f"{name}: {problem.removeprefix(f'{name}: ')}{kept}")
     return found
 
 
