@@ -15,6 +15,13 @@ from bastion.machine import Machine, Pool
 from bastion.spec.where import CONTAINERS, Where
 
 _SHOWN = 5
+_NONE = {
+    "pool": "no pool is defined",
+    "cluster": "no machine is in a cluster",
+    "shard": "no machine is in a shard",
+    "hostnames": "there is no machine",
+}
+"""What is said of a name where there are none of its kind."""
 _UNLABELLED: Mapping[str, str] = {}
 
 
@@ -55,9 +62,12 @@ def _unknown(
     path: str, written: str, known: Collection[str], labels: Mapping[str, str] = _UNLABELLED
 ) -> str:
     words = sorted(known)
+    if not words:
+        none = _NONE.get(path) or f"no machine has the label {path.removeprefix('labels.')}"
+        return f"where.{path}: {written!r} is unknown; {none}"
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
     shown = (f"{word} ({labels[word]})" if labels.get(word) else word for word in words[:_SHOWN])
-    there = f"there are {', '.join(shown)}{more}" if words else "there is none"
+    there = f"{'the only one is' if len(words) == 1 else 'there are'} {', '.join(shown)}{more}"
     near = difflib.get_close_matches(written, words, n=1)
     meant = f"; did you mean {near[0]}?" if near else ""
     return f"where.{path}: {written!r} is unknown; {there}{meant}"

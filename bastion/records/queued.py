@@ -103,12 +103,18 @@ def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]
         per_replica, hosts = per_replica or instance.resources, instance.hosts
     unknown = [] if known_types is None else sorted(set(per_replica.types()) - set(known_types))
     if unknown:
-        raise SpecError(*(_unknown(kind, known_types or ()) for kind in unknown))
+        by_type = job.instance_type if not job.per_replica else ""
+        raise SpecError(*(_unknown(kind, known_types or (), by_type) for kind in unknown))
     return per_replica, hosts
 
 
-def _unknown(kind: str, known_types: Collection[str]) -> str:
+def _unknown(kind: str, known_types: Collection[str], by_type: str) -> str:
+    """Return what is wrong with a resource: asked for itself, or as a part of an instance type."""
     nearest = difflib.get_close_matches(kind, sorted(known_types), n=1)
     has = ", ".join(sorted(known_types))
     meant = f"; did you mean {nearest[0]}?" if nearest else f"; there are: {has}" if has else ""
-    return f"resources.{kind}: no pool has this type, and the quota file has no total of it{meant}"
+    asked = (
+        f"instance_type: {by_type!r} is made of {kind}, and" if by_type else f"resources.{kind}:"
+    )
+    nowhere = "no pool has this type" if not by_type else "no pool has it"
+    return f"{asked} {nowhere}, and the quota file has no total of it{meant}"

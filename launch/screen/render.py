@@ -167,20 +167,11 @@ class Output:
         A table for a terminal that is too narrow for it: names are never cut or folded.
 
         Columns of which every cell is the same go, the state last, until the rest fits. If it does
-        not, the last columns get lines of their own; a single row becomes a list of its cells.
+        not, the last columns get lines of their own, but a reason stands in its row where there is
+        room for it; a single row becomes a list of its cells.
         """
-        import textwrap
-
         if len(items) == 1:
-            pairs = (
-                (column.title.lower(), (column.full or column.text)(items[0])) for column in columns
-            )
-            shown = [(name, visible(text)) for name, text in pairs if text]
-            most = max(len(name) for name, _ in shown)
-            for name, text in shown:
-                lines = textwrap.wrap(text, max(20, width - most - 3), break_on_hyphens=False)
-                told = f"\n{'':<{most + 2}}".join(lines)
-                yield f"{self.paint(f'{name:<{most}}', 'dim')}  {told}"
+            yield from self._cells(items[0], columns, width)
             return
         kept = list(columns)
         for column in sorted(columns[1:], key=lambda each: each.is_state):
@@ -195,30 +186,48 @@ class Output:
         moved: list[Column[_T]] = []
         while len(short) > 1 and _needed(items, short) > width:
             moved.insert(0, short.pop())
-        heads, *rows = self._plain(items, short)
         is_prose = last.full is not None or any(" " in last.text(item) for item in items)
         label = "" if is_prose else f"{last.title.lower()} "
-        yield heads
-        for row, item in zip(rows, items, strict=True):
+        room = width - _needed(items, short) - 2 if is_prose and not moved else 0
+        texts = [visible((last.full or last.text)(item)) for item in items]
+        beside = [text if len(text) <= room else "" for text in texts]
+        rows = self._plain(items, short, beside=beside, title=last.title if any(beside) else "")
+        yield next(rows)
+        for row, item, text, has_room in zip(rows, items, texts, beside, strict=True):
             yield row
-            cells = [(f"{each.title.lower()} ", each.text(item)) for each in moved]
-            cells.append((label, (last.full or last.text)(item)))
-            if told := visible("; ".join(f"{a}{b}" for a, b in cells if b not in ("", "-"))):
-                yield textwrap.fill(
-                    told, width - 1, initial_indent="    ", subsequent_indent="    "
-                )
+            cells = [(f"{each.title.lower()} ", visible(each.text(item))) for each in moved]
+            cells += [] if has_room else [(label, text)]
+            if told := "; ".join(f"{a}{b}" for a, b in cells if b not in ("", "-")):
+                yield _folded(told, width - 1, indent=4)
 
-    def _plain(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> Iterator[str]:
+    def _cells(self, item: _T, columns: Sequence[Column[_T]], width: int) -> Iterator[str]:
+        """One row as a list: a line, or more, for each of its cells."""
+        pairs = ((column.title.lower(), (column.full or column.text)(item)) for column in columns)
+        shown = [(name, visible(text)) for name, text in pairs if text]
+        most = max(len(name) for name, _ in shown)
+        for name, text in shown:
+            told = _folded(text, max(20 + most + 2, width - 1), indent=most + 2).lstrip()
+            yield f"{self.paint(f'{name:<{most}}', 'dim')}  {told}"
+
+    def _plain(
+        self,
+        items: Sequence[_T],
+        columns: Sequence[Column[_T]],
+        *,
+        beside: Sequence[str] = (),
+        title: str = "",
+    ) -> Iterator[str]:
+        """Its heads, then its rows, with what stands `beside` each under `title`."""
         texts = (all_visible([column.text(item) for item in items]) for column in columns)
         cells = [[text or "-" for text in column] for column in texts]
         widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
-        heads = (f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True))
-        yield self.paint("  ".join(heads).rstrip(), "bold")
+        heads = [f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True)]
+        yield self.paint("  ".join([*heads, title]).rstrip(), "bold")
         for at, (column, width) in enumerate(zip(columns, widths, strict=True)):
             if column.is_state and self.colored:
                 cells[at] = [self.state(f"{text:<{width}}") for text in cells[at]]
-        line = "  ".join(f"{{:<{width}}}" for width in widths)
-        for row in zip(*cells, strict=True):
+        line = "  ".join([f"{{:<{width}}}" for width in widths] + ["{}"] * bool(beside))
+        for row in zip(*cells, *([beside] if beside else []), strict=True):
             yield line.format(*row).rstrip()
 
     def _rich(self, items: Sequence[_T], columns: Sequence[Column[_T]]) -> None:
@@ -239,6 +248,21 @@ class Output:
                 )
             )
         Console(no_color=not self.colored, highlight=False).print(table)
+
+
+def _folded(text: str, width: int, *, indent: int) -> str:
+    """Fold `text` between words; a path that is longer than a line stays whole, to be copied."""
+    import textwrap
+
+    margin = " " * indent
+    return textwrap.fill(
+        text,
+        width,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _needed(items: Sequence[_T], columns: Sequence[Column[_T]]) -> int:

@@ -39,6 +39,18 @@ def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) ->
         assert "    -" not in lines, "a cell that holds nothing has no line of its own"
 
 
+def test_a_reason_stands_in_its_row_where_there_is_room(bucket: Bucket, tmp_path: Path) -> None:
+    """One long reason puts no other on a line of its own, and a path in it stays whole."""
+    path = "/srv/machines/here-2-0/home/work/" + "a-very-long-name/" * 4 + "train.py"
+    rows = [row(LONG, text=f"cannot open {path} to read"), row(OTHER, user="bob", text="short")]
+    publish(bucket.store, "queue", {"jobs": rows})
+    lines = drawn(["list"], bucket, tmp_path, columns=80)
+    assert lines[0].endswith("  WHY")
+    assert next(line for line in lines if line.startswith(OTHER)).endswith("  short")
+    assert f"    {path}" in lines
+    assert "    cannot open" in lines
+
+
 def test_a_single_row_keeps_all_of_its_reason(bucket: Bucket, tmp_path: Path) -> None:
     """It is a list of its cells, each as long as it is; no line is wider than the terminal."""
     publish(bucket.store, "queue", {"jobs": [row(LONG, text=f"{WHY}; or {WHY}")]})

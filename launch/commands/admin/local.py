@@ -190,15 +190,17 @@ def _make_writable(flag: str, folder: Path) -> None:
     Make a folder if it is missing.
 
     Raises:
-        UsageError: It cannot be made, or nothing can be written into it.
+        BastionError: It cannot be made, or nothing can be written into it.
     """
+    from bastion.errors import BastionError
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder) as file:
             file.write(b"probe")
     except OSError as error:
         _, hint = explained(error)
-        raise UsageError(
+        raise BastionError(
             f"{flag}: nothing can be written into {folder}: {error.strerror}",
             hint=hint or f"{flag} names a folder in another place",
         ) from None

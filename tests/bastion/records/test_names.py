@@ -52,12 +52,17 @@ def test_what_is_there_is_known(asked: Mapping[str, object]) -> None:
 def test_what_is_nowhere_is_told_with_the_nearest() -> None:
     """Every name at once, with what there is."""
     where = Where(
-        pool="gpuu", cluster="primry", hostnames=["node3", "nod9"], labels={"disk": "fast"}
+        pool="gpuu",
+        cluster="primry",
+        shard="rl",
+        hostnames=["node3", "nod9"],
+        labels={"disk": "fast"},
     )
     assert problems(where) == [
         "where.pool: 'gpuu' is unknown; there are gpu, spot; did you mean gpu?",
         "where.cluster: 'primry' is unknown; there are primary, second; did you mean primary?",
-        "where.labels.disk: 'fast' is unknown; there is none",
+        "where.shard: 'rl' is unknown; no machine is in a shard",
+        "where.labels.disk: 'fast' is unknown; no machine has the label disk",
         "where.hostnames: 'nod9' is unknown; there are node0 (rack=r0), node1 (rack=r1), node2"
         " (rack=r2), node3 (rack=r3), node4 (rack=r4) and 2 more; did you mean node6?",
     ]
@@ -86,5 +91,5 @@ def test_the_launch_is_refused() -> None:
     asked = rig.ask("ann", "blue", "launch", LaunchRequest(launch=launch))
     rig.turn()
     assert rig.answer(asked).problems == (
-        "where.cluster: 'primry' is unknown; there are primary; did you mean primary?",
+        "where.cluster: 'primry' is unknown; the only one is primary; did you mean primary?",
     )

@@ -103,6 +103,16 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
     )
 
 
+def test_an_instance_type_that_no_pool_can_be_is_told_as_it_was_written() -> None:
+    """What it is made of is named beside it, with the types that there are."""
+    rig = Rig()
+    job = Job(processes=(Process(["true"]),), instance_type="tpu-v4-32")
+    asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
+    assert refused(rig, asked).startswith(
+        "jobs.0.instance_type: 'tpu-v4-32' is made of v4, and no pool has it, and the quota file"
+    )
+
+
 def test_every_problem_of_a_launch_is_told_at_once() -> None:
     """Two jobs with problems are two lines of one answer."""
     rig = Rig()
