@@ -79,6 +79,8 @@ class Event:
     text: str = ""
     record: HistoryRecord | None = None
     """What ended by it, in full: a row of the history."""
+    cycles: tuple[float, ...] = ()
+    """When the scheduler decided since the event before, in turns that told nothing."""
 
 
 @value

@@ -133,6 +133,8 @@ class Leader:
         self._is_told = False
         """Whether the history says that this bastion leads: only a commit has the store's time."""
         files.adopt(held.root)
+        self._charges_by = files.quota
+        """The quota file of the last commit: what was held since then is charged by it."""
 
     @property
     def now(self) -> float:
@@ -329,13 +331,13 @@ class Leader:
         pools = warmed(draft, self._files.config.pools)
         self._machines.open_pools(self._files.config.pools, draft.machines)
         options = self._files.rules.options
-        stale = self._machines.reconcile(draft, pools, listings, _in_use(draft), options)
+        stale = self._machines.reconcile(draft, pools, listings, draft.machines_in_use(), options)
         if stale:
             raise self._writer.overtaken(self.held, by=stale)
 
     def _upgrade(self, draft: Draft) -> None:
         if builds := self._machines.builds:
-            upgrade_machines(draft, builds, _in_use(draft))
+            upgrade_machines(draft, builds, draft.machines_in_use())
 
     def _schedule(self, draft: Draft, absorbed: list[ReadRequest]) -> tuple[Plan | None, bool]:
         """
@@ -367,7 +369,7 @@ class Leader:
         for name, why in wrong.items():
             self._journal.problem(f"machine {name}", BastionError(f"gets nothing new: it {why}"))
         snapshot = snapshot_of(
-            accrued(draft.root, quota, draft.now),
+            accrued(draft.root, self._charges_by, draft.now),
             quota,
             now=draft.now,
             pools=pools,
@@ -393,9 +395,10 @@ class Leader:
         return self._clock.monotonic() - self._synced_at > self._pace.ttl_s / 3
 
     def _commit(self, draft: Draft, **changes: object) -> None:
-        charged = accrued(draft.root, self._files.quota, draft.now)
+        charged = accrued(draft.root, self._charges_by, draft.now)
         root = draft.finish(
             write_id=self._nonce(),
+            cycles=self._cycles.times,
             quota_text=self._files.quota_text,
             config_text=self._files.config_text,
             decayed=charged.decayed,
@@ -406,10 +409,13 @@ class Leader:
         first = self.held.root.next_event
         self.held = self._writer.commit(root, over=self.held)
         new = [event for event in root.events if event.n >= first]
+        if new:
+            self._cycles.times.clear()
         self._journal.tell_events(new)
         self._meter.committed(new, root.jobs)
         self._working, self._dependents = tuple(draft.working), tuple(draft.dependents)
         self._synced_at = self._clock.monotonic()
+        self._charges_by = self._files.quota
 
     def _act(self) -> None:
         root = self.held.root
@@ -483,16 +489,3 @@ class Leader:
             self._journal.problem(what, error)
         except Exception as error:  # noqa: BLE001 - a bug in one thing must not stop the rest
             self._journal.failure(what, error)
-
-
-def _in_use(draft: Draft) -> set[str]:
-    """Return the machines that an attempt or its logs still need, or that a gang has reserved."""
-    needed = {
-        place.machine
-        for job in draft.working_jobs()
-        if job.attempt is not None
-        for _, _, place, _ in job.attempt.each_host()
-    }
-    kept = [each for promise in draft.promises for each in promise.placements]
-    kept += [each for start in draft.planned for each in start.placements]
-    return needed | {host.machine for each in kept for replica in each for host in replica.hosts}

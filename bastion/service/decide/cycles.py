@@ -9,6 +9,7 @@ It must not know what a plan is applied to.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 from bastion.errors import BastionError
@@ -28,6 +29,8 @@ The lease is renewed when a third of it is over; the other half of that is for a
 """
 CHECK_EVERY = 1_000
 """Cycles: in one of so many the state is compared with one made from nothing."""
+MOST_TIMES = 1_000
+"""Of cycles that are kept until an event takes them along, which stays below 20 kB by it."""
 
 
 class Cycles:
@@ -44,6 +47,8 @@ class Cycles:
         self._left_s = self._turn_s
         self._journal = journal
         self._memory = Memory(check_every=CHECK_EVERY)
+        self.times: deque[float] = deque(maxlen=MOST_TIMES)
+        """When it was asked, since the history was last told."""
 
     def begin_turn(self) -> None:
         """Let the cycles of another turn begin."""
@@ -56,6 +61,7 @@ class Cycles:
         Each cycle of a turn may search for half of what the earlier ones have left.
         """
         self._left_s /= 2
+        self.times.append(now)
         try:
             with paused():
                 steps = steps_within(self._left_s)

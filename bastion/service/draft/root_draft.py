@@ -390,8 +390,11 @@ class Draft:
         )
         self.is_changed = True
 
-    def finish(self, *, write_id: str, **changes: object) -> Root:
-        """Return the root to commit."""
+    def finish(self, *, write_id: str, cycles: Iterable[float] = (), **changes: object) -> Root:
+        """Return the root to commit; the first event of this turn has earlier `cycles` with it."""
+        if self._events:
+            silent = tuple(sorted({at for at in cycles if at < self.now}))
+            self._events[0] = replace(self._events[0], cycles=silent)
         for name, instructions in sorted(self._instructions.items()):
             machine = self.machines[name]
             batch = Batch(
@@ -420,6 +423,20 @@ class Draft:
             next_event=self.root.next_event + len(self._events),
             **changes,  # type: ignore[arg-type]
         )
+
+    def machines_in_use(self) -> set[str]:
+        """Return those that an attempt or its logs still need, or that a gang has reserved."""
+        needed = {
+            place.machine
+            for job in self.working_jobs()
+            if job.attempt is not None
+            for _, _, place, _ in job.attempt.each_host()
+        }
+        kept = [each for promise in self.promises for each in promise.placements]
+        kept += [each for start in self.planned for each in start.placements]
+        return needed | {
+            host.machine for each in kept for replica in each for host in replica.hosts
+        }
 
     def _tell_state(self, job: JobRecord, record: EndedAttempt | None) -> None:
         text = ""

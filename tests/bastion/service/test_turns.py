@@ -377,6 +377,33 @@ def test_what_was_held_since_the_last_commit_counts_in_a_cycle() -> None:
     assert (rig.phase(again), rig.phase(other)) == ("queued", "running")
 
 
+def test_what_was_held_is_charged_by_the_file_of_that_time() -> None:
+    """Other totals count from the commit that puts them in force, not from the one before."""
+    rig = Rig()
+    job = rig.start("half", h100=8)
+    rig.turn(8)
+    rig.put(layout.QUOTA, QUOTA.replace("h100 = 16", "h100 = 8"))
+    rig.turn()
+    held_s = rig.root.now - rig.job(job).attempt.admitted_at  # type: ignore[union-attr]
+    assert rig.root.decayed_by_user["blue/ann"] == pytest.approx(0.5 * held_s, rel=1e-3)
+
+
+def test_the_history_has_the_times_of_cycles_that_told_nothing() -> None:
+    """The next event takes them along, each once, in order."""
+    rig = Rig(quota=f"{QUOTA}plan_after_s = 40\n")
+    rig.start("runs", h100=8, replicas=2)
+    rig.submit("waits", h100=8, replicas=2)
+    rig.turn(60)
+    assert rig.root.planned, "which is told nowhere"
+    rig.submit("also", h100=8)
+    events = rig.history()
+    silent = [at for event in events for at in event.cycles]
+    assert silent
+    assert silent == sorted({*silent} - {event.at for event in events})
+    for before, event in pairwise(events):
+        assert all(before.at < at < event.at for at in event.cycles)
+
+
 def test_a_bug_in_the_scheduler_stops_no_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
     """When `decide` raises, what runs is looked after all the same, and the log says it."""
     rig = Rig()
