@@ -7,9 +7,14 @@ everything held; the charge is the dominant share times seconds, halved every `u
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bastion.job import JobClass
 from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed
+
+Holding = tuple[str, str, Amounts, JobClass]
+"""(project, user, units, class) of a job that holds devices."""
 
 
 class Books:
@@ -25,9 +30,13 @@ class Books:
         self._usage: dict[str, Amounts] = {}
         self._shares: dict[Amounts, float] = {}
 
-    def govern(self, quota: Quota) -> None:
-        """Another quota file is in force; what is held keeps its charge, to end as it began."""
+    def govern(self, quota: Quota, held: Iterable[Holding]) -> None:
+        """Another quota file is in force: what is held is charged by its totals from now on."""
         self._quota = quota
+        for charges in (self._by_project, self._by_user, self._usage, self._shares):
+            charges.clear()
+        for project, user, units, job_class in held:
+            self.hold(project, user, units, job_class)
 
     def advance(self, now: float) -> None:
         """Charge what was held since the last time."""

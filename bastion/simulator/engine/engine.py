@@ -33,6 +33,9 @@ MAX_CYCLES = 40
 TURN_S = 5.0
 """In a replay: the longest from one cycle to the next, if there is something left to do."""
 
+_DONE_S = 1e-6
+"""Work that is no more than this is done: times are sums."""
+
 Watch = Callable[[State, Plan, float], None]
 """Is told of every plan after it was carried out, with the time."""
 
@@ -223,8 +226,11 @@ class Engine:
                 life = state.lives[promise.gang[0]]
                 if life.promised_at is None:
                     life.promised_at = self.now
+        is_replay = bool(self.workload.moments)
+        word = plan.promises, plan.planned
+        moved = is_replay and word != (state.promises, state.planned)  # as a service counts it
         state.take(plan)
-        moved = self.fleet.make(plan.new_machines, self.now)
+        moved |= self.fleet.make(plan.new_machines, self.now)
         for name, verdict in plan.verdicts.decided.items():
             match verdict:
                 case Keep():
@@ -245,7 +251,6 @@ class Engine:
             return moved
         if self.now < plan.wake_at < self._wake:
             self._wake = plan.wake_at
-            is_replay = bool(self.workload.moments)
             at = self._following(plan.wake_at, is_enough=True) if is_replay else plan.wake_at
             self._schedule(at, _WAKES)
         return moved or plan.wake_at <= self.now  # what one cycle names, the next carries out
@@ -296,12 +301,15 @@ class Engine:
     def _finish(self, life: Life) -> None:
         ends_at = life.ends_at()
         limit = life.job.max_runtime_s
-        is_cut = limit is not None and life.left_by(ends_at) > 1e-6
+        is_cut = limit is not None and life.left_by(ends_at) > _DONE_S
         life.finish(self.now, "timed_out" if is_cut else "succeeded", ends_at)
 
     def _leave(self, life: Life, kind: str) -> None:
         if life.is_cancelled:
             self.cancel(life)
+            return
+        if kind == "preempted" and life.left_by(self.now) <= _DONE_S:
+            self._end(life)
             return
         life.stop(self.now, kind, self.costs.checkpoint_s)
         self.state.requeue(life, self.now)

@@ -29,7 +29,7 @@ from bastion.scheduler.queue.shape import grace_of
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.snapshot import Snapshot
 from bastion.simulator.cluster.cluster import Cluster
-from bastion.simulator.engine.books import Books
+from bastion.simulator.engine.books import Books, Holding
 from bastion.simulator.engine.life import Life
 from bastion.simulator.engine.report import Moment, Report
 from bastion.simulator.engine.waiting import WaitingLines
@@ -156,7 +156,7 @@ class State:
     def govern(self, quota: Quota) -> None:
         """Another quota file is in force from now on."""
         self.quota = quota
-        self.books.govern(quota)
+        self.books.govern(quota, map(_holding, self.holding))
 
     def enter(self, job: TraceJob, index: int, name: str) -> Life:
         """A job arrives; that it waits is for the caller."""
@@ -188,6 +188,7 @@ class State:
             job.priority,
             job.max_runtime_s,
             job.grace_s,
+            job.borrow,
         )
         known = self._requests.get(key)
         if known is None:
@@ -198,6 +199,7 @@ class State:
                 priority=job.priority,
                 max_runtime_s=job.max_runtime_s,
                 grace_s=job.grace_s,
+                borrow=job.borrow,
             )
             most = max(1, self.cluster.totals[job.type] // job.devices)
             known = self._requests[key] = request, most
@@ -326,3 +328,9 @@ class State:
         self.promises, self.planned = plan.promises, plan.planned
         self.considered = plan.considered
         self.seq += bool(plan.new_machines)
+
+
+def _holding(life: Life) -> Holding:
+    record, attempt = life.record, life.record.attempt
+    job_class = attempt.job_class if attempt is not None else life.job_class
+    return record.project, record.user, record.request.units, job_class

@@ -122,6 +122,7 @@ def _job(
         priority=last.priority,
         max_runtime_s=request.get("max_runtime_s"),
         grace_s=request.get("grace_s"),
+        borrow=request.get("borrow", True),
         stops=_stops(held, lost, notices),
         begins=tuple(map(_begin_s, held)),
     )
@@ -174,10 +175,11 @@ def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:
 def _stops(
     held: Sequence[AttemptRow], lost: Sequence[float], notices: Sequence[float]
 ) -> tuple[Stop, ...]:
-    """What each preemption took: from the last notice before its end, to that."""
+    """What each preemption took: from the last notice before its end, however it ended, to that."""
     found = []
     for row, lost_s in zip(held, lost):
-        if row.outcome == "preempted" and row.freed_at is not None:
+        was_told = row.stop_reason == StopReason.PREEMPT or row.outcome == "preempted"
+        if was_told and row.freed_at is not None:
             leave_s = row.freed_at - _told_at(row, notices)
             found.append(Stop(leave_s=leave_s, lost_s=lost_s))
     return tuple(found)

@@ -37,7 +37,7 @@ class Script:
     files: int = 0
     """How many quota files were in force, one after the other."""
     moments: tuple[float, ...] = ()
-    """When anything was committed."""
+    """When the scheduler decided, and when anything else was told."""
     notices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """When each job was told to stop, every time, by id."""
 
@@ -56,7 +56,7 @@ def script_of(events: Iterable[Event], *, since: float) -> Script:
     text = ""
     moments: dict[float, None] = {}
     for event in events:
-        moments[event.at] = None
+        moments.update(dict.fromkeys((*event.cycles, event.at)))
         if isinstance(event.record, Shares):
             if event.record.file and event.record.file != text:
                 text = event.record.file

@@ -45,6 +45,8 @@ class TraceJob(NamedTuple):
     """Of a replay: what each preemption took, the first first; later ones cost what costs say."""
     grace_s: float | None = None
     """What it asked for between a notice and its kill; None: what the quota file says."""
+    borrow: bool = True
+    """Whether it may start beyond its project's share."""
     begins: tuple[float, ...] = ()
     """Of a replay: seconds until each attempt ran, the first first; later ones are as the last."""
     kind: str = ""

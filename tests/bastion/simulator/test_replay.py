@@ -51,6 +51,7 @@ def rows_of(result: Result) -> list[Any]:
                     admitted_at=span.start,
                     started_at=span.start,
                     freed_at=span.end,
+                    stop_reason="preempt" if span.kind == "preempted" else None,
                     outcome="preempted" if span.kind == "preempted" else "succeeded",
                     job_outcome="succeeded" if is_last else None,
                     lost_s=0.0,
