@@ -94,8 +94,7 @@ class Future:
                     began += self._start(max(at, draft.now))
         finally:
             draft.capacity.undo()
-            for running in gone:
-                draft.shares.stay(running)
+            draft.shares.stay(*gone)
             for project, total in began:
                 draft.shares.add(project, -total)
 

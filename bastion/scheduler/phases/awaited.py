@@ -84,8 +84,7 @@ def awaited(
                     gone.add(running, counts_quota=counts_quota)
         finally:
             if counts_quota:
-                for running in needed:
-                    draft.shares.stay(running)
+                draft.shares.stay(*needed)
     return sorted([*certain.values(), *needed], key=draft.ends_at, reverse=True)
 
 

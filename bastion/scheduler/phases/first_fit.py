@@ -24,6 +24,7 @@ from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.ends import Ends
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
@@ -104,24 +105,31 @@ def _ends(
     draft: Draft, line: Line, *, reclaims: bool, drains: bool
 ) -> Iterator[tuple[float, list[Running]]]:
     """What runs, the first to end first; last what nobody knows the end of, if it counts."""
-    ending, endless = [], []
-    shape, project = line.shape, line.project
-    for running in holding(draft):
-        if running.is_borrowed:
-            end = gone_at(draft, running, shape, project, reclaims=reclaims)
-        else:
-            end = draft.ends_at(running)
+    ends, shape, project = _known_ends(draft), line.shape, line.project
+    ending, endless = [*ends.known], [*ends.endless.get(project, ())] if drains else []
+    for running in ends.borrowed:
+        end = gone_at(draft, running, shape, project, reclaims=reclaims)
         if end < math.inf:
             ending.append((end, running.name, running))
         elif drains and running.project == project:
             endless.append(running)
-    ending.sort(key=lambda each: each[:2])
+    ending.sort(key=itemgetter(0, 1))
     if not ending or ending[0][0] != draft.now:
         yield draft.now, []
     for end, together in groupby(ending, key=itemgetter(0)):
         yield end, [running for *_, running in together]
-    for running in sorted(endless, key=lambda running: _crowd(draft, running)):
+    for running in sorted(endless, key=ends.crowd):
         yield math.inf, [running]
+
+
+def _known_ends(draft: Draft) -> Ends:
+    """When what runs ends, whoever asks; divided anew after a start, or when victims change."""
+    new, version = starting(draft), draft.doomed.version
+    ends = draft.search.ends
+    if ends is None or not ends.stands(new, version):
+        running = list(draft.running.values())
+        ends = draft.search.ends = Ends(running, new, draft.ends_at, draft.on, version)
+    return ends
 
 
 class _Trial:
@@ -154,8 +162,7 @@ class _Trial:
         """Where it fits now; None where it does not, or the quota has no room."""
         if any(lack.replicas > 0 for lack in self._lacks) or not self._frees_enough():
             return None
-        for running in self.gone[self._left :]:
-            self.draft.shares.leave(running)
+        self.draft.shares.leave(*self.gone[self._left :])
         self._left = len(self.gone)
         return _placed(self.draft, self.shape, allows) if allows(self.shape.asked) else None
 
@@ -173,8 +180,7 @@ class _Trial:
     def undo(self) -> None:
         """Put everything back."""
         self.draft.capacity.undo()
-        for running in self.gone[: self._left]:
-            self.draft.shares.stay(running)
+        self.draft.shares.stay(*self.gone[: self._left])
 
 
 def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:
@@ -189,16 +195,6 @@ def _placed(draft: Draft, shape: Shape, allows: Allows) -> Placed | None:
     placed = draft.try_place(shape, allows, guaranteed=False)
     draft.capacity.undo()
     return placed
-
-
-def _crowd(draft: Draft, running: Running) -> tuple[int, str, str]:
-    """Those on machines with few others go first: these are drained soonest."""
-    machines = running.footprint.masks
-    return (
-        max((len(draft.on(m)) for m in machines), default=0),
-        min(machines, default=""),
-        running.name,
-    )
 
 
 def holding(draft: Draft) -> list[Running]:

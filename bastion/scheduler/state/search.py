@@ -9,6 +9,7 @@ from __future__ import annotations
 from bastion.scheduler.effort import Effort
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.ends import Ends
 from bastion.scheduler.state.running import Running
 
 Token = tuple[str, bool]
@@ -43,6 +44,8 @@ class Search:
         """Project -> its borrowers that stay, in the order in which they are let go."""
         self.dooms_seen = 0
         """How many changes of the victims these have taken over."""
+        self.ends: Ends | None = None
+        """When what runs ends, as far as it is the same for all gangs that want its place."""
         self.harm: dict[str, tuple[bool, bool, float, float, str]] = {}
         """Running gang -> what it would lose; see `least_lost`."""
         self.by_priority: dict[str, list[Running]] = {}

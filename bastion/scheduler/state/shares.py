@@ -135,15 +135,13 @@ class Shares:
         else:
             gifts, _ = self._collect(asked, waits)
         self.add(project, asked)
-        for running, amounts in gifts:
-            self.give(running, amounts, to=project)
+        self.give(gifts, to=project)
         return gifts
 
-    def cancel(self, project: str, asked: Amounts, gifts: Iterable[Gift]) -> None:
+    def cancel(self, project: str, asked: Amounts, gifts: Sequence[Gift]) -> None:
         """Take back what `reserve` did."""
         self.add(project, -asked)
-        for running, amounts in gifts:
-            self.give(running, -amounts, to=project)
+        self.give([(running, -amounts) for running, amounts in gifts], to=project)
 
     def _collect(self, wanted: Amounts, givers: Iterable[Running]) -> tuple[list[Gift], Amounts]:
         """What each of `givers` gives of `wanted`, and what is left of that."""
@@ -158,18 +156,23 @@ class Shares:
                 gifts.append((running, gift))
         return gifts, wanted
 
-    def give(self, running: Running, amounts: Amounts, *, to: str) -> None:
+    def give(self, gifts: Sequence[Gift], *, to: str) -> None:
         """
-        `running` ends before a gang of `to`, which is counted already, gets `amounts` of its room.
+        Those of `gifts` end before a gang of `to`, which is counted already, gets their room.
 
         Inside one project both never hold them together, so they count once; another's count for
         both until they are given. A negative difference takes the word back.
         """
-        self._depart(running.project, amounts, to=to)
-        gifts = self._gifts.setdefault(running.name, {})
-        gifts[to] = gifts.get(to, NOTHING) + amounts
-        self._left[running.name] = self.left_of(running) - amounts
-        self._questions.gave(running, amounts, to=to)
+        given: dict[str, Amounts] = {}
+        for running, amounts in gifts:
+            given[running.project] = given.get(running.project, NOTHING) + amounts
+        for project, amounts in given.items():
+            self._depart(project, amounts, to=to)
+        for running, amounts in gifts:
+            mine = self._gifts.setdefault(running.name, {})
+            mine[to] = mine.get(to, NOTHING) + amounts
+            self._left[running.name] = self.left_of(running) - amounts
+            self._questions.gave(running, amounts, to=to)
 
     def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
         if self._asked:
@@ -193,18 +196,23 @@ class Shares:
         """What `running` holds and has not yet given to anybody."""
         return self._left.get(running.name, running.held)
 
-    def leave(self, running: Running) -> None:
-        """Count without `running`, as if it had ended; `stay` puts it back."""
-        self._move(running, sign=-1)
+    def leave(self, *gone: Running) -> None:
+        """Count without those that are `gone`, as if they had ended; `stay` puts them back."""
+        self._move(gone, sign=-1)
 
-    def stay(self, running: Running) -> None:
+    def stay(self, *gone: Running) -> None:
         """End what `leave` began."""
-        self._move(running, sign=1)
+        self._move(gone, sign=1)
 
-    def _move(self, running: Running, *, sign: int) -> None:
-        self.add(running.project, sign * running.held)
-        for to, amounts in self._gifts.get(running.name, {}).items():
-            self._depart(running.project, sign * amounts, to=to)
+    def _move(self, gone: Sequence[Running], *, sign: int) -> None:
+        if gone:
+            self._count_all(self._questions.once(gone), sign=sign)
+
+    def _count_all(self, sums: Leavers, *, sign: int) -> None:
+        for project, held in sums.held.items():
+            self.add(project, sign * held)
+        for (project, is_own), given in sums.given.items():
+            self._depart(project, sign * given, to=project if is_own else "")
 
     def standing(self, gone: Iterable[Running]) -> Leavers:
         """What `gone` leave, kept up to date for many questions; see `without`."""

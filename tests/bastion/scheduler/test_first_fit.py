@@ -15,7 +15,9 @@ from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.queue.order import Line
+from bastion.scheduler.reasons.reason import Yielded
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import chosen
@@ -34,6 +36,12 @@ def surveyed(snapshot: Snapshot, now: float) -> Draft:
     return draft
 
 
+def crowd(draft: Draft, running: Running) -> tuple[int, str, str]:
+    """Those on machines with few others first."""
+    machines = sorted(running.footprint.masks)
+    return max(len(draft.on(machine)) for machine in machines), machines[0], running.name
+
+
 def in_turn(draft: Draft, line: Line, *, reclaims: bool) -> Fit | None:
     """All that run let go one by one, and everything asked anew after each."""
     project, shape = line.project, line.shape
@@ -44,7 +52,7 @@ def in_turn(draft: Draft, line: Line, *, reclaims: bool) -> Fit | None:
         if not math.isinf(end):
             ends.append((end, (0, "", running.name), running))
         elif own and running.project == project:
-            ends.append((end, searches._crowd(draft, running), running))
+            ends.append((end, crowd(draft, running), running))
     ends.sort(key=lambda each: each[:2])
     gone: list[Running] = []
     draft.capacity.begin()
@@ -152,6 +160,32 @@ def test_what_a_share_takes_back_is_not_looked_for_beyond_the_first_start() -> N
     assert found is not None
     assert found[0] == draft.now + 130.0
     assert steps - draft.search.effort.left == 8, "what ends later was looked at"
+
+
+def test_what_runs_is_divided_by_its_end_once() -> None:
+    """Searches of one cycle share what they know of ends, until a victim is named."""
+    quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
+    world = World(quota, machines_of(2, gpu=8))
+    for project in "AB" * 8:
+        world.ask(project, gpu=1)
+    world.cycle()
+    for project in "AB":
+        world.ask(project, gpu=4)
+    draft = surveyed(world.snapshot(), world.now)
+    (first,), (second,) = draft.lines["A"], draft.lines["B"]
+    assert first_fit(draft, first) is not None
+    known = draft.search.ends
+    assert first_fit(draft, second) is not None
+    assert draft.search.ends is known
+    victim = draft.running[world.running("B")[0]]
+    end = draft.now + 30.0
+    draft.doomed[victim.name] = Doom(
+        by="a", stop_at=draft.now, end_at=end, reason=Yielded(by="a", order="fair")
+    )
+    assert first_fit(draft, first) is not None
+    assert draft.search.ends is not known
+    assert draft.search.ends is not None
+    assert draft.search.ends.known == [(end, victim.name, victim)]
 
 
 def test_what_is_drained_is_not_opened_where_its_machines_have_too_few_devices() -> None:

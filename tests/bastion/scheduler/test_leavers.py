@@ -72,11 +72,15 @@ def test_many_at_once_leave_what_they_leave_one_by_one(quota: Quota) -> None:
         assert told(shares) == both
         for each in (*gone, *more):
             shares.stay(each)
+        shares.leave(*gone, *more)
+        assert told(shares) == both
+        shares.stay(*more, *gone)
+        assert told(shares) == before
         giver = random.choice(running)
         sign = 1 if shares.left_of(giver) else -1  # it has one unit to give
         owner = giver.project if random.random() < 0.5 else "A"
         if sign > 0:
-            shares.give(giver, unit, to=owner)
+            shares.give([(giver, unit)], to=owner)
         else:
             to = next(name for name, a in shares._gifts[giver.name].items() if a)
-            shares.give(giver, -unit, to=to)
+            shares.give([(giver, -unit)], to=to)

@@ -1,0 +1,69 @@
+"""
+`Ends`: when what runs has ended, as far as that does not depend on who wants its place.
+
+Searches for planned starts follow each other and differ in the gang alone. So what runs is divided
+once: by a known end, on what others leave idle, or with no end that anything sets.
+
+It must not know who wants its place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from bastion.scheduler.state.running import Running
+
+End = tuple[float, str, Running]
+"""(when, its name, what ends)"""
+
+
+class Ends:
+    """
+    What runs and what starts now, by its end.
+
+    Args:
+        running: What runs.
+        starting: What starts in this cycle.
+        ends_at: When one of them has ended at the latest.
+        on: What runs on a machine.
+        version: Of the victims that this knows.
+    """
+
+    def __init__(
+        self,
+        running: Sequence[Running],
+        starting: Sequence[Running],
+        ends_at: Callable[[Running], float],
+        on: Callable[[str], Sequence[Running]],
+        version: int,
+    ) -> None:
+        self._starting, self._version, self._on = starting, version, on
+        self.known: list[End] = []
+        """Those whose end is known, borrowers apart."""
+        self.borrowed: list[Running] = []
+        """Those on what others leave idle: it depends who may have them stopped."""
+        self.endless: dict[str, list[Running]] = {}
+        """Project -> those of which nobody knows when they end, borrowers apart."""
+        self._crowds: dict[str, tuple[int, str, str]] = {}
+        for each in (*running, *starting):
+            if each.is_borrowed:
+                self.borrowed.append(each)
+            elif (end := ends_at(each)) < math.inf:
+                self.known.append((end, each.name, each))
+            else:
+                self.endless.setdefault(each.project, []).append(each)
+
+    def stands(self, starting: Sequence[Running], version: int) -> bool:
+        """Whether nothing was started, named or spared since."""
+        return version == self._version and starting == self._starting
+
+    def crowd(self, running: Running) -> tuple[int, str, str]:
+        """Those on machines with few others go first: these are drained soonest."""
+        known = self._crowds.get(running.name)
+        if known is None:
+            machines = running.footprint.masks
+            most = max((len(self._on(machine)) for machine in machines), default=0)
+            known = most, min(machines, default=""), running.name
+            self._crowds[running.name] = known
+        return known
