@@ -33,6 +33,8 @@ HOURS = (0.1, 0.25, 0.5, 1, 2, 3, 6)
 
 Chart = Any
 """A chart of Altair, which is imported when the first is made."""
+_Across = Callable[[Any, Sequence[float]], dict[str, Any]]
+"""Axis and scale for what was measured."""
 
 
 def altair() -> Any:
@@ -133,8 +135,9 @@ def _legend(alt: Any) -> Any:
     )
 
 
-def _times(alt: Any, most: float) -> dict[str, Any]:
+def _times(alt: Any, found: Sequence[float]) -> dict[str, Any]:
     """Axis and scale of seconds, of which many are zero."""
+    most = max(found, default=0.0)
     values = [time for time in _TIMES if time <= most] or [0]
     if most < _TIMES[1]:
         return {"scale": alt.Scale(nice=False), "axis": alt.Axis(labelExpr=_TIME_LABEL)}
@@ -148,13 +151,17 @@ def _times(alt: Any, most: float) -> dict[str, Any]:
     return {"scale": alt.Scale(type="symlog", constant=60, nice=False), "axis": axis}
 
 
-def _ratios(alt: Any, most: float) -> dict[str, Any]:
-    values = [ratio for ratio in _RATIOS if ratio <= max(most, 2)]
+def _ratios(alt: Any, found: Sequence[float]) -> dict[str, Any]:
+    """Axis and scale of slowdowns, from one mark to another around all of them."""
+    least, most = min(found, default=1.0), max(found, default=1.0)
+    first = max((ratio for ratio in _RATIOS if ratio <= least), default=least)
+    last = min((ratio for ratio in _RATIOS if ratio >= most and ratio > first), default=most)
+    values = [ratio for ratio in _RATIOS if first <= ratio <= last]
     axis = alt.Axis(values=values, format="~s", labelOverlap="greedy", gridOpacity=0.5)
-    return {"scale": alt.Scale(type="log", nice=False), "axis": axis}
+    return {"scale": alt.Scale(type="log", domain=[first, last], nice=False), "axis": axis}
 
 
-def _over_time(alt: Any, days: float, *, is_named: bool = True) -> dict[str, Any]:
+def _over_time(alt: Any, days: float) -> dict[str, Any]:
     """The time across a chart: days, or hours where it is short."""
     axis: dict[str, Any] = {"tickCount": 10, "format": ".4~r"}
     is_short = days < SHORT_DAYS
@@ -163,7 +170,7 @@ def _over_time(alt: Any, days: float, *, is_named: bool = True) -> dict[str, Any
         axis["values"] = [at * step / 24 for at in range(int(days * 24 / step) + 1)]
         axis["labelExpr"] = "format(datum.value * 24, '.4~r')"
     return {
-        "title": ("hours" if is_short else "days") if is_named else None,
+        "title": "hours" if is_short else "days",
         "axis": alt.Axis(labelOverlap="greedy", labelSeparation=6, **axis),
     }
 
@@ -173,8 +180,7 @@ def _cdfs(alt: Any, results: Sequence[Result]) -> dict[str, Chart]:
     found: dict[str, Chart] = {}
     for what, title in tables.CDF_TITLES.items():
         own = [row for row in rows if row["what"] == what]
-        most = max((row["value"] for row in own), default=0.0)
-        across = (_ratios if what == "slowdown" else _times)(alt, most)
+        across = (_ratios if what == "slowdown" else _times)(alt, [row["value"] for row in own])
         found[f"cdf-{what}"] = (
             alt.Chart(_data(alt, own))
             .mark_line(strokeWidth=2, interpolate="step-after", clip=True)
@@ -220,15 +226,14 @@ def _groups(alt: Any, rows: Sequence[tables.Row], kind: str) -> dict[str, Chart]
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     colors = alt.Scale(domain=policies, range=_cycled(PALETTE, policies))
 
-    def chart(field: str, title: str, scale: Callable[[Any, float], dict[str, Any]]) -> Chart:
-        most = max(row[field] for row in rows)
+    def chart(field: str, title: str, scale: _Across) -> Chart:
         return (
             alt.Chart(_data(alt, rows))
             .mark_point(filled=True, size=60, opacity=0.9)
             .encode(
                 y=alt.Y(f"{kind}:N", sort=order, title=None, axis=alt.Axis(grid=True)),
                 yOffset=alt.YOffset("policy:N", sort=policies),
-                x=alt.X(f"{field}:Q", title=title, **scale(alt, most)),
+                x=alt.X(f"{field}:Q", title=title, **scale(alt, [row[field] for row in rows])),
                 color=alt.Color(
                     "policy:N",
                     scale=colors,
@@ -303,7 +308,7 @@ def _held(alt: Any, rows: Sequence[tables.Row], days: float, most: float) -> Cha
             x=alt.X(
                 "day:Q",
                 scale=alt.Scale(nice=False, domain=[0, days]),
-                **_over_time(alt, days, is_named=False),
+                **_over_time(alt, days),
             ),
             y=alt.Y(
                 "devices:Q",

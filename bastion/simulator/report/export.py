@@ -15,9 +15,17 @@ WIDTH = 760
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
-def export(charts: Mapping[str, Chart], folder: str | Path, form: str) -> list[Path]:
+def export(
+    charts: Mapping[str, Chart], folder: str | Path, form: str, *, headings: Mapping[str, str]
+) -> list[Path]:
     """
     Write every chart into `folder` and return the files.
+
+    Args:
+        charts: By name, which the file has too.
+        folder: It is made if need be.
+        form: One of `FORMATS`.
+        headings: What to write above a chart, by its name.
 
     Raises:
         SpecError: The format is none of `FORMATS`.
@@ -32,6 +40,8 @@ def export(charts: Mapping[str, Chart], folder: str | Path, form: str) -> list[P
     for name, chart in charts.items():
         path = folder / f"{name}.{form}"
         spec = chart.to_dict()
+        if name in headings:
+            spec["title"] = {"text": headings[name], "anchor": "start", "offset": 12}
         if spec.get("width") == "container":
             spec["width"] = WIDTH
         if form == "svg":

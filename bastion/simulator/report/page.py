@@ -103,6 +103,18 @@ def _warning(partial: Sequence[str]) -> str:
     )
 
 
+def headings(results: Sequence[Result]) -> Mapping[str, str]:
+    """What stands above each chart on the page, by its name, for one that is on none."""
+    found = {name: title for title, _, names in _SECTIONS.values() for name in names}
+    for at, result in enumerate(results):
+        found |= dict.fromkeys((f"pool-{at}", f"machines-{at}"), _pool_under(result))
+    return found
+
+
+def _pool_under(result: Result) -> str:
+    return f"The pool under {result.label}"
+
+
 def _sections(charts: Mapping[str, Chart], results: Sequence[Result]) -> list[str]:
     """The charts, those that belong together side by side."""
     found = []
@@ -114,7 +126,7 @@ def _sections(charts: Mapping[str, Chart], results: Sequence[Result]) -> list[st
         if f"pool-{at}" in charts:
             text = "Which project held devices, and how full each machine was."
             both = [f"pool-{at}", f"machines-{at}"]
-            found.append(_section(f"The pool under {result.label}", text, both, is_wide=True))
+            found.append(_section(_pool_under(result), text, both, is_wide=True))
     return found
 
 

@@ -91,8 +91,9 @@ class Study:
     def export(self, folder: str | Path, form: str = "png") -> list[Path]:
         """Write every chart into `folder` as `png`, `svg` or `pdf`; the files."""
         from bastion.simulator.report.export import export
+        from bastion.simulator.report.page import headings
 
-        return export(self.charts, folder, form)
+        return export(self.charts, folder, form, headings=headings(self.results))
 
     @property
     def summary(self) -> pd.DataFrame:

@@ -248,7 +248,7 @@ def test_a_chart_is_exported(tmp_path: Path) -> None:
     study = simulate(jobs((0, 100, 4), (50, 100, 4)), machines="1x4")
     chart = {"queue": study.charts["queue"]}
     for form, head in (("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF")):
-        (file,) = export(chart, tmp_path, form)
+        (file,) = export(chart, tmp_path, form, headings={})
         assert file.name == f"queue.{form}"
         assert file.read_bytes().startswith(head)
 
@@ -259,10 +259,22 @@ def test_days_and_loads_are_written_in_full(tmp_path: Path) -> None:
     from bastion.simulator.report.export import export
 
     study = simulate(jobs((0, 109 * 86_400, 4)), machines="1x4")
-    (file,) = export({"queue": study.charts["queue"]}, tmp_path, "svg")
+    (file,) = export({"queue": study.charts["queue"]}, tmp_path, "svg", headings={})
     text = file.read_text()
     assert ">100</text>" in text
     assert "e+" not in text
+
+
+def test_an_exported_chart_says_what_it_shows(tmp_path: Path) -> None:
+    """It has the heading of its place on the page, with the policy, and a number on each axis."""
+    pytest.importorskip("vl_convert")
+    work = jobs((0, 1000, 4), (700, 1000, 4))
+    study = simulate(work, machines="1x4", order=["fair", "fifo"], cores=1)
+    text = {file.stem: file.read_text() for file in study.export(tmp_path, "svg")}
+    assert ">The pool under fifo</text>" in text["machines-1"]
+    assert ">Devices in use</text>" in text["utilisation"]
+    for mark in (">1</text>", ">2</text>"):
+        assert mark in text["cdf-slowdown"], "the slowdowns are 1 and 1.3"
 
 
 def test_data_frames_have_the_rows_of_the_json() -> None:
