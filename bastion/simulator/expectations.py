@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from bastion.job import Phase
 from bastion.scheduler.plan import Plan
+from bastion.scheduler.snapshot import Snapshot
 from bastion.simulator.engine.driver import Driver
 from bastion.simulator.engine.life import Life
 from bastion.simulator.engine.state import State
@@ -48,7 +50,7 @@ class Broken:
     lasted_s: float
     """For how long it had been so."""
     reason: str
-    """The scheduler's, at that time; empty if the job had just started."""
+    """The scheduler's: at that time, or if the job started then, while it still waited."""
 
     @property
     def text(self) -> str:
@@ -73,6 +75,8 @@ class Expectations:
         self._limits, self._driver_of = limits, driver_of
         self._since: dict[What, dict[str, float]] = {"share": {}, "idle": {}, "wait": {}}
         self._told: set[tuple[What, str]] = set()
+        self._before: tuple[Snapshot, float] | None = None
+        """What the last cycle left, and when: a job that starts now waited in it."""
         self.broken: list[Broken] = []
 
     def __call__(self, state: State, plan: Plan, now: float) -> None:
@@ -92,6 +96,7 @@ class Expectations:
         self._look("share", within, bound, state, now)
         self._look("idle", held, self._limits.idle_s, state, now)
         self._look("wait", first, self._limits.max_wait_s, state, now)
+        self._before = _kept(state.snapshot(now)), now
 
     def _look(self, what: What, so: set[str], limit_s: float, state: State, now: float) -> None:
         """Of which jobs `what` is so now, and for which it has been for too long."""
@@ -102,17 +107,25 @@ class Expectations:
         for name in so:
             life = state.lives[name]
             since.setdefault(name, life.job.submit_s if what == "wait" else now)
-        late = {name: at for name, at in late.items() if (what, name) not in self._told}
-        reasons = self._driver_of().reasons(state, now) if late else {}
+        told, lives = self._told, state.lives
+        late = {name: at for name, at in late.items() if (what, name) not in told and name in lives}
+        reasons = self._reasons(late, state, now) if late else {}
         for name, at in sorted(late.items()):
             self._tell(what, name, state, now, at, reasons.get(name, ""))
+
+    def _reasons(self, late: Collection[str], state: State, now: float) -> Mapping[str, str]:
+        """Why those that are late wait, or waited until they started now."""
+        driver, reasons = self._driver_of(), {}
+        if self._before is not None and any(state.lives[name].is_running for name in late):
+            reasons.update(driver.reasons(*self._before))
+        if not all(state.lives[name].is_running for name in late):
+            reasons.update(driver.reasons(state.snapshot(now), now))
+        return reasons
 
     def _tell(
         self, what: What, name: str, state: State, now: float, since: float, reason: str
     ) -> None:
-        life = state.lives.get(name)
-        if (what, name) in self._told or life is None:
-            return
+        life = state.lives[name]
         self._told.add((what, name))
         self.broken.append(
             Broken(
@@ -124,6 +137,19 @@ class Expectations:
                 reason=_named(reason, state),
             )
         )
+
+
+def _kept(snapshot: Snapshot) -> Snapshot:
+    """`snapshot` as it is now: what it is made of changes."""
+    return replace(
+        snapshot,
+        jobs=dict(snapshot.jobs),
+        machines=dict(snapshot.machines),
+        decayed=dict(snapshot.decayed),
+        decayed_by_user=dict(snapshot.decayed_by_user),
+        stockouts=dict(snapshot.stockouts),
+        reports=dict(snapshot.reports),
+    )
 
 
 def _named(reason: str, state: State) -> str:

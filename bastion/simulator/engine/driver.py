@@ -38,8 +38,8 @@ class Driver(Protocol):
         """What should be done now."""
         ...
 
-    def reasons(self, state: State, now: float) -> Mapping[str, str]:
-        """Why each job that the scheduler is shown waits, in words."""
+    def reasons(self, snapshot: Snapshot, now: float) -> Mapping[str, str]:
+        """Why each job in `snapshot` waits, in words."""
         ...
 
 
@@ -58,9 +58,9 @@ class Naive:
         """A cycle from nothing."""
         return self.decide(state.snapshot(now), now)
 
-    def reasons(self, state: State, now: float) -> Mapping[str, str]:
-        """Why each job that the scheduler is shown waits, in words."""
-        plan = decide_with(self.parts, state.snapshot(now), now)
+    def reasons(self, snapshot: Snapshot, now: float) -> Mapping[str, str]:
+        """Why each job in `snapshot` waits, in words."""
+        plan = decide_with(self.parts, snapshot, now)
         return {
             name: text(verdict.reason, now)
             for name, verdict in plan.verdicts.items()

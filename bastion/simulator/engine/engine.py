@@ -399,7 +399,7 @@ class Engine:
         """What has happened so far; jobs that wait in the end are told why."""
         reasons: Mapping[str, str] = {}
         if self.state.waiting.count and not is_partial:
-            reasons = self.driver.reasons(self.state, self.now)
+            reasons = self.driver.reasons(self.state.snapshot(self.now), self.now)
         for life in list(self.state.lives.values()):
             if life.is_running:
                 useful = min(life.worked_by(self.now), life.job.duration_s - life.done_s)

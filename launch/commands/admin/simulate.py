@@ -185,7 +185,7 @@ def _show_broken(session: Session, study: Study) -> int:
         Column(title="PROJECT", text=lambda row: row[1].project),
         Column(title="LASTED", text=lambda row: duration(row[1].lasted_s)),
         Column(title="WHAT", text=lambda row: row[1].text),
-        Column(title="REASON", text=lambda row: row[1].reason or "it starts now"),
+        Column(title="REASON", text=lambda row: row[1].reason or "none is known"),
     ]
     if session.out.format == "json":
         from dataclasses import asdict

@@ -82,3 +82,16 @@ def test_idle_devices_and_long_waits_are_told_with_the_reason() -> None:
         ("wait", "waits"),
     }
     assert all(each.reason for each in found.broken), found.broken
+
+
+def test_a_job_that_starts_when_its_wait_is_noticed_is_told_with_why_it_waited() -> None:
+    """The cycle in which devices become free is the first after the limit."""
+    found = checked(
+        HALVES,
+        job("runs", 0, 5000, 8, "a"),
+        job("waits", 10, 100, 8, "a"),
+        max_wait_s=2000,
+    )
+    (broken,) = found.broken
+    assert (broken.what, broken.job, broken.at_s, broken.lasted_s) == ("wait", "waits", 5000, 4990)
+    assert "gpu" in broken.reason, broken.reason
