@@ -115,7 +115,7 @@ class Expectations:
 
     def _reasons(self, late: Collection[str], state: State, now: float) -> Mapping[str, str]:
         """Why those that are late wait, or waited until they started now."""
-        driver, reasons = self._driver_of(), {}
+        driver, reasons = self._driver_of(), dict[str, str]()
         if self._before is not None and any(state.lives[name].is_running for name in late):
             reasons.update(driver.reasons(*self._before))
         if not all(state.lives[name].is_running for name in late):

@@ -120,7 +120,9 @@ class Life:
         """When its attempt will have done all the work, or meets its time limit."""
         done = self.ready_at + (self.job.duration_s - self.done_s) / self.rate
         limit = self.job.max_runtime_s
-        return done if limit is None else min(done, self.ready_at + limit)
+        if limit is None:
+            return done
+        return min(done, self.ready_at + max(limit, self.job.longest_s))
 
     def attained_by(self, now: float) -> float:
         """Seconds for which it has held its devices, all attempts together."""

@@ -125,6 +125,7 @@ def _job(
         borrow=request.get("borrow", True),
         stops=_stops(held, lost, notices),
         begins=tuple(map(_begin_s, held)),
+        longest_s=max(map(_held_s, held), default=0.0),
     )
 
 
@@ -148,6 +149,11 @@ def _told_at(row: AttemptRow, notices: Sequence[float]) -> float:
     return max((at for at in notices if began <= at <= freed_at), default=freed_at)
 
 
+def _held_s(row: AttemptRow) -> float:
+    """How long an attempt held its devices."""
+    return (row.freed_at or 0.0) - (row.admitted_at or 0.0)
+
+
 def _begin_s(row: AttemptRow) -> float:
     """How long after its admission an attempt ran; its running time counts from then."""
     if row.started_at is None or row.admitted_at is None:
@@ -161,7 +167,7 @@ def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:
 
     A job that ended sooner than an earlier attempt ran had kept its work without saying so.
     """
-    times = [(row.freed_at or 0.0) - (row.admitted_at or 0.0) for row in held]
+    times = [*map(_held_s, held)]
     lost = [row.lost_s or 0.0 if row.outcome in _LOSING else 0.0 for row in held]
     length = sum(times) - sum(lost)
     kept = 0.0

@@ -104,7 +104,8 @@ class Users:
 
     def _work(self, job: JobRecord) -> None:
         attempt = job.attempt
-        if job.phase is not Phase.RUNNING or attempt is None or attempt.stop is not None:
+        may_end = (Phase.RUNNING, Phase.STOPPING) if self.varied else (Phase.RUNNING,)
+        if attempt is None or attempt.started_at is None or job.phase not in may_end:
             return
         self.left[job.id] = self.left.get(job.id, self.random.randint(10, 90)) - 1
         if self.left[job.id] <= 0:

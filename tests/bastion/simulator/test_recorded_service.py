@@ -32,8 +32,8 @@ BROKE = {
 """Seeds that once came out otherwise, and why."""
 SEEDS = (3, *BROKE)
 BROKE_VARIED = {
-    14: "what was held went on to be charged by the totals of an earlier file",
-    16: "cycles that told nothing came later than they had come",
+    40: "no cycle followed one that only promised, and some came later than they had come",
+    51: "a job that did its work after its notice left before, and totals of an old file charged",
 }
 """The same of varied services."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
@@ -125,3 +126,12 @@ def test_jobs_that_had_not_ended_are_left_out() -> None:
     then = recorded(rows, source="record")
     assert then.left_out == 1
     assert "job-0005" not in then.names
+
+
+def test_a_time_limit_cuts_no_attempt_that_was_longer() -> None:
+    """A limit counts from the start of processes, and then there is the notice: so it ran on."""
+    row = next(row for row in rows_of(history(2)) if row.job_outcome)
+    row.request = json.dumps({"max_runtime_s": 0.9 * (row.freed_at - row.admitted_at)})
+    then = recorded([row], source="record")
+    again = simulated(setup_of(), then.workload, names=then.names)
+    assert [each.outcome for each in again.jobs] == ["succeeded"]
