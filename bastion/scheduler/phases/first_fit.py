@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 
 from bastion.scheduler.phases.revocation import starting
@@ -24,15 +24,19 @@ from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.ends import Ends
+from bastion.scheduler.state.ends import End, Ends
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
 Fit = tuple[float, Placed]
 """(when, where)"""
+Step = tuple[float, Sequence[Running]]
+"""(when, what ends then)"""
 Allows = Callable[[Amounts], bool]
 """Whether the quota has room for such a charge."""
+PASSED = 8
+"""Gangs of which it is known that they leave too little: so many are a step of a search."""
 
 
 def fits_share(draft: Draft, project: str, shape: Shape) -> bool:
@@ -86,9 +90,19 @@ def _search(
         drains: Whether to go on to what nobody knows the end of.
         before: A time from `before` on is of no use.
     """
-    trial = _Trial(draft, line.shape)
+    ends, lacks = _known_ends(draft), _lacks_of(draft, line.shape)
+    for lack in lacks:
+        lack.let_go(ends.footprint)
+    is_near = all(lack.replicas <= 0 for lack in lacks)
+    if not (is_near or drains):
+        draft.search.effort.spend(1 + len(ends.bounded) // PASSED)
+        return None
+    ending, endless = _ends(draft, line, reclaims=reclaims, drains=drains)
+    trial = _Trial(draft, line.shape, _lacks_of(draft, line.shape) if is_near else lacks)
+    if not is_near:
+        trial.pass_over([running for *_, running in ending])
     try:
-        for end, running in _ends(draft, line, reclaims=reclaims, drains=drains):
+        for end, running in chain(_together(draft, ending) if is_near else (), endless):
             if before <= end < math.inf:
                 return None
             trial.let_go(running)
@@ -103,8 +117,8 @@ def _search(
 
 def _ends(
     draft: Draft, line: Line, *, reclaims: bool, drains: bool
-) -> Iterator[tuple[float, list[Running]]]:
-    """What runs, the first to end first; last what nobody knows the end of, if it counts."""
+) -> tuple[list[End], Iterator[Step]]:
+    """What has ended some time, in no order; and what nobody knows the end of, if it counts."""
     ends, shape, project = _known_ends(draft), line.shape, line.project
     ending, endless = [*ends.known], [*ends.endless.get(project, ())] if drains else []
     for running in ends.borrowed:
@@ -113,13 +127,17 @@ def _ends(
             ending.append((end, running.name, running))
         elif drains and running.project == project:
             endless.append(running)
+    last = sorted(endless, key=ends.crowd)
+    return ending, ((math.inf, [running]) for running in last)
+
+
+def _together(draft: Draft, ending: list[End]) -> Iterator[Step]:
+    """What is free now; then what ends at the same time, the first to end first."""
     ending.sort(key=itemgetter(0, 1))
     if not ending or ending[0][0] != draft.now:
         yield draft.now, []
     for end, together in groupby(ending, key=itemgetter(0)):
         yield end, [running for *_, running in together]
-    for running in sorted(endless, key=ends.crowd):
-        yield math.inf, [running]
 
 
 def _known_ends(draft: Draft) -> Ends:
@@ -132,23 +150,37 @@ def _known_ends(draft: Draft) -> Ends:
     return ends
 
 
+def _lacks_of(draft: Draft, shape: Shape) -> list[Lack]:
+    plain = [part for part in shape.parts if part.devices and not part.takes_whole]
+    return [Lack(draft.capacity, part) for part in plain]
+
+
 class _Trial:
     """
     Running gangs that have ended on trial.
 
-    What they leave is worked out once there may be enough: most searches never come so far.
+    What they leave is worked out once there may be enough: most searches never come so far. Then
+    it is worked out where a replica could lie.
     """
 
-    def __init__(self, draft: Draft, shape: Shape) -> None:
+    def __init__(self, draft: Draft, shape: Shape, lacks: Sequence[Lack]) -> None:
         self.draft, self.shape = draft, shape
         self.gone: list[Running] = []
         """All that have ended."""
-        plain = [part for part in shape.parts if part.devices and not part.takes_whole]
-        self._lacks = [Lack(draft.capacity, part) for part in plain]
+        self._lacks = lacks
+        self._is_bounded = len(lacks) == len(shape.parts)
+        """Whether it is known of each part where it could lie."""
         self._need: Need | None = None
-        self._released = self._left = 0
-        """How many of them have left their machines, and the quota."""
+        self._charged = self._left = 0
+        """How many of them have been taken off the tiers' totals, and out of the quota."""
+        self._there: list[Running] = []
+        """Those of them that hold machines yet, where none of it could lie."""
         draft.capacity.begin()
+
+    def pass_over(self, running: Sequence[Running]) -> None:
+        """Let these end, of which it is known that they leave too little."""
+        self.gone += running
+        self.draft.search.effort.spend(len(running) // PASSED)
 
     def let_go(self, running: Sequence[Running]) -> None:
         """Let these end as well."""
@@ -168,14 +200,31 @@ class _Trial:
 
     def _frees_enough(self) -> bool:
         capacity = self.draft.capacity
-        releases = [Release(capacity, each) for each in self.gone[self._released :]]
-        self._released = len(self.gone)
+        for running in self.gone[self._charged :]:
+            capacity.charge(running.left, sign=-1)
+            self._there.append(running)
+        self._charged = len(self.gone)
+        there, self._there = self._there, []
+        releases = []
+        for running in there:
+            if self._may_matter(running):
+                capacity.charge(running.left)
+                releases.append(Release(capacity, running))
+            else:
+                self._there.append(running)
         if self._need is None:
             self._need = Need(self.draft, self.shape, guaranteed=False)
         else:
             for release in releases:
                 self._need.refresh(release)
         return self._need.may_fit()
+
+    def _may_matter(self, running: Running) -> bool:
+        """Whether any of it could lie on a machine of `running`."""
+        if not self._is_bounded:
+            return True
+        machines = running.footprint.masks
+        return any(lack.may_hold(machine) for lack in self._lacks for machine in machines)
 
     def undo(self) -> None:
         """Put everything back."""

@@ -53,3 +53,10 @@ class Lack:
             has = had | (taken & ((1 << room.full[resource]) - 1) & ~kept)
             self._free[machine] = has
             self.replicas -= has.bit_count() // units - had.bit_count() // units
+
+    def may_hold(self, machine: str) -> bool:
+        """Whether a replica could lie there, if there are devices enough of all kinds."""
+        free, room = self._free.get(machine), self._rooms.get(machine)
+        if free is None:
+            free = room.masks.get(self._resource, 0) if room is not None else 0
+        return free.bit_count() >= self._units

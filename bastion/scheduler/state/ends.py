@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import chain
 
+from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.running import Running
 
 End = tuple[float, str, Running]
@@ -53,6 +56,16 @@ class Ends:
                 self.known.append((end, each.name, each))
             else:
                 self.endless.setdefault(each.project, []).append(each)
+
+    @cached_property
+    def bounded(self) -> list[Running]:
+        """All that may have ended some time, whoever has it stopped."""
+        return [*(running for *_, running in self.known), *self.borrowed]
+
+    @cached_property
+    def footprint(self) -> Footprint:
+        """What these take, all together."""
+        return Footprint(chain.from_iterable(running.places for running in self.bounded))
 
     def stands(self, starting: Sequence[Running], version: int) -> bool:
         """Whether nothing was started, named or spared since."""

@@ -12,6 +12,7 @@ from bastion.scheduler.phases.backfill import backfill
 from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at, holding
 from bastion.scheduler.phases.planned_starts import plan_ahead
 from bastion.scheduler.phases.survey import survey
+from bastion.scheduler.placement.room import Room
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.queue.order import Line
@@ -186,6 +187,51 @@ def test_what_runs_is_divided_by_its_end_once() -> None:
     assert draft.search.ends is not known
     assert draft.search.ends is not None
     assert draft.search.ends.known == [(end, victim.name, victim)]
+
+
+def test_borrowers_that_leave_too_little_are_passed_over() -> None:
+    """Eight of them cost a step, and none is let go, where all together leave too few devices."""
+    quota = quota_of({"gpu": 32}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
+    world = World(quota, machines_of(4, gpu=8))
+    for name in sorted(world.machines):
+        for _ in range(4):
+            world.ask("A", where=Where(hostnames=(name,)), gpu=1)
+    world.cycle()
+    for _ in range(16):
+        world.ask("A", gpu=1)
+    world.cycle()
+    assert len(world.running("A")) == 32, "half of them borrow"
+    world.ask("B", gpu=8, replicas=3)
+    draft = surveyed(world.snapshot(), world.now)
+    (line,) = draft.lines["B"]
+    steps = draft.search.effort.left
+    assert first_fit(draft, line) is None
+    assert steps - draft.search.effort.left == 1 + 16 // 8
+
+
+def test_what_ends_where_the_gang_cannot_lie_keeps_its_machine_on_trial() -> None:
+    """A search changes the machines alone on which a replica could lie."""
+    quota = quota_of({"gpu": 16}, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
+    world = World(quota, machines_of(2, gpu=8))
+    for name, projects in (("p-000", "A" * 8), ("p-001", "AAAABBBB")):
+        for project in projects:
+            world.ask(project, where=Where(hostnames=(name,)), gpu=1)
+    world.cycle()
+    world.ask("A", gpu=8)
+    draft = surveyed(world.snapshot(), world.now)
+    changed: set[str] = set()
+    note = draft.capacity.note
+
+    def noting(room: Room) -> None:
+        changed.add(room.name)
+        note(room)
+
+    draft.capacity.note = noting  # type: ignore[method-assign]
+    (line,) = draft.lines["A"]
+    found = first_fit(draft, line)
+    assert found is not None
+    assert math.isinf(found[0])
+    assert changed == {"p-000"}
 
 
 def test_what_is_drained_is_not_opened_where_its_machines_have_too_few_devices() -> None:
