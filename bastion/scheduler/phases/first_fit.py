@@ -171,8 +171,8 @@ class _Trial:
         self._is_bounded = len(lacks) == len(shape.parts)
         """Whether it is known of each part where it could lie."""
         self._need: Need | None = None
-        self._charged = self._left = 0
-        """How many of them have been taken off the tiers' totals, and out of the quota."""
+        self._charged = 0
+        """How many of them have been taken off the tiers' totals."""
         self._there: list[Running] = []
         """Those of them that hold machines yet, where none of it could lie."""
         draft.capacity.begin()
@@ -194,9 +194,8 @@ class _Trial:
         """Where it fits now; None where it does not, or the quota has no room."""
         if any(lack.replicas > 0 for lack in self._lacks) or not self._frees_enough():
             return None
-        self.draft.shares.leave(*self.gone[self._left :])
-        self._left = len(self.gone)
-        return _placed(self.draft, self.shape, allows) if allows(self.shape.asked) else None
+        with self.draft.shares.without(self.gone):
+            return _placed(self.draft, self.shape, allows) if allows(self.shape.asked) else None
 
     def _frees_enough(self) -> bool:
         capacity = self.draft.capacity
@@ -229,7 +228,6 @@ class _Trial:
     def undo(self) -> None:
         """Put everything back."""
         self.draft.capacity.undo()
-        self.draft.shares.stay(*self.gone[: self._left])
 
 
 def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:
