@@ -65,7 +65,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     if words[0].startswith("-"):
         name = words[0].partition("=")[0]
         raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
-    refuse_unknown_verb(words, SEVERAL_VERBS)
+    refuse_unknown_verb(words, SEVERAL_VERBS, command or ())
     _, verbs = build(words[0])
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
     if {"-h", "--help"} & set(words[1:]):  # which intermixed parsing would show by halves

@@ -183,7 +183,7 @@ class Client(Reader):
         """
         if not isinstance(launch, Launch | str | Path):
             raise SpecError(
-                f"launch: {repr(launch)[:80]} is not a launch, nor the path of its file",
+                f"launch: {_shown(launch)} is not a launch, nor the path of its file",
                 hint="Launch(name='train', jobs=[Job(processes=[Process(['python3', 'a.py'])])])",
             )
         if not isinstance(launch, Launch):
@@ -443,3 +443,9 @@ class Client(Reader):
             yield from (machine.resources for machine in self.pool().machines)
         except NotFoundError:
             return
+
+
+def _shown(given: object) -> str:
+    """What was given in place of a launch, in a few words: a part of a launch by its kind."""
+    kind = type(given).__name__
+    return f"a {kind}" if kind in ("Job", "Process") else repr(given)[:80]

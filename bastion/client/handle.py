@@ -91,14 +91,16 @@ class LaunchHandle:
     def __repr__(self) -> str:
         return f"LaunchHandle(id={self.id!r}, project={self.project!r}, jobs={self.jobs!r})"
 
-    def wait(self, timeout: float | None = None, *, timeout_s: float | None = None) -> LaunchStatus:
+    def wait(
+        self, timeout: float | str | None = None, *, timeout_s: float | None = None
+    ) -> LaunchStatus:
         """
         Wait until all jobs have ended, and return how they ended.
 
         A failed job that is held for inspection counts as ended: its `outcome` is certain.
 
         Args:
-            timeout: The same as `timeout_s`, as the standard library calls it.
+            timeout: The same as `timeout_s`, as the standard library calls it; also `90s`, `2h`.
             timeout_s: How long to wait; None: as long as it takes.
 
         Raises:

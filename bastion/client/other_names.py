@@ -12,6 +12,7 @@ _OURS = {
     "get_jobs": "jobs",
     "get_logs": "logs",
     "get_status": "status",
+    "history": "record",
     "join": "wait",
     "kill": "cancel",
     "list": "jobs",
@@ -29,6 +30,7 @@ _OURS = {
     "tail": "follow",
     "tail_logs": "follow",
     "terminate": "cancel",
+    "usage": "record",
 }
 """
 Names of other clients, and our method that does the same.

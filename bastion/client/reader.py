@@ -405,7 +405,7 @@ class Reader(EventReader):
     def wait(
         self,
         *names: str | Iterable[str],
-        timeout: float | None = None,
+        timeout: float | str | None = None,
         timeout_s: float | None = None,
         project: str = "",
         report: WaitReport = no_report,
@@ -418,7 +418,7 @@ class Reader(EventReader):
         Args:
             names: Jobs, or launches for all of their jobs, one by one or in lists. An array ends
                 with its last task. Of several jobs of one name it is the newest.
-            timeout: The same as `timeout_s`, as the standard library calls it.
+            timeout: The same as `timeout_s`, as the standard library calls it; also `90s`, `2h`.
             timeout_s: How long to wait; None: as long as it takes.
             project: Only look in this project.
             report: Told at every look how many have ended, and of how many.

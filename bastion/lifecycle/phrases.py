@@ -24,10 +24,11 @@ def after_phrase(state: str, text: str) -> str:
     """
     A job's text, to follow `state_phrase`, without the words that would say its state again.
 
-    `was cancelled` is followed by ` by ann`, `is stopping` by `: preempted; killed in 5s`.
+    `was cancelled` and `is held` are followed by ` by ann`, `is stopping` by `: preempted; killed
+    in 5s`.
     """
-    if state == OutcomeKind.CANCELLED and text.startswith("cancelled by "):
-        return text.removeprefix("cancelled")
+    if state in (OutcomeKind.CANCELLED, "held") and text.startswith(f"{state} by "):
+        return text.removeprefix(state)
     again = "set-up failed: " if state == OutcomeKind.SETUP_FAILED else f"{state}: "
     rest = text.removeprefix(again).removesuffix(f" {state}")
     return f": {rest}" if rest else ""

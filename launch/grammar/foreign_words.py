@@ -20,7 +20,13 @@ VERBS = {
     "sprio": "why JOB",
     "sacctmgr": "quota show",
     "sstat": "show JOB",
+    "sattach": "logs -f JOB",
+    "sshare": "status",
+    "sdiag": "status",
+    "smap": "pool",
+    "sview": "web --open",
     "sreport": "usage",
+    "cost_report": "usage",
     "cost": "usage",
     "scontrol": "show JOB",
     "seff": "show JOB",
@@ -80,7 +86,7 @@ VERBS = {
     "server": "serve",
     "daemon": "serve",
     "bastion": "serve",
-    "check": "fsck",
+    "check": "doctor",
     "version": "--version",
     "explain": "why JOB",
     "reason": "why JOB",
@@ -103,11 +109,14 @@ PHRASES = {
     ("scontrol", "suspend"): "hold JOB",
     ("scontrol", "release"): "release JOB",
     ("scontrol", "requeue"): "rerun JOB",
-    ("scontrol", "update"): "update JOB --priority=N",
-    ("squeue", "--me"): "list --mine",
-    ("squeue", "-u"): "list --user_id=USER",
-    ("sacct", "-u"): "history --user_id=USER",
-    ("srun", "--pty"): "exec JOB -- bash",
+    ("jobs", "launch"): "launch -- COMMAND",
+    ("jobs", "queue"): "list",
+    ("jobs", "cancel"): "cancel JOB",
+    ("jobs", "logs"): "logs JOB",
+    ("serve", "up"): "launch -- COMMAND",
+    ("serve", "down"): "cancel JOB",
+    ("serve", "status"): "list",
+    ("serve", "logs"): "logs JOB",
     ("job", "submit"): "launch -- COMMAND",
     ("job", "list"): "list",
     ("job", "logs"): "logs JOB",
@@ -136,6 +145,9 @@ NOT_YET = {
 
 DESTRUCTIVE = ("cancel", "restore", "release", "down", "agent")
 """Verbs that no misspelling is answered with."""
+
+OF_ALL_JOBS = {"list": "show", "status": "show", "queue": "show", "ls": "show", "down": "cancel"}
+"""Verbs that users give a job although they take none, and our verb for one job."""
 
 ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "-l", "-u")
 """Flags of Slurm that take no value, and are nothing to a job here."""
@@ -202,6 +214,7 @@ FLAGS = {
     "--command": "leave it out: the command stands after --, bastion launch -- COMMAND",
     "--yes": "leave it out: nothing asks",
     "-y": "leave it out: nothing asks",
+    "--refresh": "leave it out: what is shown is never older than its last line says",
     "--begin": "--hold, then bastion release JOB",
     "--signal": "--grace=TIME: the notice comes that long before the end",
     "-f": "leave it out: a file is given as it is, bastion launch FILE",

@@ -36,6 +36,8 @@ class Parser(argparse.ArgumentParser):
         """Command lines that show a verb; empty for the tree itself."""
         self.told = ""
         """What a verb does, in sentences."""
+        self.behind = ""
+        """What may stand behind `--`; empty: nothing is read there."""
         self.register("type", int, _whole_number)
 
     def error(self, message: str) -> NoReturn:
@@ -46,10 +48,23 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(
                 f"{flag}: takes no value, {value} was given", hint=f"{flag}, or leave it out"
             )
+        hint = f"{self.prog} --help"
         missing = told.removeprefix("the following arguments are required: ")
         if missing != told:
             told = f"{missing} {'are' if ', ' in missing else 'is'} missing"
-        raise UsageError(told, hint=f"{self.prog} --help")
+            if allowed := self._allowed(missing.partition(", ")[0]):
+                told += f"; it is {allowed}"
+            if missing.startswith("JOB"):
+                hint = f"bastion list --all shows the jobs; {hint}"
+        raise UsageError(told, hint=hint)
+
+    def _allowed(self, name: str) -> str:
+        """The words that a positional argument can be; empty where they are not few."""
+        for action in self._actions:
+            if action.choices and name in (action.metavar, action.dest):
+                *words, last = map(str, action.choices)
+                return f"{', '.join(words)} or {last}" if words else last
+        return ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -63,8 +78,13 @@ class Parser(argparse.ArgumentParser):
         """Help with one line of usage: flags are listed below it anyway, the shared ones last."""
         self._action_groups.sort(key=lambda group: group.title in SHARED)  # keeps their order
         if self.example:
-            words = [_positional(action) for action in self._actions if not action.option_strings]
-            self.usage = " ".join([self.prog, *words, "[flags]"])
+            words = [
+                _positional(action)
+                for action in self._actions
+                if not action.option_strings and action.help != argparse.SUPPRESS
+            ]
+            command = [f"[-- {self.behind}]"] if self.behind else []
+            self.usage = " ".join([self.prog, *words, "[flags]", *command])
             self.description = _description(self.told, self.example)
         self._shows_help = True
         return super().format_help()
@@ -326,7 +346,7 @@ def _whole_number(word: str) -> int:
 
 
 def _positional(action: argparse.Action) -> str:
-    name = str(action.metavar or action.dest)
+    name = str(action.metavar or action.dest.upper())
     return {"?": f"[{name}]", "*": f"[{name}...]", "+": f"{name}..."}.get(str(action.nargs), name)
 
 

@@ -18,14 +18,14 @@ from launch.grammar.foreign_words import (
     FLAGS,
     NOT_YET,
     NOUNS,
+    OF_ALL_JOBS,
     OF_THE_VM,
     PHRASES,
     PROGRAMS,
     VERBS,
 )
+from launch.grammar.slurm_words import slurm_command
 
-OF_ALL_JOBS = ("list", "status")
-"""Verbs that users often give a job, although they show all jobs."""
 _YAML = (".yaml", ".yml")
 _MORE = "more: bastion help come-from-another-system"
 _NEAR = 0.7
@@ -51,8 +51,8 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
         near = [f"{flag}: {hint}" for flag, hint in told.items() if hint != page]
         raise UsageError(f"unknown flags {', '.join(flags)}", hint="; ".join(near) or page)
     hint = f"{parser.prog} --help"
-    if parser.prog.rpartition(" ")[2] in OF_ALL_JOBS:
-        hint = f"of one job: bastion show {name}"
+    if ours := OF_ALL_JOBS.get(parser.prog.rpartition(" ")[2]):
+        hint = f"of one job: bastion {ours} {name}"
     raise UsageError(f"unknown argument {name}", hint=hint)
 
 
@@ -72,9 +72,16 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
     return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
 
 
-def refuse_unknown_verb(words: Sequence[str], verbs: Sequence[str]) -> None:
+def refuse_unknown_verb(
+    words: Sequence[str], verbs: Sequence[str], command: Sequence[str] = ()
+) -> None:
     """
     Refuse the first of `words` if it is no verb, with our command for it or the nearest verb.
+
+    Args:
+        words: What stands before `--`.
+        verbs: The verbs that there are.
+        command: What stands behind it.
 
     Raises:
         UsageError: It is none of `verbs`.
@@ -82,6 +89,8 @@ def refuse_unknown_verb(words: Sequence[str], verbs: Sequence[str]) -> None:
     word, *rest = words
     if word not in verbs:
         hint = hint_instead_of(word.lower(), rest, verbs) or "bastion --help"
+        if command and hint.endswith(" -- COMMAND"):
+            hint = f"{hint.removesuffix('COMMAND')}{' '.join(map(_quoted, command))}"
         raise UsageError(f"unknown verb {word!r}", hint=hint)
 
 
@@ -98,6 +107,8 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
         if key == "bastion" and rest[0] in OF_THE_VM:  # `axlearn gcp bastion create`
             return f"bastion {shlex.join(rest)}"
         return _of_program(list(rest), verbs)
+    if ours := slurm_command(key, rest):
+        return f"bastion {ours}"
     if rest and (phrase := PHRASES.get((key, rest[0].lower()))):
         return _in_place(phrase, rest[1:])
     if key in NOT_YET:
@@ -108,6 +119,11 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
         return _in_place(VERBS[key], rest)
     if word.endswith((".toml", ".py", ".sbatch", ".json")):
         return f"bastion launch {' '.join([word, *rest])}"
+    return _nearest(word, verbs)
+
+
+def _nearest(word: str, verbs: Sequence[str]) -> str:
+    """Ask whether the verb was meant that is spelled most alike; one that destroys never is."""
     import difflib
 
     harmless = [verb for verb in verbs if verb not in DESTRUCTIVE]
@@ -123,7 +139,7 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
     words = [word.removeprefix("pod/").removeprefix("job/") for word in words]
     verb, *rest = words
     if phrase := PHRASES.get((verb, rest[0].lower() if rest else "")):
-        return _in_place(phrase, rest[1:])
+        return _in_place(phrase, [word for word in rest[1:] if not word.endswith(_YAML)])
     if verb not in verbs:
         others = [word for word in rest if not word.endswith(_YAML)]  # the file of a cluster
         return hint_instead_of(verb.lower(), others, verbs)
@@ -133,6 +149,11 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
         return ""
     if verb in DESTRUCTIVE:
         return ""
+    if verb == "exec" and any(word.endswith(_YAML) for word in rest):
+        return f"bastion launch --code=. -- COMMAND; {_MORE}"
+    if verb == "logs" and len(rest) > 1 and rest[-1].isdecimal():
+        rest = rest[:-1]  # `sky logs CLUSTER 1`: a job of a cluster, which is the job itself here
+        return f"bastion {shlex.join([verb, *rest])}"
     if verb == "exec":
         named = [n for n, word in enumerate(rest) if not word.startswith("-")][:1]
         job, own = (rest[named[0]], rest[named[0] + 1 :]) if named else ("JOB", [])
@@ -158,6 +179,13 @@ def _flags_before(rest: Sequence[str]) -> tuple[list[str], list[str]]:
         if takes and flags[-1] not in ALONE and words and not words[0].startswith("-"):
             flags.append(words.pop(0))
     return [flag for flag in flags if flag not in ALONE], words
+
+
+def _quoted(word: str) -> str:
+    """A word as people quote it for a shell."""
+    if "'" in word and not set(word) & set('"$`\\!'):
+        return f'"{word}"'
+    return shlex.quote(word)
 
 
 def _in_place(command: str, rest: Sequence[str]) -> str:

@@ -37,6 +37,8 @@ class Printout:
         self._clock = clock
         self._opened_at: float | None = None
         self._is_shared = False
+        self.is_empty = True
+        """Whether no byte was written."""
         with suppress(OSError, ValueError):
             self._is_shared = os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
 
@@ -49,6 +51,7 @@ class Printout:
         """
         sys.stdout.buffer.write(data if self._terminal is None else self._terminal.safe(data))
         sys.stdout.buffer.flush()
+        self.is_empty = self.is_empty and not data
         if not data or not self._is_shared:
             return
         if data.endswith(b"\n"):

@@ -101,7 +101,9 @@ def _memory(text: str) -> str:
 
 def _cpus(text: str) -> str:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a whole number of processors; the name of a job is --name=NAME"
+        )
     return f"cpu={text}"
 
 

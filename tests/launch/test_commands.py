@@ -375,12 +375,14 @@ def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
         assert json.loads(run("release", "train", "--json").out)["jobs"] == [JOB]
         assert "given priority 1" in run("prioritize", "train", "--priority=1").out
         assert "updated" in run("update", "train", "--max_runtime=2h").out
+        assert "updated" in run("update", "train", "--time=1:00:00").out
         assert run("update", "train").code == 2
     bodies = [body for _, body in bastion.taken]
     assert bodies[:3] == [JobsRequest(targets=(JOB,))] * 3
     assert bodies[3:] == [
         UpdateRequest(targets=(JOB,), priority=1),
         UpdateRequest(targets=(JOB,), max_runtime_s=7200.0),
+        UpdateRequest(targets=(JOB,), max_runtime_s=3600.0),
     ]
 
 

@@ -230,6 +230,17 @@ def test_help_prints_a_page_by_name(run: Run) -> None:
     assert refused.err.splitlines()[1] == "hint: bastion help Fragmented"
 
 
+def test_the_usage_of_a_verb_says_what_it_takes(run: Run) -> None:
+    """A command where there is one, and no word that is only there to be refused."""
+    usages = {verb: run(verb, "--help").out.splitlines()[0] for verb in VERBS}
+    for verb in ("launch", "run"):
+        assert usages[verb] == f"usage: bastion {verb} [FILE...] [flags] [-- COMMAND...]"
+    assert usages["exec"] == "usage: bastion exec JOB[/REPLICA] [flags] [-- COMMAND...]"
+    assert usages["notebook"] == "usage: bastion notebook [flags]"
+    assert usages["start"] == "usage: bastion start [flags]"
+    assert usages["completion"] == "usage: bastion completion SHELL [flags]"
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
     """What to read next is a page that exists."""
@@ -251,8 +262,10 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (
             ["gcp", "launch", "--instance_type=tpu-v4-32", "--", "a b"],
             "unknown verb 'gcp'",
-            "bastion launch --instance_type=tpu-v4-32 -- COMMAND",
+            "bastion launch --instance_type=tpu-v4-32 -- 'a b'",
         ),
+        (["gcp", "launch", "--gpus=1", "--", "python3", "-c", "'import jax'"],
+         "unknown verb 'gcp'", "bastion launch --gpus=1 -- python3 -c \"'import jax'\""),
         (["sky", "launch", "train.py"], "unknown verb 'sky'",
          "bastion launch --code=. -- python3 train.py"),
         (["sky", "launch", "--gpus", "H100:1", "train.py", "8"], "unknown verb 'sky'",
@@ -266,7 +279,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "bastion launch --code=. -- python3 train.py"),
         (["ray", "job", "logs", "x"], "unknown verb 'ray'", "bastion logs x"),
         (["kubectl", "exec", "-it", "pod/x", "--", "bash"], "unknown verb 'kubectl'",
-         "bastion exec x -- COMMAND"),
+         "bastion exec x -- bash"),
         (["sky", "exec", "x", "nvidia-smi", "-L"], "unknown verb 'sky'",
          "bastion exec x -- nvidia-smi -L"),
         (["kubectl", "logs", "-f", "job/x"], "unknown verb 'kubectl'", "bastion logs -f x"),
@@ -279,6 +292,33 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "bastion launch --array=0-3 train.sh"),
         (["squeue", "-u", "ada"], "unknown verb 'squeue'", "bastion list --user_id=ada"),
         (["squeue", "--me"], "unknown verb 'squeue'", "bastion list --mine"),
+        (["squeue", "--jobs=4,5"], "unknown verb 'squeue'", "bastion show 4 5"),
+        (["squeue", "-t", "PD"], "unknown verb 'squeue'", "bastion list --state=queued"),
+        (["scancel", "-u", "ada"], "unknown verb 'scancel'", "bastion cancel --mine"),
+        (["scancel", "--name=train"], "unknown verb 'scancel'", "bastion cancel train"),
+        (["sinfo", "-N", "-l"], "unknown verb 'sinfo'", "bastion machines"),
+        (["sacct", "-j", "33", "--format=State"], "unknown verb 'sacct'", "bastion show 33"),
+        (["sacct", "--starttime=2026-11-01"], "unknown verb 'sacct'",
+         "bastion history --since=2026-11-01"),
+        (["srun", "--gres=gpu:1", "--pty", "bash"], "unknown verb 'srun'",
+         "bastion launch --gres=gpu:1 --max_runtime=8h -- sleep infinity, then bastion exec JOB --"
+         " bash"),
+        (["scontrol", "show", "nodes"], "unknown verb 'scontrol'", "bastion machines"),
+        (["scontrol", "update", "JobId=3", "TimeLimit=1:00:00"], "unknown verb 'scontrol'",
+         "bastion update 3 --max_runtime=1:00:00"),
+        (["sattach", "3"], "unknown verb 'sattach'", "bastion logs -f 3"),
+        (["sky", "jobs", "cancel", "3"], "unknown verb 'sky'", "bastion cancel 3"),
+        (["sky", "jobs", "launch", "task.yaml"], "unknown verb 'sky'",
+         "bastion launch -- COMMAND"),
+        (["sky", "logs", "main", "1"], "unknown verb 'sky'", "bastion logs main"),
+        (["sky", "exec", "main", "task.yaml"], "unknown verb 'sky'",
+         "bastion launch --code=. -- COMMAND; more: bastion help come-from-another-system"),
+        (["down", "main"], "unknown argument main", "of one job: bastion cancel main"),
+        (["launch", "-c", "main", "--", "true"],
+         "--cpus/-c/--cpus_per_task: 'main' is not a whole number of processors; the name of a job"
+         " is --name=NAME", ""),
+        (["quota"], "ACTION is missing; it is show, check, diff, apply or edit",
+         "bastion quota --help"),
         (["salloc", "-N", "1"], "unknown verb 'salloc'", "there is none yet; instead:"
          " bastion launch --max_runtime=8h -- sleep infinity, then bastion ssh JOB"),
         (["list", "--me"], "unknown flag --me", "here it is --mine"),
@@ -292,7 +332,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "did you mean --instance_type?"),
         (["status", "extra"], "unknown argument extra", "of one job: bastion show extra"),
         (["machines", "extra"], "unknown argument extra", "bastion machines --help"),
-        (["why"], "JOB is missing", "bastion why --help"),
+        (["why"], "JOB is missing", "bastion list --all shows the jobs; bastion why --help"),
         (["launch", "--priority=high", "--", "x"],
          "--priority: 'high' is not a whole number", "bastion launch --help"),
         (["list", "--output=jsn"], "-o/--output: 'jsn' is unknown, allowed are json, name, table,"

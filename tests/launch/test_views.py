@@ -114,6 +114,19 @@ def test_a_terminal_has_times_of_its_own_zone(bucket: Bucket, tmp_path: Path) ->
     assert re.search(r" 2023-11-15 07:13:20 \(.* ago\)$", told)
 
 
+def test_an_empty_log_says_why_on_a_terminal(bucket: Bucket, tmp_path: Path) -> None:
+    """A job that waits prints nothing before it starts; of one that ran, nothing was printed."""
+    publish(bucket.store, "queue", {"jobs": [row(JOB, state="queued", text=WHY)]})
+    waits = drawn(["logs", JOB], bucket, tmp_path, columns=180)
+    assert waits[0] == f"{JOB} is queued and prints nothing before it starts: {WHY}"
+    publish(bucket.store, "queue", {"jobs": [row(JOB, state="running", attempt=1)]})
+    assert drawn(["logs", JOB], bucket, tmp_path, columns=80)[0] == "nothing was printed yet"
+    publish(bucket.store, "queue", {"jobs": []})
+    end(bucket.store, JOB)
+    lines = drawn(["logs", JOB, "--grep=x"], bucket, tmp_path, columns=80)
+    assert lines[0] == "nothing matches"
+
+
 def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:
     """Command, environment, resources of each replica, limits and retries; also as JSON."""
     flags = "--resources=h100=2 --replicas=2 --env=LR=0.1 --retries=3 --max_runtime=8h"

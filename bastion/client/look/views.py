@@ -42,6 +42,13 @@ _SUFFIX = 11
 """A job's id is its name, a dash and ten characters."""
 
 
+def _told(job: str, state: str, text: str) -> str:
+    """A job and why it is in its state, without saying that twice."""
+    from bastion.lifecycle.phrases import after_phrase
+
+    return f"<{job} {state}{after_phrase(state, text)}>"
+
+
 @value
 class JobView:
     """One job, active or finished."""
@@ -112,8 +119,7 @@ class JobView:
     HEADS: ClassVar = ("job", "state", "project", "user", "asks", "why")
 
     def __repr__(self) -> str:
-        why = f": {self.text}" if self.text else ""
-        return f"<{self.id} {self.state}{why}>"
+        return _told(self.id, self.state, self.text)
 
     def _repr_html_(self) -> str:
         return table(self.HEADS, [self.cells])
@@ -408,7 +414,7 @@ class Why:
     """Why the newest quota file is not in force; empty too once the job has ended."""
 
     def __repr__(self) -> str:
-        return f"<{self.job} {self.state}: {self.text}>"
+        return _told(self.job, self.state, self.text)
 
     def _repr_html_(self) -> str:
         return table(("job", "state", "why"), [(self.job, self.state, self.text)])

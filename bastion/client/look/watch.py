@@ -11,6 +11,7 @@ from bastion.client.look.views import JobView
 from bastion.client.patience import Outage
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, SpecError, StoreError, TimedOutError
+from bastion.spec.quantity import seconds_of
 from bastion.spec.task import tasks_of_id
 
 _SHOWN = 5
@@ -24,16 +25,17 @@ def no_report(ended: int, total: int) -> None:
     """Report nothing."""
 
 
-def one_timeout(timeout: float | None, timeout_s: float | None) -> float | None:
+def one_timeout(timeout: float | str | None, timeout_s: float | None) -> float | None:
     """
-    Return the timeout that was given, by either of its names; None where none was.
+    Return the seconds that were given, by either name; a text is `90s` or `2h`. None: none were.
 
     Raises:
-        SpecError: Both were given.
+        SpecError: Both were given, or it is no duration.
     """
     if timeout is not None and timeout_s is not None:
         raise SpecError("timeout: it is the same as timeout_s; give one of them")
-    return timeout_s if timeout is None else timeout
+    given = timeout_s if timeout is None else timeout
+    return None if given in (None, float("inf")) else seconds_of("timeout", given)
 
 
 class Watch:

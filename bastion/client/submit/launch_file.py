@@ -64,7 +64,14 @@ def read_launch(path: Path) -> Launch:
         NotFoundError: There is no such file.
         SpecError: It cannot be read, is not TOML, or is wrong: every problem.
     """
-    return parse_launch(text_in(path), source=str(path))
+    text = text_in(path)
+    if path.suffix == ".py":
+        raise SpecError(
+            f"{path}: is a program, and a launch is read from a .toml file",
+            hint=f"Launch(name={path.stem!r}, code=LocalDir(),"
+            f" jobs=[Job(processes=[Process(['python3', {path.name!r}])])])",
+        )
+    return parse_launch(text, source=str(path))
 
 
 def text_in(path: Path) -> str:

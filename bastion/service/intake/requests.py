@@ -422,6 +422,8 @@ def _event(
 def _obstacle(draft: Draft, job: JobRecord, event: Event, waiting: Waiting, rules: Rules) -> str:
     """Return why `event` is not possible for `job`, or an empty string."""
     if not draft.can(job.id, event):
+        if waiting.name.verb == "hold":
+            return f"{job.id}: is {job.phase}, and only a waiting job can be held"
         return f"{job.id}: is {job.phase}; {waiting.name.verb} is not possible any more"
     if isinstance(event, Released) and not (job.held or job.kept):
         return f"{job.id}: is not held"

@@ -27,7 +27,7 @@ bastion serve --root=gs://bucket/shared-bastion --standby""",
     text(parser, "--metrics_host", "the address for that; 127.0.0.1 by default", metavar="ADDRESS")
     choice(parser, "--log_level", ("info", "warning", "debug"), "which lines its log has")
     choice(parser, "--log_format", ("text", "json"), "json: one object a line")
-    verbs.add(
+    agent = verbs.add(
         "agent",
         run_agent,
         connects=False,
@@ -35,6 +35,7 @@ bastion serve --root=gs://bucket/shared-bastion --standby""",
         " flags are those of python -m bastion agent, and follow --.",
         example="bastion agent -- end --home=machines/b1/pool/machine/home",
     )
+    agent.behind = "FLAGS..."
 
 
 def serve(args: argparse.Namespace) -> int:

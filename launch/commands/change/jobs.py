@@ -9,10 +9,9 @@ from launch.commands.job_verb import add_job_verb
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, many, switch
 from launch.screen.notes import note
-from launch.screen.render import (
-    Column,
-)
+from launch.screen.render import Column
 from launch.session import Session
+from launch.submission.foreign_flags import limit_of
 
 ACTIVE = ("queued", "held", "starting", "running", "stopping", "draining", "preempted")
 """The states of jobs that have not ended."""
@@ -33,6 +32,7 @@ def register(verbs: Verbs) -> None:
     update = add_job_verb(verbs, "update", change, count="+", flags=" --max_runtime=8h")
     update.add_argument("--priority", type=int, metavar="N", help="1 (highest) to 5")
     update.add_argument("--max_runtime", metavar="TIME", help="of an attempt, as 90s, 8h")
+    update.add_argument("-t", "--time", dest="max_runtime", help=argparse.SUPPRESS)
 
 
 def cancel(args: argparse.Namespace) -> int:
@@ -91,8 +91,9 @@ def change(args: argparse.Namespace) -> int:
     if args.priority is None and args.max_runtime is None:
         raise UsageError("nothing to change: give --priority or --max_runtime")
     session = Session(args)
+    limit = limit_of("--max_runtime", args.max_runtime or "")
     jobs = session.client.update(
-        *args.job, priority=args.priority, max_runtime=args.max_runtime, project=args.project_id
+        *args.job, priority=args.priority, max_runtime=limit, project=args.project_id
     )
     return _changed(session, jobs, "updated")
 

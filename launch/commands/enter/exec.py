@@ -29,6 +29,7 @@ def register(verbs: Verbs) -> None:
 bastion exec trainer -- nvidia-smi
 bastion exec trainer/2 -- py-spy dump --pid 1""",
     )
+    parser.behind = "COMMAND..."
     add_place(parser)
     number(parser, "--process", "of the replica's processes there (0)")
     text(parser, "--max_runtime", "when it is stopped, as 90s, 8h (1h)", metavar="TIME")

@@ -45,7 +45,7 @@ bastion notebook --resources=h100=1
 bastion notebook --instance_type=tpu-v4-8 --code=. --python_env=requirements.txt --idle=30m
 bastion notebook --name=mine --app=server --port=8000""",
     )
-    add_launch_flags(parser)
+    add_launch_flags(parser, takes_file=False)
     group = parser.add_argument_group("the notebook")
     choice(group, "--app", ("lab", "notebook", "server"), "which of Jupyter's programs")
     text(group, "--idle", "stop it after so long without activity (1h)", metavar="TIME")

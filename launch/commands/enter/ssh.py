@@ -31,6 +31,7 @@ bastion ssh trainer
 bastion ssh trainer/1 -- nvidia-smi
 bastion ssh trainer --forward=6006""",
     )
+    parser.behind = "COMMAND..."
     add_place(parser)
     text(
         parser,

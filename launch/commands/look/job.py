@@ -15,6 +15,7 @@ from launch.screen.job_table import asks_of, id_of, parameters_of
 from launch.screen.notes import note
 from launch.screen.render import (
     Column,
+    counted,
     iso,
     local,
     span,
@@ -97,7 +98,7 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("used", used_text(job.utilisation)),
             ("exit code", "" if job.code is None else str(job.code)),
             ("attempt", str(job.attempt) if job.attempt else ""),
-            ("preempted", f"{job.preemptions} times" if job.preemptions else ""),
+            ("preempted", counted(job.preemptions, "time") if job.preemptions else ""),
             ("as of", "" if job.has_ended else out.time(session.client.queue_as_of())),
         ]
     )

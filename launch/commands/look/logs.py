@@ -72,15 +72,26 @@ def show(args: argparse.Namespace) -> int:
     several = (job.replicas > 1 or job.replica_range is not None) and args.replica is None
     prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
     out = Printout(client.clock, raw=args.raw)
+    tells = sys.stdout.isatty()
+    if tells and not job.attempt and not job.has_ended:
+        note(f"{job.id} is {job.state} and prints nothing before it starts{_because(job)}")
+        tells = False
     try:
         write(chunks, out, prefix=prefix, several=several)
     except KeyboardInterrupt:
         out.end_line()
         note(f"detached; {job.id} goes on, bastion logs {job.id} -f comes back to it")
         return exits.DETACHED
+    if tells and out.is_empty:
+        what = "matches" if args.grep or args.since else "was printed"
+        note(f"nothing {what}{'' if job.has_ended else ' yet'}")
     if not args.exit:
         return exits.OK
     return exits.of_jobs(client.watch.wait({job.id: job.project}))
+
+
+def _because(job: JobView) -> str:
+    return f": {job.text}" if job.text else ""
 
 
 def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:

@@ -63,6 +63,7 @@ bastion launch spec.toml
 bastion launch script.py --size=large
 bastion launch job.sbatch -- arguments of the script""",
     )
+    launch.behind = "COMMAND..."
     add_launch_flags(launch)
     switch(launch, "--watch", "follow its log, as run does")
     switch(launch, "--dry_run", "print the launch as a file that launch takes, submit nothing")
@@ -76,18 +77,20 @@ def _add_run(verbs: Verbs) -> None:
         text=f"From {_SOURCES}.",
         example="bastion run --resources=h100=1 -- python3 train.py",
     )
+    run.behind = "COMMAND..."
     add_launch_flags(run)
     switch(run, "--dry_run", "print the launch as a file that launch takes, submit nothing")
     switch(run, "--stdin", "send what is piped in, text of at most 64 KiB, as its input")
 
 
-def add_launch_flags(parser: Parser) -> None:
+def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     """Add the flags that describe a launch of one job."""
+    meaning = "a file, or a .py script and its arguments"
     parser.add_argument(
         "source",
         nargs="*",
         metavar="FILE",
-        help="a file, or a .py script and its arguments",
+        help=meaning if takes_file else argparse.SUPPRESS,
     )
     group = parser.add_argument_group(_SHAPING[0])
     text(group, "--resources", "of one replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")

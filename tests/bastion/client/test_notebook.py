@@ -6,6 +6,7 @@ import io
 import sys
 import traceback
 from datetime import UTC, datetime
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -13,8 +14,10 @@ import pytest
 import bastion
 from bastion.client.follow.notebook import Bar, progress
 from bastion.client.look.views import EventView, LaunchStatus, ProjectView, StatusView
+from bastion.client.look.watch import one_timeout
 from bastion.errors import BastionError, SpecError
 from bastion.records.request import JobsRequest
+from bastion.spec import Job, Process
 from bundler.code import LocalDir
 from quota.amounts import Amounts
 from tests.bastion.client.scripted_client import client_of, launch_of
@@ -153,6 +156,8 @@ def test_a_method_of_another_client_is_answered_with_ours() -> None:
         (client, "cancell", "cancel"),
         (handle, "tail_logs", "follow"),
         (handle, "result", "wait"),
+        (client, "history", "record"),
+        (client, "usage", "record"),
     ):
         with pytest.raises(AttributeError, match=f"{theirs!r}; did you mean {ours}\\?$"):
             getattr(holder, theirs)
@@ -167,6 +172,27 @@ def test_what_is_no_launch_is_told_how_to_write_one(wrong: object) -> None:
     with pytest.raises(SpecError, match="is not a launch, nor the path of its file") as caught:
         client.launch(wrong)  # type: ignore[arg-type]
     assert caught.value.hint.startswith("Launch(name='train', jobs=[Job(")
+
+
+def test_a_part_of_a_launch_and_a_program_are_told_as_what_they_are(tmp_path: Path) -> None:
+    """A job by its kind, and a script with the launch that runs it."""
+    client, _, _, _ = client_of()
+    with pytest.raises(SpecError, match="launch: a Job is not a launch, nor the path"):
+        client.launch(Job(processes=[Process(["true"])]))  # type: ignore[arg-type]
+    script = tmp_path / "train.py"
+    script.write_text("print(1)")
+    with pytest.raises(SpecError, match=r"train\.py: is a program, and a launch is read") as caught:
+        client.launch(script)
+    assert "Process(['python3', 'train.py'])" in caught.value.hint
+
+
+def test_a_timeout_may_be_written_as_a_duration() -> None:
+    """As everywhere else; what is none is told, not a mistake of Python."""
+    assert one_timeout("1m30s", None) == 90.0
+    assert one_timeout(None, 2) == 2.0
+    assert one_timeout(float("inf"), None) is None
+    with pytest.raises(SpecError, match="timeout: 'soon' is not a duration"):
+        one_timeout("soon", None)
 
 
 def test_a_number_is_no_name() -> None:

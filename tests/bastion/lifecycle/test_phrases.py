@@ -11,6 +11,11 @@ from bastion.lifecycle.phrases import after_phrase, state_phrase
     ("state", "text", "sentence"),
     [
         ("cancelled", "cancelled by ann", "was cancelled by ann"),
+        (
+            "held",
+            "held by ann; it joins the queue when released",
+            "is held by ann; it joins the queue when released",
+        ),
         ("setup_failed", "set-up failed: no pip", "could not be set up: no pip"),
         ("stopping", "stopping: preempted; killed in 5s", "is stopping: preempted; killed in 5s"),
         ("preempted", "preempted: B reclaims 2 gpu", "is preempted: B reclaims 2 gpu"),

@@ -250,7 +250,7 @@ def test_a_held_array_starts_what_is_released() -> None:
     rig.until(lambda: len(running(rig, array)) == 10)
     asked = rig.verb("hold", array)
     rig.turn()
-    assert "hold is not possible any more" in rig.answer(asked).problems[0]
+    assert "only a waiting job can be held" in rig.answer(asked).problems[0]
 
 
 def test_a_held_part_is_passed_over() -> None:

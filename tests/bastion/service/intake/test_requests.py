@@ -242,7 +242,7 @@ def test_a_verb_does_all_or_nothing() -> None:
     asked = rig.verb("hold", runs, waits, user="ben")
     rig.turn()
     answer = rig.answer(asked, user="ben")
-    assert answer.problems == (f"{runs}: is running; hold is not possible any more",)
+    assert answer.problems == (f"{runs}: is running, and only a waiting job can be held",)
     assert rig.job(waits).held == "ann"
 
 

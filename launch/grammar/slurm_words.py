@@ -1,0 +1,91 @@
+"""
+Commands of Slurm whose flags or words say which command of ours is meant.
+
+Source: squeue(1), scancel(1), sinfo(1), sacct(1), sstat(1), sprio(1), srun(1), scontrol(1).
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+_FLAGS = {
+    ("squeue", "-j --job --jobs"): "show JOB",
+    ("squeue", "-n --name"): "show JOB",
+    ("squeue", "-u --user"): "list --user_id=USER",
+    ("squeue", "--me"): "list --mine",
+    ("squeue", "-t --states"): "list --state=STATE",
+    ("squeue", "--start"): "why JOB",
+    ("scancel", "-u --user --me"): "cancel --mine",
+    ("scancel", "-n --name --jobname"): "cancel JOB",
+    ("scancel", "-t --state"): "cancel --mine --state=STATE",
+    ("sinfo", "-N --Node -n --nodes"): "machines",
+    ("sacct", "-j --jobs"): "show JOB",
+    ("sacct", "--name"): "history --name=JOB",
+    ("sacct", "-u --user"): "history --user_id=USER",
+    ("sacct", "-S --starttime"): "history --since=DATE",
+    ("sacct", "-E --endtime"): "history --until=DATE",
+    ("sstat", "-j --jobs"): "show JOB",
+    ("sprio", "-j --jobs"): "why JOB",
+}
+"""By command and the names of a flag: ours, whose last word in capitals is the flag's value."""
+_FLAG = {
+    (command, name): ours for (command, names), ours in _FLAGS.items() for name in names.split()
+}
+_STATES = {"pd": "queued", "pending": "queued", "r": "running", "cg": "stopping"}
+_SHOWN = {
+    **dict.fromkeys(("node", "nodes"), "machines"),
+    **dict.fromkeys(("partition", "partitions", "part"), "pool"),
+    **dict.fromkeys(("config", "daemons"), "status"),
+}
+"""What `scontrol show` shows beside jobs."""
+
+
+def slurm_command(word: str, rest: Sequence[str]) -> str:
+    """Return our command, without `bastion`, for one of Slurm's; empty where its words say none."""
+    if word == "scontrol":
+        return _scontrol(rest)
+    if word == "srun" and "--pty" in rest:
+        return _interactive([each for each in rest if each != "--pty"])
+    for at, each in enumerate(rest):
+        name, _, value = each.partition("=")
+        if ours := _FLAG.get((word, name)):
+            following = rest[at + 1] if at + 1 < len(rest) else ""
+            return _filled(ours, value or (following if following[:1] != "-" else ""))
+    return ""
+
+
+def _filled(ours: str, value: str) -> str:
+    """Put the value of a flag into the place for it."""
+    for place in ("JOB", "USER", "STATE", "DATE"):
+        if value and ours.endswith(place):
+            words = value.split(",") if place == "JOB" else [value]
+            if place == "STATE":
+                words = [_STATES.get(value.lower(), value.lower())]
+            return ours.removesuffix(place) + shlex.join(words)
+    return ours
+
+
+def _interactive(rest: Sequence[str]) -> str:
+    """A shell with devices is a job that sleeps, and a command beside it."""
+    flags = [each for each in rest if each.startswith("-")]
+    if not flags:
+        return f"exec JOB -- {shlex.join(rest) or 'bash'}"
+    return (
+        f"launch {shlex.join(flags)} --max_runtime=8h -- sleep infinity,"
+        " then bastion exec JOB -- bash"
+    )
+
+
+def _scontrol(rest: Sequence[str]) -> str:
+    if len(rest) > 1 and rest[0] == "show":
+        return _SHOWN.get(rest[1].lower(), "")
+    if rest[:1] == ["update"]:
+        told = {
+            name.lower(): value for name, _, value in (word.partition("=") for word in rest[1:])
+        }
+        job = told.get("jobid") or told.get("job") or "JOB"
+        if limit := told.get("timelimit"):
+            return f"update {job} --max_runtime={limit}"
+        return f"update {job} --priority=N"
+    return ""
