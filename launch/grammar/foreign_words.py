@@ -234,3 +234,12 @@ FLAGS = {
     "--ports": "leave it out: a job may listen on any port of its machine",
 }
 """What other systems call a flag, and our words for it."""
+
+OF_SIMULATE = {
+    "--cluster_job_log": "leave it out: a trace is given as it is, bastion simulate TRACE",
+    "--jobs_per_hour": "--load=N",
+    "--round_duration": "--round=N",
+    "--exp_prefix": "--report=FILE, --jobs_json=FILE",
+    "--sim_type": "leave it out: without a trace jobs are drawn as --load says",
+}
+"""What a simulator of schedulers calls a flag, and our words for it. Source: Blox."""

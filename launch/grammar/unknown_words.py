@@ -19,6 +19,7 @@ from launch.grammar.foreign_words import (
     NOT_YET,
     NOUNS,
     OF_ALL_JOBS,
+    OF_SIMULATE,
     OF_THE_VM,
     PHRASES,
     PROGRAMS,
@@ -57,8 +58,8 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
-    if name in FLAGS:
-        ours = FLAGS[name]
+    simulates = parser.prog == "bastion simulate"
+    if ours := (OF_SIMULATE.get(name) if simulates else None) or FLAGS.get(name):
         return f"here it is {ours}" if ours.startswith("-") else ours
     import difflib
 
@@ -138,6 +139,9 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
     """Return what to type instead of the words behind `sky`, `kubectl` and the like."""
     words = [word.removeprefix("pod/").removeprefix("job/") for word in words]
     verb, *rest = words
+    if {"-h", "--help"} & set(words):
+        page = "create" if verb == "bastion" else verb
+        return f"bastion {page} --help" if page in verbs else ""
     if phrase := PHRASES.get((verb, rest[0].lower() if rest else "")):
         return _in_place(phrase, [word for word in rest[1:] if not word.endswith(_YAML)])
     if verb not in verbs:
@@ -149,15 +153,10 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
         return ""
     if verb in DESTRUCTIVE:
         return ""
-    if verb == "exec" and any(word.endswith(_YAML) for word in rest):
-        return f"bastion launch --code=. -- COMMAND; {_MORE}"
     if verb == "logs" and len(rest) > 1 and rest[-1].isdecimal():
-        rest = rest[:-1]  # `sky logs CLUSTER 1`: a job of a cluster, which is the job itself here
-        return f"bastion {shlex.join([verb, *rest])}"
+        words.pop()  # `sky logs CLUSTER 1`: a job of a cluster, which is the job itself here
     if verb == "exec":
-        named = [n for n, word in enumerate(rest) if not word.startswith("-")][:1]
-        job, own = (rest[named[0]], rest[named[0] + 1 :]) if named else ("JOB", [])
-        return f"bastion exec {job} -- {shlex.join(own) or 'COMMAND'}"
+        return _exec(rest)
     if verb in ("launch", "run"):
         if any(word.endswith(_YAML) for word in rest):
             return f"bastion {verb} --code=. -- COMMAND; {_MORE}"
@@ -168,6 +167,15 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
         # What stood after -- is not among the words.
         return f"bastion {shlex.join([verb, *flags, '--', *(own or ['COMMAND'])])}"
     return f"bastion {shlex.join(word for word in words if not word.endswith(_YAML))}"
+
+
+def _exec(rest: Sequence[str]) -> str:
+    """Return what runs a command beside a job, or submits the job that a file is."""
+    if any(word.endswith(_YAML) for word in rest):
+        return f"bastion launch --code=. -- COMMAND; {_MORE}"
+    named = [n for n, word in enumerate(rest) if not word.startswith("-")][:1]
+    job, own = (rest[named[0]], rest[named[0] + 1 :]) if named else ("JOB", [])
+    return f"bastion exec {job} -- {shlex.join(own) or 'COMMAND'}"
 
 
 def _flags_before(rest: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -78,8 +78,13 @@ def _show(session: Session) -> int:
 def _activate(session: Session) -> int:
     settings: Settings = read_settings()
     name = " ".join(session.args.words)
+    known = ", ".join(settings.profiles) or "none"
+    if not name:
+        raise UsageError(
+            f"config activate: which profile? profiles are {known}",
+            hint="bastion config list shows them",
+        )
     if name not in settings.profiles:
-        known = ", ".join(settings.profiles) or "none"
         raise UsageError(f"config activate: no profile is called {name!r}, profiles are {known}")
     write_profile(name, {}, activate=True)
     note(f"{name} is active")
