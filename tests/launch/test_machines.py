@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from bastion.records import layout
 from bastion.records.codec import encode
 from bastion.records.machine_request import (
@@ -15,6 +17,7 @@ from bastion.records.request import Body
 from launch import exits
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
+from tests.launch.terminal import drawn
 from tests.rigs.scripted_bastion import ScriptedBastion, publish
 
 
@@ -122,13 +125,13 @@ def test_a_check_that_was_not_made_is_told(run: Run, bucket: Bucket) -> None:
     assert "gpu-1-0 was not checked: a job runs here" in ran.err
 
 
-def test_a_pool_is_kept_warm(run: Run, bucket: Bucket) -> None:
+def test_a_pool_is_kept_warm(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """The pool may be left out where there is one; what is kept is told with the pools."""
     warm = {"gpu": {"machines": 2, "until": 9e9, "by": "ada"}}
     publish(bucket.store, "pool", {"now": 8e9, "pools": [{"name": "gpu"}], "warm": warm})
     with bucket.bastion() as bastion:
-        assert run("pool", "warm", "2", "--for=12h").err == "gpu: 2 are kept ready\n"
-        assert run("pool", "warm", "gpu", "0").err == "gpu: none is kept ready\n"
+        assert run("pool", "warm", "2", "--for=12h").err == "gpu: 2 machines kept ready for 12h\n"
+        assert run("pool", "warm", "gpu", "0").err == "gpu: no machine is kept ready\n"
     bodies = [body for _, body in bastion.taken]
     assert bodies == [
         WarmRequest(pool="gpu", machines=2, for_s=43200.0),
@@ -137,6 +140,8 @@ def test_a_pool_is_kept_warm(run: Run, bucket: Bucket) -> None:
     ran = run("pool")
     assert "gpu: 2 machines kept ready until " in ran.err
     assert ", by ada" in ran.err
+    lines = drawn(["pool"], bucket, tmp_path, columns=80)
+    assert any("gpu: 2 machines kept ready for 11574d " in line for line in lines), lines
 
 
 def test_words_that_are_no_wish_are_refused(run: Run) -> None:

@@ -84,8 +84,9 @@ def show_pools(args: argparse.Namespace) -> int:
         return exits.OK
     session.out.show("pools", sorted(by_pool), columns, name=str)
     for name, warm in view.warm.items():
-        until = session.out.time(warm.until)
-        note(f"{name}: {counted(warm.machines, 'machine')} kept ready until {until}, by {warm.by}")
+        left = span(max(0.0, warm.until - view.as_of))
+        kept = f"for {left} more" if session.out.terminal else f"until {iso(warm.until)}"
+        note(f"{name}: {counted(warm.machines, 'machine')} kept ready {kept}, by {warm.by}")
     for lacks in view.shortages:
         wait = span(max(0.0, lacks.until - view.as_of))
         where = f"{lacks.pool}, zone {lacks.zone}" if lacks.zone else lacks.pool
@@ -111,11 +112,13 @@ def _warm(session: Session) -> int:
             hint="bastion pool warm POOL N keeps N machines ready, bastion pool shows all",
         )
     pool = rest[0] if rest else _only_pool(session)
-    session.client.operator.warm(pool, int(number), vars(session.args)["for"] or "8h")
+    duration = vars(session.args)["for"] or "8h"
+    session.client.operator.warm(pool, int(number), duration)
     if session.out.format == "json":
         session.out.json({"pool": pool, "warm": int(number)})
     elif not session.is_quiet:
-        note(f"{pool}: {number} are kept ready" if int(number) else f"{pool}: none is kept ready")
+        kept = counted(int(number), "machine") if int(number) else "no machine is"
+        note(f"{pool}: {kept} kept ready{f' for {duration}' if int(number) else ''}")
     return exits.OK
 
 
