@@ -147,6 +147,7 @@ def _with_attempt(
         admitted_at=attempt.admitted_at,
         started_at=attempt.started_at,
         freed_at=freed_at,
+        replica_s=_replica_s(held),
         job_class=attempt.job_class.value,
         guaranteed_s=freed_at - attempt.admitted_at - borrowed_s,
         borrowed_s=borrowed_s,
@@ -155,6 +156,11 @@ def _with_attempt(
         stopped_for=stopped_for,
         utilisation=attempt.utilisation,
     )
+
+
+def _replica_s(held: list[_Held]) -> tuple[float, ...]:
+    each = tuple(one.total_s for one in held)
+    return each if len(set(each)) > 1 else ()
 
 
 def _with_machines(row: EndedAttempt, attempt: Attempt, hardware: Hardware) -> EndedAttempt:

@@ -93,6 +93,8 @@ class EndedAttempt:
     """The same in unit-seconds of `device_type`."""
     utilisation: Utilisation | None = None
     """What all its hosts used together; None: nothing was sampled."""
+    replica_s: tuple[float, ...] = ()
+    """Seconds until the devices of each replica were free, in order; empty: all were at once."""
     replicas: int | None = None
     """How many replicas this attempt of an elastic job had; None: as many as `request` says."""
 

@@ -39,7 +39,7 @@ _DONE_S = 1e-6
 Watch = Callable[[State, Plan, float], None]
 """Is told of every plan after it was carried out, with the time."""
 
-_ENDS, _LEAVES, _MACHINES, _READY, _RUNS, _WAKES = range(6)
+_ENDS, _LEAVES, _MACHINES, _READY, _RUNS, _WAKES, _PARTS = range(7)
 
 
 def taken_by(placement: Placement) -> Mapping[str, int]:
@@ -191,12 +191,8 @@ class Engine:
             elif kind == _LEAVES and life is not None:
                 self._leave(life, "preempted")
                 only_ends = False
-            elif kind == _RUNS and life is not None:
-                self.state.started(life, self.now)
-                only_ends = False
-            elif kind == _WAKES:
-                if self._wake <= self.now:
-                    self._wake = math.inf
+            else:
+                self._go_on(kind, life)
                 only_ends = False
             changed = True
         for life in self.fleet.happen(self.now):
@@ -211,6 +207,15 @@ class Engine:
         if self.outside.happen(self, self.now):
             changed, only_ends = True, False
         return changed, only_ends
+
+    def _go_on(self, kind: int, life: Life | None) -> None:
+        """Nothing ends as a whole."""
+        if kind == _RUNS and life is not None:
+            self.state.started(life, self.now)
+        elif kind == _PARTS and life is not None:
+            self._end_parts(life)
+        elif kind == _WAKES and self._wake <= self.now:
+            self._wake = math.inf
 
     def _arrive(self, index: int) -> None:
         name = self._names[index] if self._names else f"{index:07}"
@@ -278,7 +283,19 @@ class Engine:
                     f"at {self.now:.0f} s: {life.job.name} of {life.job.project} started"
                     f" {late:.0f} s after its guaranteed bound of {self._bound_s:.0f} s"
                 )
-        self._schedule(life.ends_at(), _ENDS, life)
+        self._end_at(life, life.ends_at(), _ENDS)
+
+    def _end_at(self, life: Life, at: float, kind: int) -> None:
+        """The attempt of a job will be gone `at` a time; in a replay some replicas before."""
+        self._schedule(at, kind, life)
+        if life.job.leads:
+            for time in life.part_before(at, self.now):
+                self._schedule(time, _PARTS, life)
+
+    def _end_parts(self, life: Life) -> None:
+        for replica in [each for each, at in life.parts.items() if at <= self.now]:
+            del life.parts[replica]
+            self.state.end_part(life, replica)
 
     def _stop(self, life: Life, deadline: float, by: str) -> None:
         if life.stops_at is not None:
@@ -289,7 +306,7 @@ class Engine:
         life.stops_at = self.now + leave_s
         if not known:
             life.stops_at = min(deadline, life.stops_at)
-        self._schedule(life.stops_at, _LEAVES, life)
+        self._end_at(life, life.stops_at, _LEAVES)
 
     # What jobs do
 
@@ -343,7 +360,7 @@ class Engine:
         if life.stops_at is None:
             self.state.cancel(life, self.now)
             life.stops_at = self.now + takes_s
-            self._schedule(life.stops_at, _LEAVES, life)
+            self._end_at(life, life.stops_at, _LEAVES)
 
     def _refuse(self, life: Life, reason: str) -> None:
         if life.is_running:

@@ -42,6 +42,7 @@ class Life:
         "ended_at",
         "first_start",
         "gang",
+        "gone",
         "index",
         "is_cancelled",
         "job",
@@ -49,6 +50,7 @@ class Life:
         "line",
         "lost_s",
         "outcome",
+        "parts",
         "place",
         "preemptions",
         "promised_at",
@@ -84,6 +86,10 @@ class Life:
         """Work per second of its attempt."""
         self.taken: Mapping[str, int] = {}
         """Devices that its attempt holds, by machine."""
+        self.gone = 0
+        """How many replicas of its attempt have ended before the others."""
+        self.parts: dict[int, float] = {}
+        """Replicas that will, and when."""
         self.stops_at: float | None = None
         """When its attempt will be gone, if it is being stopped."""
         self.is_cancelled = False
@@ -123,6 +129,19 @@ class Life:
         if limit is None:
             return done
         return min(done, self.ready_at + max(limit, self.job.longest_s))
+
+    def part_before(self, at: float, now: float) -> set[float]:
+        """Its attempt ends `at` that time: when replicas of it are gone before, as they were."""
+        number = len(self.spans)
+        leads = self.job.leads[number] if number < len(self.job.leads) else ()
+        if len(leads) == self.job.replicas:
+            due = {r: max(now, at - lead_s) for r, lead_s in enumerate(leads) if lead_s > 0}
+            self.parts = {r: time for r, time in due.items() if self._stands(r)}
+        return {*self.parts.values()}
+
+    def _stands(self, replica: int) -> bool:
+        attempt = self.record.attempt
+        return attempt is not None and all(host.end is None for host in attempt.hosts[replica])
 
     def attained_by(self, now: float) -> float:
         """Seconds for which it has held its devices, all attempts together."""
@@ -169,4 +188,5 @@ class Life:
         self.lost_s += max(0.0, held - span.useful_s)
         self.began_at = -1.0
         self.stops_at = None
+        self.gone, self.parts = 0, {}
         self.version += 1

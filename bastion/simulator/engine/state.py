@@ -15,6 +15,7 @@ from dataclasses import replace
 from bastion.job import (
     UNTOUCHED,
     Attempt,
+    End,
     JobClass,
     JobRecord,
     Phase,
@@ -36,6 +37,8 @@ from bastion.simulator.engine.waiting import WaitingLines
 from bastion.simulator.workload.job import TraceJob
 from bastion.spec.request import Request
 from quota import Amounts, Quota
+
+_GONE = End(kind="exited")
 
 
 class State:
@@ -267,7 +270,7 @@ class State:
         self._borrows(life.job.project, sign)
         if self.moved is not None:
             self.moved[life] = None
-        self.books.reclass(life.job.project, life.record.request.units, sign)
+        self.books.reclass(life.job.project, _units_of(life), sign)
         life.record = replace(life.record, attempt=replace(attempt, job_class=job_class))
         self.shown[life.record.id] = life.record
 
@@ -281,6 +284,22 @@ class State:
             for host in replica.hosts:
                 self.on[host.machine].discard(life)
         del self.shown[life.record.id]
+
+    def end_part(self, life: Life, replica: int) -> None:
+        """A replica gives its devices back; the others of its job go on."""
+        record, attempt = life.record, life.record.attempt
+        assert attempt is not None
+        ended = tuple(replace(host, end=_GONE) for host in attempt.hosts[replica])
+        hosts = (*attempt.hosts[:replica], ended, *attempt.hosts[replica + 1 :])
+        life.record = replace(record, attempt=replace(attempt, hosts=hosts))
+        self.shown[record.id] = life.record
+        life.gone += 1
+        units, devices = record.request.per_replica, life.job.devices // life.job.replicas
+        self._count(life, attempt.job_class, units, devices, -1)
+        held = {host.machine for place in life.record.alive for host in place.hosts}
+        for host in attempt.placement[replica].hosts:
+            if host.machine not in held:
+                self.on[host.machine].discard(life)
 
     def requeue(self, life: Life, now: float) -> None:
         """A job that was stopped, or lost its machine, waits again."""
@@ -310,11 +329,17 @@ class State:
         else:
             del self.holding[life]
             self._gave_back.add(job.project)
-        self.used += sign * job.devices
-        self.held_by[job.project] = self.held_by.get(job.project, 0) + sign * job.devices
         if job_class is JobClass.BORROWED:
             self._borrows(job.project, sign)
-        units = life.record.request.units
+        gone = life.gone * (job.devices // job.replicas) if life.gone else 0
+        self._count(life, job_class, _units_of(life), job.devices - gone, sign)
+
+    def _count(
+        self, life: Life, job_class: JobClass, units: Amounts, devices: int, sign: int
+    ) -> None:
+        job = life.job
+        self.used += sign * devices
+        self.held_by[job.project] = self.held_by.get(job.project, 0) + sign * devices
         self.books.hold(job.project, job.user, units, job_class, sign)
 
     def _borrows(self, project: str, sign: int) -> None:
@@ -333,4 +358,10 @@ class State:
 def _holding(life: Life) -> Holding:
     record, attempt = life.record, life.record.attempt
     job_class = attempt.job_class if attempt is not None else life.job_class
-    return record.project, record.user, record.request.units, job_class
+    return record.project, record.user, _units_of(life), job_class
+
+
+def _units_of(life: Life) -> Amounts:
+    """What those replicas hold that have not ended."""
+    request = life.record.request
+    return (request.replicas - life.gone) * request.per_replica if life.gone else request.units

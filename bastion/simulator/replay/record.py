@@ -75,7 +75,7 @@ def recorded(rows: Iterable[AttemptRow], *, source: str, script: Script | None =
     deeds = list(script.happenings)
     for name, attempts in by_job.items():
         held = [row for row in attempts if row.admitted_at is not None and row.freed_at is not None]
-        job = _job(name, attempts[-1], held, script.notices.get(name, ()))
+        job = _job(name, attempts[-1], held, script)
         if job is None:
             continue
         jobs.append(job)
@@ -96,7 +96,7 @@ def recorded(rows: Iterable[AttemptRow], *, source: str, script: Script | None =
 
 
 def _job(
-    name: str, last: AttemptRow, held: Sequence[AttemptRow], notices: Sequence[float]
+    name: str, last: AttemptRow, held: Sequence[AttemptRow], script: Script
 ) -> TraceJob | None:
     """The job of a trace; None if it had not ended, or asks for no devices."""
     request = json.loads(last.request) if last.request else {}
@@ -123,8 +123,9 @@ def _job(
         max_runtime_s=request.get("max_runtime_s"),
         grace_s=request.get("grace_s"),
         borrow=request.get("borrow", True),
-        stops=_stops(held, lost, notices),
+        stops=_stops(held, lost, script.notices.get(name, ())),
         begins=tuple(map(_begin_s, held)),
+        leads=tuple(_leads(script.replicas.get((name, row.attempt), ())) for row in held),
         longest_s=max(map(_held_s, held), default=0.0),
     )
 
@@ -189,6 +190,12 @@ def _stops(
             leave_s = row.freed_at - _told_at(row, notices)
             found.append(Stop(leave_s=leave_s, lost_s=lost_s))
     return tuple(found)
+
+
+def _leads(replica_s: Sequence[float]) -> tuple[float, ...]:
+    """How long before the last replica of an attempt each was gone."""
+    last = max(replica_s, default=0.0)
+    return tuple(last - each for each in replica_s)
 
 
 def _asked(request: Mapping[str, Any]) -> tuple[str, int]:

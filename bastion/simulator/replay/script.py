@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from bastion.records.history import Shares
+from bastion.records.history import EndedAttempt, Shares
 from bastion.records.root import Event
 from bastion.simulator.workload.job import Deed, Happening
 from bastion.value import value
@@ -38,6 +38,8 @@ class Script:
     """How many quota files were in force, one after the other."""
     moments: tuple[float, ...] = ()
     """When the scheduler decided, and when anything else was told."""
+    replicas: Mapping[tuple[str, int], tuple[float, ...]] = field(default_factory=dict)
+    """(job, attempt) -> seconds until each replica was gone, where they were not all at once."""
     notices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """When each job was told to stop, every time, by id."""
 
@@ -55,7 +57,10 @@ def script_of(events: Iterable[Event], *, since: float) -> Script:
     jobs = _Jobs()
     text = ""
     moments: dict[float, None] = {}
+    replicas: dict[tuple[str, int], tuple[float, ...]] = {}
     for event in events:
+        if isinstance(event.record, EndedAttempt) and event.record.replica_s:
+            replicas[event.job, event.record.attempt] = event.record.replica_s
         moments.update(dict.fromkeys((*event.cycles, event.at)))
         if isinstance(event.record, Shares):
             if event.record.file and event.record.file != text:
@@ -74,6 +79,7 @@ def script_of(events: Iterable[Event], *, since: float) -> Script:
         first_quota=before[-1] if before else None,
         files=len(later) + bool(before),
         moments=tuple(sorted(moments)),
+        replicas=replicas,
         notices={job: tuple(times) for job, times in jobs.notices.items()},
     )
 

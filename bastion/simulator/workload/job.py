@@ -49,6 +49,8 @@ class TraceJob(NamedTuple):
     """Whether it may start beyond its project's share."""
     begins: tuple[float, ...] = ()
     """Of a replay: seconds until each attempt ran, the first first; later ones are as the last."""
+    leads: tuple[tuple[float, ...], ...] = ()
+    """Of a replay: for each attempt, how long before its end each replica was gone; or nothing."""
     longest_s: float = 0.0
     """Of a replay: the longest that an attempt held devices; its time limit cut none before."""
     kind: str = ""

@@ -11,6 +11,7 @@ from bastion.history.ask.query import query
 from bastion.history.compaction import compact
 from bastion.history.parquet import connect
 from bastion.records import layout
+from bastion.records.history import EndedAttempt
 from bastion.records.request import Result
 from bastion.spec.where import Where
 from bastion.store.local import LocalStore
@@ -110,7 +111,7 @@ def test_a_preempted_attempt_names_what_stopped_it() -> None:
 
 
 def test_each_replica_counts_until_its_own_end() -> None:
-    """A replica that ends early stops counting then, though its attempt goes on."""
+    """A replica that ends early stops counting then, though its attempt goes on, and says when."""
     rig = Rig()
     job = rig.start("two", h100=2, replicas=2, on_failure="continue")
     rig.agent_of(job).end(job, 0, replica=0)
@@ -122,6 +123,10 @@ def test_each_replica_counts_until_its_own_end() -> None:
     held_s = row.freed_at - row.admitted_at
     assert 2 * held_s < row.guaranteed_device_s < 2 * held_s + 20
     assert row.devices == 4
+    (record,) = (each.record for each in rig.history() if isinstance(each.record, EndedAttempt))
+    first_s, last_s = record.replica_s
+    assert 0 < first_s < 20 and last_s == held_s
+    assert row.guaranteed_device_s == pytest.approx(2 * (first_s + last_s))
 
 
 def test_a_job_on_whole_machines_is_charged_for_them() -> None:

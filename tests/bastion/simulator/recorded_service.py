@@ -3,7 +3,7 @@ A service in which much happens, for the record of it: the real leader on a virt
 
 Users submit, hold, release and cancel; an admin edits the quota file and closes a machine; jobs are
 preempted. A *varied* one also has priorities, jobs that do not borrow, notices and limits of their
-own, planned starts, another total, usage that fades, and agents that are late.
+own, gangs of replicas, planned starts, another total, usage that fades, and agents that are late.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ class Users:
             more["max_runtime"] = chance.choice(("100s", "200s"))
         if h100 <= 2 and chance.random() < 0.3:
             more["borrow"] = False
+        elif h100 == 4 and chance.random() < 0.4:
+            more["replicas"] = chance.choice((2, 3))
         return more
 
     def _change(self, job: JobRecord, *, is_calm: bool) -> None:
@@ -108,5 +110,7 @@ class Users:
         if attempt is None or attempt.started_at is None or job.phase not in may_end:
             return
         self.left[job.id] = self.left.get(job.id, self.random.randint(10, 90)) - 1
-        if self.left[job.id] <= 0:
-            self.rig.agent_of(job.id).end(job.id)
+        for replica in range(len(attempt.placement)):
+            if self.left[job.id] <= -3 * replica:  # one after the other
+                agent = self.rig.agent_of(job.id, replica=replica)
+                agent.end(job.id, replica=replica)

@@ -32,8 +32,8 @@ BROKE = {
 """Seeds that once came out otherwise, and why."""
 SEEDS = (3, *BROKE)
 BROKE_VARIED = {
-    40: "no cycle followed one that only promised, and some came later than they had come",
-    51: "a job that did its work after its notice left before, and totals of an old file charged",
+    5: "all replicas of a gang were gone at once, and totals of an old file charged what is held",
+    12: "silent cycles came late, and a job that did its work after its notice left before",
 }
 """The same of varied services."""
 

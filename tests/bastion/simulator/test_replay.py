@@ -46,6 +46,7 @@ def rows_of(result: Result) -> list[Any]:
             rows.append(
                 SimpleNamespace(
                     job=each.job.name,
+                    attempt=number,
                     project=each.job.project,
                     user=each.job.user,
                     submitted_at=each.job.submit_s,
