@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -75,8 +76,10 @@ def _listening(settings: WebSettings) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
+        # Python puts the address, which is said already, behind what the system says.
+        why = os.strerror(error.errno) if error.errno else str(error)
         raise BastionError(
-            f"port {settings.port} of {settings.host}: {error.strerror}",
+            f"port {settings.port} of {settings.host}: {why}",
             hint="--port=0 takes any that is free",
         ) from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -209,3 +210,15 @@ def test_a_broken_quota_file_stops_no_user(run: Run, bucket: Bucket) -> None:
     with bucket.bastion() as bastion:
         assert run("launch", "-q", "--", "true").code == 0
     assert bastion.taken[0][0].startswith("inbox/blue/ada/")
+
+
+def test_a_port_that_is_taken_is_said_once(run: Run) -> None:
+    """The port, the address and what the system says, in one line."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = run("web", f"--port={port}")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines() == [
+        f"error: port {port} of 127.0.0.1: Address already in use",
+        "hint: --port=0 takes any that is free",
+    ]
