@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.records.root import Root
-from bastion.scheduler.charge import held_by
+from bastion.scheduler.charge import faded, held_by
 from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed
 
@@ -28,19 +28,19 @@ def accrued(root: Root, quota: Quota | None, now: float) -> Root:
     projects, users = dict(root.decayed), dict(root.decayed_by_user)
     passed_s = max(0.0, now - root.decayed_at)
     if quota is not None and passed_s > 0.0:
-        kept = 0.5 ** (passed_s / quota.scheduler.usage_half_life_s)
+        kept, counted_s = faded(passed_s, quota.scheduler.usage_half_life_s)
         by_project, by_user = _charges(root, quota)
-        _charge(projects, by_project, kept, passed_s)
-        _charge(users, by_user, kept, passed_s)
+        _charge(projects, by_project, kept, counted_s)
+        _charge(users, by_user, kept, counted_s)
     at = max(now, root.decayed_at)
     return replace(root, decayed=projects, decayed_by_user=users, decayed_at=at)
 
 
 def _charge(
-    books: dict[str, float], charges: Mapping[str, float], kept: float, passed_s: float
+    books: dict[str, float], charges: Mapping[str, float], kept: float, counted_s: float
 ) -> None:
     for name in books.keys() | charges.keys():
-        used = books.get(name, 0.0) * kept + charges.get(name, 0.0) * passed_s
+        used = books.get(name, 0.0) * kept + charges.get(name, 0.0) * counted_s
         books[name] = used
         if used < _FORGOTTEN:
             del books[name]

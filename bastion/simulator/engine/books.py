@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bastion.job import JobClass
+from bastion.scheduler.charge import faded
 from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed
 
@@ -43,13 +44,13 @@ class Books:
         passed_s = now - self._at
         if passed_s <= 0.0:
             return
-        kept = 0.5 ** (passed_s / self._quota.scheduler.usage_half_life_s)
+        kept, counted_s = faded(passed_s, self._quota.scheduler.usage_half_life_s)
         self._at = now
         for user, used in self.decayed_by_user.items():
-            self.decayed_by_user[user] = used * kept + self._by_user.get(user, 0.0) * passed_s
+            self.decayed_by_user[user] = used * kept + self._by_user.get(user, 0.0) * counted_s
         rates = self._rates()
         for project, used in self.decayed.items():
-            self.decayed[project] = used * kept + rates.get(project, 0.0) * passed_s
+            self.decayed[project] = used * kept + rates.get(project, 0.0) * counted_s
 
     def _rates(self) -> dict[str, float]:
         if not self._quota.groups:

@@ -72,6 +72,17 @@ def test_old_usage_fades() -> None:
     assert books.decayed_by_user == {"blue/ann": pytest.approx(1.0)}
 
 
+def test_the_moments_of_commits_change_nothing() -> None:
+    """What is held fades as what was held, whether it is charged once or every second."""
+    once = accrued(root(borrowed=True), HALVES, 50.0)
+    often = root(borrowed=True)
+    for second in range(1, 51):
+        often = accrued(often, HALVES, float(second))
+    assert often.decayed_by_user == pytest.approx(dict(once.decayed_by_user))
+    assert often.decayed == pytest.approx(dict(once.decayed))
+    assert once.decayed_by_user["blue/ann"] < 2 / 16 * 50
+
+
 def test_what_waits_or_is_over_costs_nothing() -> None:
     """Only admitted jobs are charged."""
     jobs = {
