@@ -288,7 +288,7 @@ class Engine:
     def _end_at(self, life: Life, at: float, kind: int) -> None:
         """The attempt of a job will be gone `at` a time; in a replay some replicas before."""
         self._schedule(at, kind, life)
-        if life.job.leads:
+        if life.job.parts:
             for time in life.part_before(at, self.now):
                 self._schedule(time, _PARTS, life)
 
@@ -322,11 +322,11 @@ class Engine:
         life.finish(self.now, "timed_out" if is_cut else "succeeded", ends_at)
 
     def _leave(self, life: Life, kind: str) -> None:
-        if life.is_cancelled:
-            self.cancel(life)
-            return
         if kind == "preempted" and life.left_by(self.now) <= _DONE_S:
             self._end(life)
+            return
+        if life.is_cancelled:
+            self.cancel(life)
             return
         life.stop(self.now, kind, self.costs.checkpoint_s)
         self.state.requeue(life, self.now)

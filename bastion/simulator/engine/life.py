@@ -133,10 +133,14 @@ class Life:
     def part_before(self, at: float, now: float) -> set[float]:
         """Its attempt ends `at` that time: when replicas of it are gone before, as they were."""
         number = len(self.spans)
-        leads = self.job.leads[number] if number < len(self.job.leads) else ()
-        if len(leads) == self.job.replicas:
-            due = {r: max(now, at - lead_s) for r, lead_s in enumerate(leads) if lead_s > 0}
-            self.parts = {r: time for r, time in due.items() if self._stands(r)}
+        parts = self.job.parts[number] if number < len(self.job.parts) else ()
+        if len(parts) == self.job.replicas:
+            due = {
+                r: self.began_at + each.after_s if each.by_itself else at - each.before_s
+                for r, each in enumerate(parts)
+                if each.before_s > 0 and self._stands(r)
+            }
+            self.parts = {r: max(now, time) for r, time in due.items() if time < at}
         return {*self.parts.values()}
 
     def _stands(self, replica: int) -> bool:

@@ -18,7 +18,7 @@ from bastion.history import AttemptRow
 from bastion.job import StopReason
 from bastion.simulator.engine.result import JobResult, Result
 from bastion.simulator.replay.script import Script
-from bastion.simulator.workload.job import Happening, Stop, TraceJob, Workload
+from bastion.simulator.workload.job import Happening, Part, Stop, TraceJob, Workload
 from bastion.value import value
 from quota import Quota
 
@@ -80,8 +80,9 @@ def recorded(rows: Iterable[AttemptRow], *, source: str, script: Script | None =
             continue
         jobs.append(job)
         decisions += [_decision(row) for row in held]
-        if attempts[-1].job_outcome == _CANCELLED:
-            deeds.append(_cancel(name, attempts[-1], script.notices.get(name, ())))
+        last = attempts[-1]
+        if last.job_outcome == _CANCELLED or last.stop_reason == StopReason.CANCEL:
+            deeds.append(_cancel(name, last, script.notices.get(name, ())))
     jobs.sort(key=lambda job: (job.submit_s, job.name))
     names = {job.name for job in jobs}
     deeds = [each for each in deeds if each.what not in _OF_JOBS or each.name in names]
@@ -125,7 +126,7 @@ def _job(
         borrow=request.get("borrow", True),
         stops=_stops(held, lost, script.notices.get(name, ())),
         begins=tuple(map(_begin_s, held)),
-        leads=tuple(_leads(script.replicas.get((name, row.attempt), ())) for row in held),
+        parts=tuple(_parts(row, script) for row in held),
         longest_s=max(map(_held_s, held), default=0.0),
     )
 
@@ -192,10 +193,13 @@ def _stops(
     return tuple(found)
 
 
-def _leads(replica_s: Sequence[float]) -> tuple[float, ...]:
-    """How long before the last replica of an attempt each was gone."""
-    last = max(replica_s, default=0.0)
-    return tuple(last - each for each in replica_s)
+def _parts(row: AttemptRow, script: Script) -> tuple[Part, ...]:
+    """When each replica of an attempt was gone; empty where all were at once."""
+    each = script.replicas.get((row.job, row.attempt), ())
+    last, told_s = max(each, default=0.0), 0.0
+    if row.stop_reason:
+        told_s = _told_at(row, script.notices.get(row.job, ())) - (row.admitted_at or 0.0)
+    return tuple(Part(gone_s, last - gone_s, by_itself=gone_s <= told_s) for gone_s in each)
 
 
 def _asked(request: Mapping[str, Any]) -> tuple[str, int]:

@@ -18,6 +18,17 @@ class Stop(NamedTuple):
     """Seconds of work that it lost."""
 
 
+class Part(NamedTuple):
+    """When one replica of an attempt was gone."""
+
+    after_s: float
+    """Seconds since the attempt began."""
+    before_s: float
+    """Seconds before it ended."""
+    by_itself: bool
+    """Whether the attempt was stopped later: then it says more how long this one had run."""
+
+
 class TraceJob(NamedTuple):
     """
     One job of a workload.
@@ -49,8 +60,8 @@ class TraceJob(NamedTuple):
     """Whether it may start beyond its project's share."""
     begins: tuple[float, ...] = ()
     """Of a replay: seconds until each attempt ran, the first first; later ones are as the last."""
-    leads: tuple[tuple[float, ...], ...] = ()
-    """Of a replay: for each attempt, how long before its end each replica was gone; or nothing."""
+    parts: tuple[tuple[Part, ...], ...] = ()
+    """Of a replay: for each attempt, when each replica was gone; empty: all were at its end."""
     longest_s: float = 0.0
     """Of a replay: the longest that an attempt held devices; its time limit cut none before."""
     kind: str = ""

@@ -34,6 +34,8 @@ SEEDS = (3, *BROKE)
 BROKE_VARIED = {
     5: "all replicas of a gang were gone at once, and totals of an old file charged what is held",
     12: "silent cycles came late, and a job that did its work after its notice left before",
+    29: "a replica that had ended before its job was preempted was gone with the others",
+    45: "a job that did its work after its user had cancelled it was not seen to leave",
 }
 """The same of varied services."""
 
