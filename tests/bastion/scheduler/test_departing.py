@@ -6,36 +6,17 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.preemption.victims import borrowers_for, find, is_legal
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.reasons.reason import Yielded
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.memory import Memory
-from bastion.scheduler.state.policy_choice import chosen
 from bastion.scheduler.state.running import Running
 from quota import Amounts
-from tests.bastion.scheduler.world import World, machines_of, quota_of
+from tests.bastion.scheduler.surveyed import surveyed
 
 Allows = Callable[[Running], bool]
-
-QUOTA = quota_of({"gpu": 64}, {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.5}})
-
-
-def surveyed(seed: int) -> Draft:
-    """A and B hold eight machines of eight, each job one to five devices; C waits."""
-    random, world = Random(seed), World(QUOTA, machines_of(8, gpu=8))
-    for number in range(30):
-        world.ask("AB"[number % 2], gpu=random.choice((1, 1, 2, 3, 5)))
-    world.cycle()
-    world.pass_time(3_600)
-    for _ in range(3):
-        world.ask("C", gpu=random.choice((1, 4, 8)), replicas=random.choice((1, 2, 3)))
-    draft = Draft(world.snapshot(), world.now, chosen(QUOTA.scheduler), Memory())
-    survey(draft)
-    return draft
 
 
 def doom(*, is_firm: bool) -> Doom:

@@ -8,7 +8,7 @@ import pytest
 
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.state.release import Release
-from tests.bastion.scheduler.test_departing import surveyed
+from tests.bastion.scheduler.surveyed import surveyed
 
 
 def state_of(capacity: Capacity) -> object:
