@@ -192,5 +192,5 @@ class Life:
         self.lost_s += max(0.0, held - span.useful_s)
         self.began_at = -1.0
         self.stops_at = None
-        self.gone, self.parts = 0, {}
+        self.parts = {}
         self.version += 1

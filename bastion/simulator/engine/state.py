@@ -218,6 +218,7 @@ class State:
         started_at: float | None,
     ) -> None:
         """A waiting job gets its devices; `life.begin` is for the caller."""
+        life.gone = 0
         self.waiting.remove(life)
         record = life.record
         attempt = Attempt(

@@ -35,6 +35,7 @@ BROKE_VARIED = {
     5: "all replicas of a gang were gone at once, and totals of an old file charged what is held",
     12: "silent cycles came late, and a job that did its work after its notice left before",
     29: "a replica that had ended before its job was preempted was gone with the others",
+    108: "the replicas of a preempted gang that had ended before it were given back twice",
     45: "a job that did its work after its user had cancelled it was not seen to leave",
 }
 """The same of varied services."""
