@@ -114,7 +114,7 @@ def compact(root: str) -> int:
 
     from bastion.history.compaction import compact as compact_record
     from bastion.own_memory import hide_memory
-    from bastion.records.codec import plain
+    from bastion.records.coding.codec import plain
     from bastion.store import open_store
 
     hide_memory()

@@ -18,10 +18,10 @@ from statistics import median
 
 from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.machine import Batch, Start
-from bastion.records import layout
-from bastion.records.codec import decode, encode
-from bastion.records.facts import Bell, Fact
-from bastion.records.request import SpecRecord
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell, Fact
+from bastion.records.requests.request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.store.local import LocalStore
 from benchmarks.table import show

@@ -24,7 +24,7 @@ import psutil
 
 from bastion import Job, Launch, Process
 from bastion.clock import SystemClock
-from bastion.records import layout
+from bastion.records.keys import layout
 from benchmarks import machines, new_machine
 from benchmarks.table import show_limits
 from tests.end_to_end.grounds import Ground, MakesGround, local_ground, ssh_ground

@@ -23,9 +23,9 @@ from bastion.history.attempt_row import COLUMNS
 from bastion.history.ended_attempt import has_row
 from bastion.history.parquet import connect, copy
 from bastion.job import Phase
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.history import EndedAttempt, Shares
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.history import EndedAttempt, Shares
 from bastion.records.root import Event, Root, RootWriter
 from bastion.service.draft import root_draft
 from bastion.spec.request import Request

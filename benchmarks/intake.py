@@ -17,10 +17,10 @@ import time
 import tracemalloc
 from collections.abc import Callable, Mapping
 
-from bastion.records import layout, ulid
-from bastion.records.codec import encode
-from bastion.records.limits import LAUNCH_BYTES
-from bastion.records.request import JobsRequest, LaunchRequest
+from bastion.records.coding.codec import encode
+from bastion.records.coding.limits import LAUNCH_BYTES
+from bastion.records.keys import layout, ulid
+from bastion.records.requests.request import JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process
 from benchmarks.table import show
 from tests.rigs.leader import Rig

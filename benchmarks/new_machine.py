@@ -24,10 +24,10 @@ from tempfile import TemporaryDirectory
 
 from bastion.machine import Pool
 from bastion.provider.boot import Boot, own_wheel, startup_script
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.facts import Bell, Hello
-from bastion.records.wheel import ensure_wheel
+from bastion.records.code.wheel import ensure_wheel
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell, Hello
 from bastion.store.local import LocalStore
 from benchmarks.table import show
 from quota import Amounts

@@ -23,9 +23,9 @@ from statistics import median
 import psutil
 
 from bastion import Array, Client, Job, Launch, Process, Resources
-from bastion.records import layout, ulid
-from bastion.records.codec import encode
-from bastion.records.request import LaunchRequest
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout, ulid
+from bastion.records.requests.request import LaunchRequest
 from bastion.store import ObjectStore, open_store
 from benchmarks.guard import guarded
 from benchmarks.slurm import Slurm, slurm

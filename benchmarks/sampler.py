@@ -17,7 +17,7 @@ from bastion.agent.usage.port import Group
 from bastion.agent.usage.sampler import MachineSampler
 from bastion.agent.usage.series import Holding, HostSeries
 from bastion.agent.usage.watch import SAMPLE_S
-from bastion.records.facts import HostFact
+from bastion.records.reports.facts import HostFact
 from benchmarks.table import show
 
 DEVICES = 8

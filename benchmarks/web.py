@@ -17,8 +17,8 @@ from statistics import median
 
 import psutil
 
-from bastion.records import layout
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.store.local import LocalStore
 from bastion.value import value
 from bastion.web.record.kept_tables import TABLES_KEPT_S

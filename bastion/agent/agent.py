@@ -61,8 +61,8 @@ from bastion.machine import (
     StopHost,
     Upgrade,
 )
-from bastion.records import layout
-from bastion.records.facts import Heartbeat, Hello
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Heartbeat, Hello
 from bastion.spec.where import CONTAINERS
 from bastion.store.port import ObjectStore
 from bastion.store.watch import Pause, Watch

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from bastion.machine import Exec, SetLimit, Start, StopHost
-from bastion.records.facts import HostFact
+from bastion.records.reports.facts import HostFact
 
 _KEY = re.compile(r"([^/]+)/([^/]+)/a(\d+)-([^/]+)/r(\d+)/h(\d+)")
 _COMMAND = re.compile(r"(.+)/x([0-9A-Z]{26})")

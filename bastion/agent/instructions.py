@@ -18,9 +18,9 @@ from bastion.agent.home import Home
 from bastion.agent.settings import OLDEST_BATCH_S
 from bastion.errors import ForeignRecordError, NotFoundError, OversizeError, RecordError
 from bastion.machine import Batch, Instruction
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.limits import BATCH_BYTES
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import BATCH_BYTES
+from bastion.records.keys import layout
 from bastion.store.port import ObjectStore
 from bastion.value import value
 

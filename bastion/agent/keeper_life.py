@@ -7,10 +7,10 @@ from collections.abc import Callable
 from bastion.agent.host.context import KeeperAndSpool
 from bastion.agent.keeper.port import KeeperGoneError
 from bastion.errors import NotFoundError, OversizeError, RecordError
-from bastion.records import layout
-from bastion.records.limits import REGISTER_BYTES
+from bastion.records.coding.limits import REGISTER_BYTES
+from bastion.records.keys import layout
 from bastion.records.register import Won, win
-from bastion.records.registers import LifeRegister
+from bastion.records.reports.registers import LifeRegister
 from bastion.store.port import ObjectStore
 
 

@@ -1,9 +1,9 @@
 """
 What a job keeps between its attempts: BASTION_OUTPUT_DIR, the same wherever the next one runs.
 
-How it lies in the bucket is drawn in `bastion.records.output`. Saving sends what is not there yet,
-then the list of files. Restoring takes the newest list of each host of each replica and lays them
-over each other, older attempts first; within one attempt the first replica's file wins.
+How it lies in the bucket is drawn in `bastion.records.reports.output`. Saving sends what is not
+there yet, then the list of files. Restoring takes the newest list of each host of each replica and
+lays them over each other, older attempts first; within one attempt the first replica's file wins.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 
 from bastion.agent.machine.job_files import OpenFile, create_file, files_below
 from bastion.errors import ConflictError
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import HostFact
-from bastion.records.output import (
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.output import (
     PART_BYTES,
     Saved,
     SavedFile,

@@ -43,7 +43,7 @@ from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import InlineLane, Lane, ThreadLane
 from bastion.own_memory import hide_memory
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.secret_rules import SecretRule
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES

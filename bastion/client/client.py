@@ -17,7 +17,7 @@ from bastion.client.handle import LaunchHandle
 from bastion.client.look.find_job import each_name, find_all, find_target, find_tasks
 from bastion.client.reader import Reader
 from bastion.errors import NotFoundError, SpecError
-from bastion.records.request import (
+from bastion.records.requests.request import (
     ExecRequest,
     JobsRequest,
     LaunchRequest,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from bastion.client.code.upload import ResolvedCode
     from bastion.client.follow.command import Command
     from bastion.provider.way_in import WayIn
-    from bastion.records.origin import Origin
+    from bastion.records.requests.origin import Origin
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
     from bundler.progress import Report
     from quota.tree import Quota
@@ -87,7 +87,7 @@ class Client(Reader):
             StoreError: The bucket is out of reach; nothing was submitted.
         """
         from bastion.client.submit.provenance import origin_of
-        from bastion.records.origin import store_origin
+        from bastion.records.requests.origin import store_origin
 
         self.presence.look()
         checked = self.checked(launch)
@@ -147,7 +147,7 @@ class Client(Reader):
 
     def _limit_notes(self, launch: Launch) -> tuple[str, ...]:
         """Return which jobs get their `max_runtime` from the quota file, as last read."""
-        from bastion.records.quota_limits import limit_notes
+        from bastion.records.requests.quota_limits import limit_notes
 
         quota = self._quota_file.last
         return () if quota is None else limit_notes(quota, launch.project, self.user, launch)

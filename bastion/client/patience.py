@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, StoreError, StoreRefusedError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.port import (
     READ_LIMIT_BYTES,
     Entry,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bastion.client.follow.log_reader import Chunk
     from bastion.client.look.usage import JobUse, TopView
     from bastion.history import Record
-    from bastion.records.request import SpecRecord
+    from bastion.records.requests.request import SpecRecord
     from bundler.progress import Report
     from quota.tree import Quota
 

@@ -14,8 +14,8 @@ from functools import cache
 from types import NoneType
 
 from bastion.history.prices import list_price
-from bastion.records.codec import plain
-from bastion.records.history import EndedAttempt
+from bastion.records.coding.codec import plain
+from bastion.records.reports.history import EndedAttempt
 from bastion.records.root import Event
 from bastion.value import value
 

@@ -31,7 +31,7 @@ from bastion.history.launched_code import READERS, with_code
 from bastion.history.parquet import connect, copy, from_files, from_lines
 from bastion.history.sealed_log import read_segment, sealed_segments
 from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table, json_line
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Event
 from bastion.store import ObjectStore
 from bastion.value import value

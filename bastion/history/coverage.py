@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bastion.records import layout
-from bastion.records.layout import HistoryFile
+from bastion.records.keys import layout
+from bastion.records.keys.layout import HistoryFile
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 

@@ -23,7 +23,7 @@ from bastion.job import (
 )
 from bastion.machine import Machine, Pool
 from bastion.machine_name import pool_of
-from bastion.records.history import EndedAttempt
+from bastion.records.reports.history import EndedAttempt
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from bastion.errors import NotFoundError, OversizeError
 from bastion.history.tables import Row
-from bastion.records import layout
-from bastion.records.limits import RECORD_BYTES
+from bastion.records.coding.limits import RECORD_BYTES
+from bastion.records.keys import layout
 from bastion.store import ObjectStore
 from bastion.value import value
 

@@ -32,7 +32,7 @@ from bastion.history.prices import own_price
 from bastion.history.sealed_log import read_segment, sealed_segments
 from bastion.history.tables import ATTEMPTS, TABLES, Row, Table
 from bastion.machine import Pool
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import ObjectStore
 from bastion.store.port import Version

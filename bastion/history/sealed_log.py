@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from bastion.errors import OversizeError, RecordError
-from bastion.records import layout
-from bastion.records.codec import decode
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
 from bastion.records.root import Event
 from bastion.store import ObjectStore
 from bastion.value import value

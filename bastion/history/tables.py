@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 
 from bastion.history.attempt_row import COLUMNS, Column, attempt_row
-from bastion.records.history import Shares
+from bastion.records.reports.history import Shares
 from bastion.records.root import Event
 from bastion.value import value
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from bastion.records.usage import MachineUse
+from bastion.records.reports.usage import MachineUse
 from bastion.utilisation import IDLE
 
 Uses = Mapping[str, MachineUse]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Generic, Protocol, TypeVar
 
 from bastion.errors import ConflictError, NotFoundError, OversizeError, StoreError
-from bastion.records.codec import decode, encode
-from bastion.records.limits import REGISTER_BYTES
+from bastion.records.coding.codec import decode, encode
+from bastion.records.coding.limits import REGISTER_BYTES
 from bastion.store import ObjectStore, Written
 from bastion.value import value
 

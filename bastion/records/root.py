@@ -29,11 +29,12 @@ from bastion.errors import (
 )
 from bastion.job import JobRecord
 from bastion.machine import Machine, Warm
-from bastion.records import layout, migrate
-from bastion.records.codec import decode, encode, plain
-from bastion.records.history import HistoryRecord
-from bastion.records.notification import Notification
-from bastion.records.request import Answer
+from bastion.records.coding import migrate
+from bastion.records.coding.codec import decode, encode, plain
+from bastion.records.keys import layout
+from bastion.records.reports.history import HistoryRecord
+from bastion.records.requests.request import Answer
+from bastion.records.settings.notification import Notification
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import Runs
 from bastion.store import ObjectStore, Version

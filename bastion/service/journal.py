@@ -15,7 +15,7 @@ from typing import Literal, TextIO
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, ConflictError, NotFoundError, StoreError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Event
 from bastion.store import ObjectStore
 

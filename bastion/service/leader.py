@@ -27,8 +27,8 @@ from bastion.lifecycle import DrainEnded
 from bastion.metrics.meter import NO_METER, Meter
 from bastion.monitor import Options, due, watch
 from bastion.pool import Seen
-from bastion.records.history import Shares
 from bastion.records.outlook import snapshot_of
+from bastion.records.reports.history import Shares
 from bastion.records.root import Held, RootWriter
 from bastion.scheduler.plan import Plan
 from bastion.service.act import actions as act

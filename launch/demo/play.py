@@ -21,7 +21,7 @@ from pathlib import Path
 from bastion.client import Client, JobView, LaunchHandle, Wanted
 from bastion.clock import SystemClock
 from bastion.errors import BastionError, NotFoundError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.spec import Job, Launch, Process, Resources
 from bundler.code import LocalDir
 from launch import exits

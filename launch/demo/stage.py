@@ -19,7 +19,7 @@ from pathlib import Path
 
 from bastion.clock import Clock
 from bastion.errors import BastionError
-from bastion.records import layout
+from bastion.records.keys import layout
 from launch.demo.devices import MadeDevices
 
 QUOTA = """\

@@ -32,7 +32,7 @@ def spec_fields(job: Job, code: CodeRef | Code | None) -> Iterator[tuple[str, st
 
 def stored(job: Job, code: CodeRef | Code | None) -> Any:
     """Return `job` and the code of its launch as JSON values."""
-    from bastion.records.codec import plain
+    from bastion.records.coding.codec import plain
 
     return {**plain(job), "code": plain(code)}
 

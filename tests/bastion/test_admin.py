@@ -13,7 +13,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.provider.fake import FakeProvider
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Root, RootWriter
 from bastion.service.access.grants import People, Right
 from bastion.store.memory import Fault, FaultyStore, MemoryStore

@@ -12,7 +12,7 @@ from bastion.bounds import LATEST_S, MOST_NUMBER, check_whole, within
 from bastion.errors import SpecError
 from bastion.job import MAX_DETAIL_CHARACTERS, Claim, End, Hold, JobRecord
 from bastion.lifecycle import remark
-from bastion.records.facts import Health, Held, Hello, HostFact, Idle, Preparing, Reported
+from bastion.records.reports.facts import Health, Held, Hello, HostFact, Idle, Preparing, Reported
 from bastion.spec.launch import MAX_HOLD_S
 from quota import Amounts
 from tests.rigs import job_records

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bastion.__main__ import default_machines_dir, main
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import decode_root
 from tests.rigs.limits import killed
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import pytest
 
-from bastion.records.codec import decode, encode
+from bastion.records.coding.codec import decode, encode
 from bastion.value import field as our_field
 from bastion.value import replace, value
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 
-from bastion.records import layout
-from bastion.records.inbox import MAX_BYTES, PER_OWNER
-from bastion.records.request import MAX_TARGETS
+from bastion.records.keys import layout
+from bastion.records.requests.inbox import MAX_BYTES, PER_OWNER
+from bastion.records.requests.request import MAX_TARGETS
 from bastion.service.act import bucket_gc as gc
 from bastion.service.intake.requests import MAX_ACTIVE_JOBS
 from tests.docs.pages import REPOSITORY

@@ -33,7 +33,7 @@ import psutil
 
 from bastion import BastionError, Client, Job, Launch, Process, Resources
 from bastion.agent.machine.stray_processes import mark_of
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import Place, folder_root, gcs_root
 from tests.end_to_end.strikes import Bastions, Strikes, Surroundings

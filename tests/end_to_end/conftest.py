@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.admin_files import CONFIG, IN_CLOUD, IN_ENVIRONMENT, IN_FILE, QUOTA
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root

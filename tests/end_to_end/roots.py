@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bastion.errors import NotFoundError
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.request import Result
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.requests.request import Result
 from bastion.records.root import Root, decode_root
 from bastion.store import ObjectStore
 from bastion.store.gcs import GcsStore

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from bastion import DockerBuild, Image
-from bastion.records import layout
+from bastion.records.keys import layout
 from bundler.registry import resolve_image
 from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.programs import BOUND, Programs, until

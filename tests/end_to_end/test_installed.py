@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bastion import Job, Launch, Process, Resources
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.installed import QUOTA, Installed, build_wheel
 from tests.end_to_end.programs import until
 from tests.end_to_end.roots import ROOTS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.grounds import (
     Ground,
     MakesGround,

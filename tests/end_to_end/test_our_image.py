@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from bastion.clock import SystemClock
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.a_vm_of_google import boot, stop_vm
 from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.programs import REPOSITORY, Programs, until

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bastion.clock import SystemClock
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.a_vm_of_google import boot, stop_vm
 from tests.end_to_end.admin_files import CONFIG, QUOTA
 from tests.end_to_end.programs import Programs, until

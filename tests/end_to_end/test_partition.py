@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.gcs import GcsStore
 from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.programs import Programs, until

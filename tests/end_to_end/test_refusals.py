@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.programs import DEADLINE_S, Programs, until
 from tests.end_to_end.roots import Place, gcs_root
 from tests.servers.fault_proxy import Fault, FaultProxy

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.service.config.settings import LOCAL
 from tests.end_to_end.programs import Programs, until

@@ -15,7 +15,7 @@ import pytest
 
 from bastion.client.follow.log_filter import Wanted
 from bastion.clock import SystemClock
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.grounds import show_boot_logs
 from tests.end_to_end.programs import Programs, until

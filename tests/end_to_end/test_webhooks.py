@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bastion import Job, Launch, Notify, Process, Resources
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.end_to_end.installed import QUOTA
 from tests.end_to_end.programs import Programs, until
 from tests.end_to_end.roots import folder_root

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bastion.client.look.views import ENDED
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.registers import ClaimRegister, EndRegister
-from bastion.records.request import Result
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.reports.registers import ClaimRegister, EndRegister
+from bastion.records.requests.request import Result
 from bastion.records.root import Event
 from tests.end_to_end.roots import Place
 

@@ -26,15 +26,15 @@ from bastion.client.submit.launch_file import read_launch
 from bastion.errors import BastionError, NotFoundError
 from bastion.machine import Batch
 from bastion.marks import NOTICE_FILE, notice
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.facts import Bell
-from bastion.records.limits import REQUEST_VALUES
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
-from bastion.records.request import BODIES, Answer, Result, SpecRecord
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import REQUEST_VALUES
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell
+from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
+from bastion.records.reports.usage import machine_use, unpacked
+from bastion.records.requests.request import BODIES, Answer, Result, SpecRecord
 from bastion.records.root import decode_root
-from bastion.records.usage import machine_use, unpacked
-from bastion.records.webhooks import is_near
+from bastion.records.settings.webhooks import is_near
 from bastion.service.config.inventory import parse_inventory
 from bastion.service.config.pool_config import parse_config
 from bastion.spec.indices import Indices

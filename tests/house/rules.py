@@ -79,7 +79,7 @@ GIVEN_NAMES: frozenset[str] = frozenset({"__get_pydantic_core_schema__.handler"}
 MAX_FUNCTION_LINES = 70  # a screen (TigerBeetle, TIGER_STYLE.md)
 MAX_FILE_LINES = 500
 
-LAYOUT = "bastion/records/layout.py"
+LAYOUT = "bastion/records/keys/layout.py"
 KEY_SPELLERS = (
     LAYOUT,
     "bastion/store/probe.py",  # a layer below; it tries a key before anything depends on it

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.local import LocalStore
 from tests.rigs.limits import joined, on_thread
 from tests.rigs.scripted_bastion import QUOTA, Clock, ScriptedBastion, lead, publish, row

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from bastion.clock import SystemClock
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Held, Leader, Root, RootWriter
 from bastion.service.repair.fsck import RULES
 from tests.launch.bucket import Bucket

@@ -17,10 +17,10 @@ from bastion.errors import (
     StoreError,
     TimedOutError,
 )
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import HostFact
-from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
+from bastion.records.requests.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.scheduler.forecast.confidence import Start
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bundler.code import DockerBuild, ImageRef

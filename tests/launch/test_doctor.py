@@ -12,7 +12,7 @@ import pytest
 
 from bastion.clock import SystemClock
 from bastion.machine import Machine, MachinePhase
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Root, RootWriter
 from bastion.service.repair.inventory import Inspection, Odd
 from launch.commands.admin.doctor import _tell, agrees

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from launch import exits
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run

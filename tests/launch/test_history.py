@@ -8,7 +8,7 @@ import json
 import pytest
 
 from bastion.history.compaction import compact
-from bastion.records.history import Shares
+from bastion.records.reports.history import Shares
 from tests.bastion.history.log import DAY_S, T0
 from tests.bastion.history.log import Bucket as Log
 from tests.launch.bucket import Bucket

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.machine_request import (
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.registers import CheckOutcome
+from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,
     WarmRequest,
 )
-from bastion.records.registers import CheckOutcome
-from bastion.records.request import Body
+from bastion.records.requests.request import Body
 from launch import exits
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run

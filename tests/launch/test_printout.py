@@ -10,7 +10,7 @@ import pytest
 
 from bastion.client import Chunk, JobView
 from bastion.clock import VirtualClock
-from bastion.records.layout import LogStream
+from bastion.records.keys.layout import LogStream
 from launch.screen.followed import Teller, write
 from launch.screen.printout import Printout
 

@@ -58,7 +58,7 @@ HEAVY = (
 SUBMITS = (
     *("hashlib", "decimal", "fractions", "tomllib"),
     *("bastion.client.submit.check", "bastion.client.submit.context", "quota.tree"),
-    *("bastion.records.origin", "bastion.catalog", "launch.submission.flags"),
+    *("bastion.records.requests.origin", "bastion.catalog", "launch.submission.flags"),
 )
 """What only a submission needs: names to draw, a quota file to read, a launch to check."""
 

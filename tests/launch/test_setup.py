@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.s3 import S3Store
 from tests.launch.command_line import Run
 from tests.servers.s3 import credentials, make_bucket, moto_server

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.launch.process import COMMAND, environment

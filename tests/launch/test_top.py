@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.usage import DeviceUse, ForeignProcess, GroupUse, HostUse, MachineUse
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.usage import DeviceUse, ForeignProcess, GroupUse, HostUse, MachineUse
 from bastion.utilisation import Utilisation
 from launch.screen.use_text import bars, size, used_text
 from tests.launch.bucket import JOB, Bucket

@@ -22,12 +22,12 @@ from bastion.clock import VirtualClock
 from bastion.job import Claim, End
 from bastion.lane import InlineLane
 from bastion.machine import Batch, Instruction, Start, StopHost
-from bastion.records import layout
-from bastion.records.codec import decode, encode
-from bastion.records.facts import Bell, Fact, HostFact
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.request import SpecRecord
+from bastion.records.reports.facts import Bell, Fact, HostFact
+from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.requests.request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore

@@ -15,12 +15,11 @@ from itertools import cycle
 
 from bastion.job import Attempt, HostPlace, HostState, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.history import EndedAttempt
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.outlook import snapshot_of
-from bastion.records.root import Event, Leader, Root
-from bastion.records.usage import (
+from bastion.records.reports.history import EndedAttempt
+from bastion.records.reports.usage import (
     DeviceUse,
     ForeignProcess,
     GroupUse,
@@ -29,6 +28,7 @@ from bastion.records.usage import (
     UsageSegment,
     packed,
 )
+from bastion.records.root import Event, Leader, Root
 from bastion.scheduler.cycle import decide
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.publish.queue_view import queue_view

@@ -18,9 +18,10 @@ from bastion.job import Claim, End, JobRecord
 from bastion.lane import InlineLane
 from bastion.machine import Batch, Build, Instruction, Machine, Pool, Start, StopHost
 from bastion.provider.port import Listed, Provider
-from bastion.records import layout, ulid
-from bastion.records.codec import decode, encode
-from bastion.records.facts import (
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout, ulid
+from bastion.records.register import Won, look, win
+from bastion.records.reports.facts import (
     Bell,
     Checkpointed,
     Claimed,
@@ -32,9 +33,8 @@ from bastion.records.facts import (
     Reported,
     Started,
 )
-from bastion.records.register import Won, look, win
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
-from bastion.records.request import (
+from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
+from bastion.records.requests.request import (
     Answer,
     Body,
     JobsRequest,
@@ -42,7 +42,7 @@ from bastion.records.request import (
     Result,
 )
 from bastion.records.root import Event, Root, RootWriter
-from bastion.records.webhooks import Webhook
+from bastion.records.settings.webhooks import Webhook
 from bastion.service.act.machines import Machines, OpenPool
 from bastion.service.act.notifications import Notifier
 from bastion.service.config.admin_files import AdminFiles

@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError
 from bastion.job import OutcomeKind, PastAttempt
-from bastion.records import layout
-from bastion.records.codec import decode, encode
-from bastion.records.request import BODIES, Answer, Body, LaunchRequest, Result, SpecRecord
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout
+from bastion.records.requests.request import BODIES, Answer, Body, LaunchRequest, Result, SpecRecord
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.spec import job_id
 from bastion.store.memory import MemoryStore

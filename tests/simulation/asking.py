@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from tests.simulation.processes import Wish
 from tests.simulation.rights import PROJECTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bastion.records.request import Answer, Body, LaunchRequest
+from bastion.records.requests.request import Answer, Body, LaunchRequest
 from bastion.spec import After, Job, Launch
 from bastion.spec.after import When
 from tests.simulation.asking import one, verb, wish

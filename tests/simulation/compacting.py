@@ -17,8 +17,8 @@ from bastion.history import Record, recorded_events
 from bastion.history.compaction import Compactor, Spacing
 from bastion.history.coverage import StoredFile, covered, stored_files
 from bastion.history.tables import TABLES
-from bastion.records import layout
-from bastion.records.history import EndedAttempt
+from bastion.records.keys import layout
+from bastion.records.reports.history import EndedAttempt
 from tests.simulation.asking import USERS, launch, one
 from tests.simulation.baton import Baton, Crash
 from tests.simulation.fates import Fate, Rates, Storm

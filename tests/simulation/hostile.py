@@ -19,9 +19,9 @@ from typing import Any
 from bastion.client.change.request_id import Ulids
 from bastion.errors import BastionError, NotFoundError
 from bastion.job import Claim, End, JobRecord
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import (
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import (
     Bell,
     Claimed,
     Drained,
@@ -33,8 +33,8 @@ from bastion.records.facts import (
     Reported,
     Started,
 )
-from bastion.records.registers import ClaimRegister, EndRegister, LifeRegister
-from bastion.records.request import BODIES, LaunchRequest
+from bastion.records.reports.registers import ClaimRegister, EndRegister, LifeRegister
+from bastion.records.requests.request import BODIES, LaunchRequest
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, SimClock

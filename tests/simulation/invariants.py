@@ -18,12 +18,12 @@ from bastion.errors import NotFoundError, RecordError
 from bastion.job import UNTOUCHED, JobRecord, Phase
 from bastion.lifecycle.step import DRAIN_S
 from bastion.machine import MachinePhase
-from bastion.records import layout
-from bastion.records.codec import decode, plain
-from bastion.records.facts import HostFact
+from bastion.records.coding.codec import decode, plain
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.request import Result
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.requests.request import Result
 from bastion.records.root import Event, Root, decode_root
 from bastion.service.intake.registers import Seat, seat_of
 from bastion.store.memory import MemoryStore

@@ -21,12 +21,12 @@ from bastion.lifecycle.dependencies import waits_for
 from bastion.machine import Pool
 from bastion.monitor import Options
 from bastion.pool import Delete, Seen
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.notification import Notification
-from bastion.records.registers import GoRegister
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.registers import GoRegister
 from bastion.records.root import BACKOFF_S, Held, Root, RootWriter
-from bastion.records.webhooks import Notifications
+from bastion.records.settings.notification import Notification
+from bastion.records.settings.webhooks import Notifications
 from bastion.service.act.machines import Machines
 from bastion.service.act.notifications import Notifier
 from bastion.service.act.webhook import DeliveryError

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bastion.errors import NotFoundError
 from bastion.job import JobRecord, OutcomeKind
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.request import SpecRecord
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.requests.request import SpecRecord
 from bastion.records.root import Root
 from bastion.spec import Job, job_ids
 from bastion.spec.after import When

@@ -14,9 +14,9 @@ from bastion.lifecycle import HostEnded
 from bastion.machine import MachinePhase, Pool
 from bastion.monitor import Options
 from bastion.pool import Seen
-from bastion.records import layout
-from bastion.records.facts import Ended
-from bastion.records.request import JobsRequest
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Ended
+from bastion.records.requests.request import JobsRequest
 from bastion.records.root import Held
 from bastion.service.act.machines import Machines
 from bastion.service.draft.root_draft import Draft

@@ -8,7 +8,7 @@ and one while it waits, one runs into its time limit, one ignores notices.
 
 from __future__ import annotations
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from quota.amounts import Amounts
 from tests.simulation.asking import USERS, launch, one, verb
 from tests.simulation.baton import Baton

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.simulation.away import away_from
 from tests.simulation.chains import chains
 from tests.simulation.clocks import all_step

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.request import Result
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.requests.request import Result
 from bastion.store import ObjectStore
 from quota.amounts import Amounts
 from tests.simulation.asking import launch, one, verb

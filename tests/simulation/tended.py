@@ -19,9 +19,9 @@ from functools import partial
 
 from bastion.agent.cloud.metadata import MetadataError
 from bastion.agent.settings import Cloud
-from bastion.records import layout
-from bastion.records.machine_request import DrainRequest, MachinesRequest
-from bastion.records.request import Answer, Body
+from bastion.records.keys import layout
+from bastion.records.requests.machine_request import DrainRequest, MachinesRequest
+from bastion.records.requests.request import Answer, Body
 from bastion.records.root import Root
 from tests.simulation.asking import USERS
 from tests.simulation.baton import Baton, SimClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.agent.attempt_key import host_of
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.repair.fsck import findings
 from bastion.service.repair.survey import survey
 from tests.simulation.__main__ import WORLDS

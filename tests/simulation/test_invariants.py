@@ -9,8 +9,8 @@ from functools import cache
 import pytest
 
 from bastion.job import HostPlace, JobRecord, Phase
-from bastion.records import layout
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.root import Event, Root, RootWriter, Segment, decode_root
 from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bastion.job import OutcomeKind
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import decode_root
 from bastion.scheduler.runs import MAX_LENGTHS
 from tests.simulation.chains import chains

@@ -12,7 +12,7 @@ from collections import Counter
 
 from bastion.client.change.request_id import Ulids
 from bastion.errors import NotFoundError, OversizeError, StoreRefusedError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.intake.inbox import REFUSED_TURNS
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
 from tests.simulation.asking import USERS

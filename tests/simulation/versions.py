@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
 from tests.simulation.asking import launch, one, verb
 from tests.simulation.fates import Fates

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bastion.records.webhooks import Webhook
+from bastion.records.settings.webhooks import Webhook
 from bastion.service.act.webhook import DeliveryError
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Fates

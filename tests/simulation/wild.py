@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import Literal
 
-from bastion.records.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
 from tests.simulation.asking import USERS, wish

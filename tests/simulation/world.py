@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from bastion.agent.keeper.port import AttemptStart
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts

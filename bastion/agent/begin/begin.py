@@ -14,9 +14,9 @@ from bastion.agent.begin.setup_commands import failure_of, last_words, run_setup
 from bastion.agent.machine.health import disk_trouble
 from bastion.clock import Clock
 from bastion.errors import BastionError, ConflictError, StoreError
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import Bell, BootFailed, BootStep
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell, BootFailed, BootStep
 from bastion.store.port import ObjectStore
 from bastion.value import value
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bastion.clock import Clock
 from bastion.errors import ConflictError, StoreError
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import Bell, Heartbeat
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell, Heartbeat
 from bastion.store.port import ObjectStore
 
 MAX_CLOCK_OFF_S = 60.0

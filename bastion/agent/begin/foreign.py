@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from bastion.agent.begin.devices import DeviceReport
 from bastion.agent.setup.environment import COUNTED, NEURONS
 from bastion.catalog import units_a_chip
-from bastion.records.usage import ForeignProcess
+from bastion.records.reports.usage import ForeignProcess
 
 _MOST_NAMED = 8
 """Processes of one report that are told with what they hold."""

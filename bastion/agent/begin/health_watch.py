@@ -11,8 +11,8 @@ from bastion.agent.begin.devices import DeviceReport, look_at_devices
 from bastion.agent.begin.foreign import both, held_devices
 from bastion.agent.host.context import Surroundings
 from bastion.clock import Clock
-from bastion.records.facts import Health
-from bastion.records.usage import ForeignProcess
+from bastion.records.reports.facts import Health
+from bastion.records.reports.usage import ForeignProcess
 
 _LOOK_S = 10.0
 """Between two looks at disk, descriptors and memory: some microseconds each."""

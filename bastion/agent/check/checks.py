@@ -20,11 +20,11 @@ from bastion.agent.settings import AgentSettings
 from bastion.clock import Clock
 from bastion.errors import ConflictError
 from bastion.machine import Check
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import Checked
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.register import create_same
-from bastion.records.registers import CheckOutcome
+from bastion.records.reports.facts import Checked
+from bastion.records.reports.registers import CheckOutcome
 from bastion.store.port import ObjectStore
 
 _LOAD = (sys.executable, "-m", "bastion.agent.check.burn")

@@ -18,7 +18,7 @@ from datetime import datetime
 
 from bastion.agent.cloud.metadata import Metadata, json_of
 from bastion.agent.settings import Cloud
-from bastion.records.facts import MAX_STEP_S, Interruption
+from bastion.records.reports.facts import MAX_STEP_S, Interruption
 
 LOOK_S = 5.0
 """Between two looks: of the 30 s of the shortest notice most are left, and a look costs 1 ms."""

@@ -18,7 +18,7 @@ from bastion.agent.host.host import Host
 from bastion.agent.setup.environment import COUNTED
 from bastion.clock import Clock
 from bastion.job import StopReason
-from bastion.records.facts import Interruption
+from bastion.records.reports.facts import Interruption
 
 
 class CloudWatch:

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from bastion.agent.settings import AgentSettings
 from bastion.errors import ForeignRecordError, NotFoundError, RecordError
 from bastion.job import Claim, End
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.facts import HostFact
-from bastion.records.limits import RECORD_BYTES
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import RECORD_BYTES
+from bastion.records.keys import layout
 from bastion.records.register import Lost, look, win
-from bastion.records.registers import ClaimRegister, EndRegister
-from bastion.records.request import SpecRecord
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import ClaimRegister, EndRegister
+from bastion.records.requests.request import SpecRecord
 from bastion.spec.launch import Launch
 from bastion.store.port import ObjectStore
 from bastion.value import value

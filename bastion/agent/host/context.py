@@ -13,7 +13,7 @@ from bastion.agent.keeper.port import Keeper, Spool
 from bastion.agent.report.bells import Bells
 from bastion.agent.settings import AgentSettings
 from bastion.agent.usage.series import Holding, HostSeries
-from bastion.records.facts import HostFact
+from bastion.records.reports.facts import HostFact
 from bastion.store.port import ObjectStore
 from bastion.value import value
 

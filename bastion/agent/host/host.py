@@ -38,8 +38,8 @@ from bastion.agent.usage.series import Holding, HostSeries
 from bastion.errors import BastionError, NotFoundError
 from bastion.job import End, StopReason
 from bastion.machine import Exec, Start, StopHost
-from bastion.records import facts
-from bastion.records.facts import HostFact
+from bastion.records.reports import facts
+from bastion.records.reports.facts import HostFact
 
 _RETRY_S = 10.0
 """Pause after an internal error of a host."""

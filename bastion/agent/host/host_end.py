@@ -11,10 +11,10 @@ from bastion.agent.host.host_run import HostRun
 from bastion.agent.host.output_saving import Saving
 from bastion.errors import BastionError
 from bastion.job import End
-from bastion.records import facts
-from bastion.records.facts import HostFact
 from bastion.records.register import Lost, Won, win
-from bastion.records.registers import EndRegister
+from bastion.records.reports import facts
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import EndRegister
 
 
 class HostEnd:

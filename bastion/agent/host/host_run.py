@@ -14,8 +14,8 @@ from bastion.agent.report.redaction import Redaction
 from bastion.agent.usage.series import Holding
 from bastion.agent.usage.watch import send
 from bastion.job import End
-from bastion.records import layout
-from bastion.records.facts import HostFact
+from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
 
 
 class HostRun:

@@ -24,10 +24,11 @@ from bastion.agent.setup.prepare import Prepared, is_quick, prepare, with_python
 from bastion.errors import BastionError, ConflictError, SpecError
 from bastion.job import End
 from bastion.machine import Start
-from bastion.records import facts, layout
-from bastion.records.facts import HostFact
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import ClaimRegister, GoRegister
+from bastion.records.reports import facts
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import ClaimRegister, GoRegister
 from bastion.spec.launch import Job, Launch
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from bastion.agent.home import Marks
 from bastion.agent.host.context import Surroundings
 from bastion.agent.host.output_saving import Saving
-from bastion.records import facts
-from bastion.records.facts import HostFact
+from bastion.records.reports import facts
+from bastion.records.reports.facts import HostFact
 
 _REPORT_S = 10.0
 """Between two reports of numbers from one host: each costs a commit of the bastion."""

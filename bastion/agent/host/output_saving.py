@@ -8,7 +8,7 @@ from pathlib import Path
 from bastion.agent.host.context import Surroundings
 from bastion.agent.kept_output import save
 from bastion.agent.machine.machine_fault import is_machine_fault
-from bastion.records.facts import HostFact
+from bastion.records.reports.facts import HostFact
 
 _AGAIN_S = 5.0
 """Pause after a lack of descriptors or memory."""

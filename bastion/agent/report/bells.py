@@ -16,9 +16,9 @@ from functools import partial
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.errors import ConflictError, NotFoundError, OversizeError
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import Bell, Fact
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell, Fact
 from bastion.store.port import ObjectStore
 from bastion.value import value
 

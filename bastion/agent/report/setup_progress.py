@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.agent.report.bells import Bells
-from bastion.records.facts import HostFact, Preparing
+from bastion.records.reports.facts import HostFact, Preparing
 
 _FIRST_S = 5.0
 """Shorter steps are not reported."""

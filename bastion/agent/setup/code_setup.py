@@ -17,8 +17,8 @@ from bastion.agent.kept_output import restore
 from bastion.agent.settings import AgentSettings
 from bastion.clock import Clock, SystemClock
 from bastion.errors import BastionError
-from bastion.records.bundles import Bundles
-from bastion.records.facts import HostFact
+from bastion.records.code.bundles import Bundles
+from bastion.records.reports.facts import HostFact
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 

@@ -26,8 +26,8 @@ from bastion.agent.setup.run_as import give_contents, hand_over
 from bastion.agent.setup.secret_values import values_of
 from bastion.logs.segments import LogMismatchError, write_segment
 from bastion.machine import Start
-from bastion.records import layout
-from bastion.records.facts import HostFact
+from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
 from bastion.spec.code import ImageRef
 from bastion.spec.launch import Job, Launch
 from bastion.store.port import ObjectStore

@@ -15,7 +15,7 @@ from pathlib import Path
 from bastion.agent.usage.port import DeviceProcess, Devices
 from bastion.agent.usage.probe import MISSING, Row, rows
 from bastion.errors import SpecError
-from bastion.records.usage import MAX_DEVICES, DeviceUse
+from bastion.records.reports.usage import MAX_DEVICES, DeviceUse
 
 DEVICE_FILE = "BASTION_DEVICE_FILE"
 """The variable of an agent that names a file which stands for its devices, `{machine}` in it."""

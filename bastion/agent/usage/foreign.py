@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from bastion.agent.usage.port import Devices
 from bastion.errors import BastionError
-from bastion.records.usage import ForeignProcess
+from bastion.records.reports.usage import ForeignProcess
 
 
 def foreign_processes(

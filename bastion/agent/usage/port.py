@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Protocol
 
-from bastion.records.usage import DeviceUse, GroupUse
+from bastion.records.reports.usage import DeviceUse, GroupUse
 from bastion.value import value
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bastion.agent.machine import stray_processes as strays
 from bastion.agent.usage.port import Group
-from bastion.records.usage import GroupUse
+from bastion.records.reports.usage import GroupUse
 from bastion.value import value
 
 _TICKS = os.sysconf("SC_CLK_TCK")

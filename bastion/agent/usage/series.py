@@ -17,9 +17,9 @@ from math import isfinite
 from pathlib import Path
 
 from bastion.agent.machine.job_files import read_start, replace_file
-from bastion.records import layout
-from bastion.records.facts import HostFact
-from bastion.records.usage import MAX_SAMPLES, DeviceUse, GroupUse, UsageSegment, packed
+from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.usage import MAX_SAMPLES, DeviceUse, GroupUse, UsageSegment, packed
 from bastion.utilisation import IDLE, Utilisation, summed
 from bastion.value import value
 

@@ -24,10 +24,10 @@ from bastion.agent.usage.series import Holding, HostSeries
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError, SpecError
 from bastion.job import StopReason
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import HostFact
-from bastion.records.usage import (
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.usage import (
     MAX_FOREIGN,
     MAX_HOSTS,
     DeviceUse,

@@ -28,9 +28,9 @@ from bastion.errors import (
     StoreRefusedError,
     TimedOutError,
 )
-from bastion.records import layout
-from bastion.records.codec import decode, encode
-from bastion.records.request import Answer, Body, LaunchRequest
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout
+from bastion.records.requests.request import Answer, Body, LaunchRequest
 from bastion.spec import job_ids
 from bastion.store.port import ObjectStore
 from bastion.value import value

@@ -11,16 +11,16 @@ from bastion.client.look.views import MachineView
 from bastion.client.patience import Outage
 from bastion.clock import Clock
 from bastion.errors import StoreError, TimedOutError
-from bastion.records import layout
-from bastion.records.machine_request import (
+from bastion.records.keys import layout
+from bastion.records.register import look
+from bastion.records.reports.registers import CheckOutcome
+from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,
     WarmRequest,
 )
-from bastion.records.register import look
-from bastion.records.registers import CheckOutcome
-from bastion.records.request import AdminBody, Answer
+from bastion.records.requests.request import AdminBody, Answer
 from bastion.spec.quantity import seconds_of, text_of_seconds
 from bastion.store.port import ObjectStore
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from threading import Lock
 
-from bastion.records.ulid import make
+from bastion.records.keys.ulid import make
 
 _RANDOM_BITS = 80
 

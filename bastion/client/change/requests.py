@@ -11,7 +11,7 @@ from bastion.client.change.request_id import Ulids, keyed
 from bastion.client.look.views import JobView
 from bastion.clock import Clock
 from bastion.errors import RefusedError
-from bastion.records.request import (
+from bastion.records.requests.request import (
     MAX_TARGETS,
     Answer,
     Body,

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bastion.errors import BastionError, NotFoundError
-from bastion.records.output import PART_BYTES, SavedFile, read_part, read_saved, saved_lists
+from bastion.records.reports.output import PART_BYTES, SavedFile, read_part, read_saved, saved_lists
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.lanes import in_lanes

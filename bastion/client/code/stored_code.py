@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from bastion.client.look.find_job import find_all
 from bastion.client.look.published import Published
 from bastion.errors import BastionError, NotFoundError, SpecError
-from bastion.records.request import SpecRecord
+from bastion.records.requests.request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bundler.errors import BundleError
 
 if TYPE_CHECKING:
-    from bastion.records.origin import Origin
+    from bastion.records.requests.origin import Origin
 
 
 @value
@@ -66,7 +66,7 @@ def code_view(store: ObjectStore, spec: SpecRecord) -> CodeView:
         RecordError: What stands for it cannot be understood.
         StoreError: Out of reach.
     """
-    from bastion.records.origin import read_origin
+    from bastion.records.requests.origin import read_origin
 
     origin = None
     if spec.origin:
@@ -107,7 +107,7 @@ def check_out(store: ObjectStore, spec: SpecRecord, directory: Path) -> None:
 
 
 def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Path) -> None:
-    from bastion.records.bundles import Bundles
+    from bastion.records.code.bundles import Bundles
     from bundler.access import Access
     from bundler.checkout import checkout
     from bundler.clone import fetch_commit

@@ -15,7 +15,7 @@ from typing import assert_never
 from urllib.parse import unquote, urlsplit
 
 from bastion.errors import BastionError, SpecError
-from bastion.records.bundles import Bundles
+from bastion.records.code.bundles import Bundles
 from bastion.spec import PythonEnv
 from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore

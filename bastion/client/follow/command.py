@@ -8,9 +8,9 @@ from bastion.client.patience import Outage
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, StoreError
 from bastion.logs.segments import segment_key
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import CommandEnd
+from bastion.records.reports.registers import CommandEnd
 from bastion.store.port import ObjectStore
 
 _LOOK_AT_JOB_S = 5.0

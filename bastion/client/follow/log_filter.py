@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from bastion.errors import SpecError
-from bastion.records.layout import LogStream
+from bastion.records.keys.layout import LogStream
 from bastion.value import value
 
 

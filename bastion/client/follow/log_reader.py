@@ -16,8 +16,8 @@ from bastion.client.patience import Outage
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, StoreError
 from bastion.logs.segments import offset_of, segment_key
-from bastion.records import layout
-from bastion.records.layout import LogStream
+from bastion.records.keys import layout
+from bastion.records.keys.layout import LogStream
 from bastion.store.port import Entry, ObjectStore
 from bastion.value import value
 

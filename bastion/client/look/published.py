@@ -38,9 +38,9 @@ from bastion.client.look.views import (
 )
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, state_of
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.request import Result, SpecRecord
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.requests.request import Result, SpecRecord
 from bastion.spec.task import task_id, tasks_of_id
 from bastion.store.port import Entry, ObjectStore, Version
 from quota.pattern import pattern

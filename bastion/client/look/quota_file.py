@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from bastion.errors import ConflictError, NotFoundError, SpecError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.port import Object, ObjectStore, Version
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from bastion.client.look.views import (
     StatusView,
     name_of,
 )
-from bastion.records.request import Result
+from bastion.records.requests.request import Result
 from bastion.spec.request import Request
 from quota.amounts import Amounts
 

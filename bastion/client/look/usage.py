@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from bastion.client.look.views import MachineView, PoolsView
 from bastion.errors import NotFoundError, OversizeError, RecordError
-from bastion.records import layout
-from bastion.records.usage import (
+from bastion.records.keys import layout
+from bastion.records.reports.usage import (
     MACHINE_BYTES,
     SEGMENT_BYTES,
     ForeignProcess,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import bastion.catalog as catalog  # `from bastion` would first look for a similar name
 from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
-from bastion.records.quota_limits import limit_problems
+from bastion.records.requests.quota_limits import limit_problems
 from bastion.spec import After, Job, Launch, Resources, python_problems, request_of
 from bastion.value import replace
 from quota.pattern import pattern

@@ -13,17 +13,17 @@ from bastion.client.look.quota_file import parsed_quota
 from bastion.errors import NotFoundError
 from bastion.job import JobRecord
 from bastion.machine import Pool
-from bastion.records import layout
-from bastion.records.names import unknown_names
+from bastion.records.keys import layout
+from bastion.records.keys.ulid import make
 from bastion.records.outlook import snapshot_of
-from bastion.records.queued import queued_array, queued_jobs
-from bastion.records.quota_limits import with_limit
+from bastion.records.requests.names import unknown_names
+from bastion.records.requests.queued import queued_array, queued_jobs
+from bastion.records.requests.quota_limits import with_limit
+from bastion.records.requests.targets import look_up, without_ended
 from bastion.records.root import MAX_ACTIVE_JOBS, Root, decode_root
-from bastion.records.secrets import rules_in
-from bastion.records.targets import look_up, without_ended
+from bastion.records.settings.secrets import rules_in
+from bastion.records.settings.webhooks import notifications_in
 from bastion.records.tasks import extent_of, with_tasks
-from bastion.records.ulid import make
-from bastion.records.webhooks import notifications_in
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.whatif import Outlook, QuotaOutlook, if_launched, if_quota_were
 from bastion.spec import Launch

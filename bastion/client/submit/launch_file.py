@@ -26,7 +26,7 @@ from typing import Any, TypeGuard
 from pydantic import TypeAdapter, ValidationError
 
 from bastion.errors import NotFoundError, SpecError
-from bastion.records.codec import plain, problems
+from bastion.records.coding.codec import plain, problems
 from bastion.spec import (
     After,
     BundleRef,

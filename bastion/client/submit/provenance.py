@@ -1,4 +1,4 @@
-"""Where a launch comes from, as its submitter's machine can tell: see `bastion.records.origin`."""
+"""Where a launch comes from, as its submitter's machine can tell; `records.requests.origin`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bastion.records.origin import (
+from bastion.records.requests.origin import (
     MAX_TEXT_BYTES,
     Origin,
     OriginFile,

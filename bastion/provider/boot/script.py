@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from bastion.machine import Pool
 from bastion.provider.boot.bare_program import bootstrap
 from bastion.provider.boot.wheel import own_wheel
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.value import value
 
 OPTIONS = ("python", "index_url", "wheelhouse", "folder")

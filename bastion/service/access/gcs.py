@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from bastion.errors import StoreError, StoreRefusedError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.access.grants import Grant, Right
 from bastion.service.access.place import Place
 from bastion.value import value

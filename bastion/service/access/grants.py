@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.value import value
 
 

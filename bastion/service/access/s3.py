@@ -25,7 +25,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError, StoreError, StoreRefusedError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.access.grants import Grant, Right
 from bastion.service.access.place import Place
 

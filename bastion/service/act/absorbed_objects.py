@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from bastion.clock import Clock
 from bastion.errors import StoreRefusedError
-from bastion.records.inbox import Misplaced
+from bastion.records.requests.inbox import Misplaced
 from bastion.service.act import actions as act
 from bastion.service.intake.inbox import REFUSED_TURNS, ReadBell, ReadRequest
 from bastion.service.intake.requests import answer_key

@@ -27,13 +27,13 @@ from bastion.job import End, JobRecord
 from bastion.lifecycle import GoGiven, GoRevoked, HostClaimed, HostEnded
 from bastion.machine import Batch, Machine
 from bastion.monitor import Action, RevokeClaim, RevokeGo, WriteEnd, WriteGo, WriteResult
-from bastion.records import layout
-from bastion.records.codec import encode, plain
-from bastion.records.facts import HostFact
-from bastion.records.inbox import MAX_BYTES
+from bastion.records.coding.codec import encode, plain
+from bastion.records.keys import layout
 from bastion.records.register import create_same, look, win
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.request import Answer
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.requests.inbox import MAX_BYTES
+from bastion.records.requests.request import Answer
 from bastion.records.root import Root, Segment
 from bastion.service.act.final_record import array_result, result_of, write_final
 from bastion.service.draft.root_draft import Draft

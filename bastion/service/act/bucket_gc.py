@@ -37,11 +37,11 @@ from collections.abc import Callable
 
 from bastion.errors import NotFoundError, RecordError
 from bastion.machine import Batch, Check, Leave, Upgrade
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.keep import Keep
-from bastion.records.limits import BATCH_BYTES, RECORD_BYTES
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import BATCH_BYTES, RECORD_BYTES
+from bastion.records.keys import layout
 from bastion.records.root import Root
+from bastion.records.settings.keep import Keep
 from bastion.service.act.actions import DraftUpdate, Work
 from bastion.spec.task import tasks_of_id
 from bastion.store import Entry, ObjectStore

@@ -20,12 +20,12 @@ from bastion.errors import (
     StoreError,
 )
 from bastion.job import JobRecord
-from bastion.records import layout
-from bastion.records.codec import decode, encode
-from bastion.records.limits import RECORD_BYTES
-from bastion.records.notification import iso
+from bastion.records.coding.codec import decode, encode
+from bastion.records.coding.limits import RECORD_BYTES
+from bastion.records.keys import layout
 from bastion.records.register import create_same
-from bastion.records.request import Result
+from bastion.records.requests.request import Result
+from bastion.records.settings.notification import iso
 from bastion.store import ObjectStore
 
 

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from bastion.clock import Clock
 from bastion.errors import BastionError
 from bastion.lane import Lane
-from bastion.records.notification import Notification, body_of
 from bastion.records.root import Root
-from bastion.records.webhooks import Notifications, Webhook
+from bastion.records.settings.notification import Notification, body_of
+from bastion.records.settings.webhooks import Notifications, Webhook
 from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import Draft
 from bastion.service.journal import Journal

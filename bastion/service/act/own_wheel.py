@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bastion.machine import Build
 from bastion.provider.boot import own_wheel
-from bastion.records.wheel import ensure_wheel
+from bastion.records.code.wheel import ensure_wheel
 from bastion.store import ObjectStore
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.register import create_same
 from bastion.records.root import Root, RootWriter
 from bastion.service.act.actions import DraftUpdate, Work

@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from bastion.errors import BastionError
-from bastion.records.webhooks import Webhook, is_near
+from bastion.records.settings.webhooks import Webhook, is_near
 from bastion.spec.notify import url_problems
 from bastion.version import VERSION
 

@@ -9,8 +9,8 @@ from bastion.clock import Clock
 from bastion.errors import NotFoundError, OversizeError, SpecError, StoreError, StoreRefusedError
 from bastion.machine import Pool
 from bastion.monitor import IdleRule, Options
-from bastion.records import layout
-from bastion.records.limits import ADMIN_FILE_BYTES
+from bastion.records.coding.limits import ADMIN_FILE_BYTES
+from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.service.config.inventory import inventories_of, whole_config
 from bastion.service.config.pool_config import Config, parse_config

@@ -16,10 +16,10 @@ from bastion.errors import SpecError
 from bastion.history.prices import own_price
 from bastion.machine import Pool, Terms
 from bastion.provider.open import PROVIDERS, problems_of
-from bastion.records.codec import problems
-from bastion.records.keep import Keep, KeepTable
-from bastion.records.secrets import SecretTables
-from bastion.records.webhooks import Notifications, WebhookTables
+from bastion.records.coding.codec import problems
+from bastion.records.settings.keep import Keep, KeepTable
+from bastion.records.settings.secrets import SecretTables
+from bastion.records.settings.webhooks import Notifications, WebhookTables
 from bastion.secret_rules import SecretRules
 from bastion.service.config.inventory import (
     HOST,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bastion.machine import Machine, Pool
-from bastion.records.facts import MAX_DEVICES
+from bastion.records.reports.facts import MAX_DEVICES
 from bastion.scheduler.queue.shape import COUNTED
 from bastion.spec.resources import MAX_UNITS
 from quota import NOTHING

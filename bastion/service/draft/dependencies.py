@@ -16,7 +16,7 @@ from bastion.errors import SpecError
 from bastion.job import JobRecord, Phase
 from bastion.lifecycle import DependencyEnded
 from bastion.lifecycle.dependencies import Ended, propagate_ends
-from bastion.records.targets import Targets, ended_of, without_ended
+from bastion.records.requests.targets import Targets, ended_of, without_ended
 from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.service.draft.root_draft import Draft
 from bastion.spec import tasks_of_id

@@ -21,10 +21,10 @@ from bastion.lifecycle import HostHeld, HostIdle, Withdrawn, remark, step
 from bastion.lifecycle.phrases import stop_text
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine, Pool, Warm
-from bastion.records.history import EndedAttempt, HistoryRecord
-from bastion.records.notification import Notification, notifications_of
-from bastion.records.request import Answer
+from bastion.records.reports.history import EndedAttempt, HistoryRecord
+from bastion.records.requests.request import Answer
 from bastion.records.root import Event, Root, Segment
+from bastion.records.settings.notification import Notification, notifications_of
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import with_end
 from bastion.service.draft.machine_news import machine_news

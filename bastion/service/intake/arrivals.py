@@ -9,11 +9,11 @@ from functools import partial
 from bastion.errors import BastionError, ConflictError, StoreError
 from bastion.lane import Lane
 from bastion.machine import Pool
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import Bell, Heartbeat, Hello
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.register import create_same
-from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.reports.facts import Bell, Heartbeat, Hello
+from bastion.records.requests.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.reasons.reason import NeverFits, text

@@ -29,7 +29,7 @@ from bastion.lifecycle import (
     HostStarted,
 )
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.records.facts import (
+from bastion.records.reports.facts import (
     Bell,
     BootFailed,
     Checked,
@@ -49,7 +49,7 @@ from bastion.records.facts import (
     Reported,
     Started,
 )
-from bastion.records.inbox import Ringing
+from bastion.records.requests.inbox import Ringing
 from bastion.service.draft.machines.health import checked, host_ended, interrupted, told_health
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.proofs import Proof, has_host, placed

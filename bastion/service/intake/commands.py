@@ -6,11 +6,11 @@ from hashlib import sha256
 
 from bastion.job import JobRecord, Phase
 from bastion.machine import Exec
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.layout import RequestName
-from bastion.records.registers import LongCommand
-from bastion.records.request import ExecRequest
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.keys.layout import RequestName
+from bastion.records.reports.registers import LongCommand
+from bastion.records.requests.request import ExecRequest
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.permissions import ownership_problem
 from quota import Quota

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bastion.errors import BastionError, NotFoundError, OversizeError, StoreError
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.layout import RequestName
-from bastion.records.limits import RECORD_BYTES
-from bastion.records.request import Result, SpecRecord
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import RECORD_BYTES
+from bastion.records.keys import layout
+from bastion.records.keys.layout import RequestName
+from bastion.records.requests.request import Result, SpecRecord
 from bastion.spec import job_ids, tasks_of_id
 from bastion.store import ObjectStore
 

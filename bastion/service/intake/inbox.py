@@ -15,13 +15,13 @@ from functools import partial
 
 from bastion.errors import NotFoundError, OversizeError, RecordError, StoreError, StoreRefusedError
 from bastion.lane import Done, Lane
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.facts import Bell
-from bastion.records.inbox import Look, Misplaced, Ringing, Waiting
-from bastion.records.limits import BELL_BYTES, LAUNCH_BYTES, REQUEST_BYTES, REQUEST_VALUES
-from bastion.records.request import BODIES, Body, JobsRequest, LaunchRequest, UpdateRequest
-from bastion.records.targets import Targets, look_up
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import BELL_BYTES, LAUNCH_BYTES, REQUEST_BYTES, REQUEST_VALUES
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell
+from bastion.records.requests.inbox import Look, Misplaced, Ringing, Waiting
+from bastion.records.requests.request import BODIES, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.targets import Targets, look_up
 from bastion.service.intake.ended_jobs import FinalRecords
 from bastion.service.intake.fair_share import OWNER_BYTES, OWNER_READS, Wish, fair_share
 from bastion.service.intake.proofs import Proof

@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bastion.machine import Check, Machine, MachinePhase, Pool
-from bastion.records import layout
-from bastion.records.layout import RequestName
-from bastion.records.machine_request import (
+from bastion.records.keys import layout
+from bastion.records.keys.layout import RequestName
+from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,
     WarmRequest,
 )
-from bastion.records.request import ADMIN_BODIES, AdminBody
+from bastion.records.requests.request import ADMIN_BODIES, AdminBody
 from bastion.service.draft.machines.drained import machines_of
 from bastion.service.draft.machines.health import close_for_check
 from bastion.service.draft.machines.warm import keep_warm

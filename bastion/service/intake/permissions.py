@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bastion.job import JobRecord
-from bastion.records.layout import RequestName
+from bastion.records.keys.layout import RequestName
 from quota import Quota
 
 

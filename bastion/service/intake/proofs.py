@@ -13,11 +13,11 @@ from dataclasses import field
 
 from bastion.errors import ForeignRecordError, RecordError
 from bastion.job import End, HostState, JobRecord
-from bastion.records import layout
-from bastion.records.facts import Bell, Ended, Hello, HostFact
-from bastion.records.inbox import Ringing
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import LifeRegister
+from bastion.records.reports.facts import Bell, Ended, Hello, HostFact
+from bastion.records.reports.registers import LifeRegister
+from bastion.records.requests.inbox import Ringing
 from bastion.records.root import Root
 from bastion.service.intake.registers import Seat, seat_of, standing_end
 from bastion.store import ObjectStore

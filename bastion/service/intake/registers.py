@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from bastion.errors import ForeignRecordError, RecordError
 from bastion.job import End, JobRecord
-from bastion.records import layout
-from bastion.records.facts import HostFact
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import EndRegister
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import EndRegister
 from bastion.store import ObjectStore
 from bastion.value import value
 

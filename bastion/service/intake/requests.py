@@ -18,19 +18,20 @@ from bastion.job import JobRecord
 from bastion.lifecycle import CancelWanted, Event, HeldBack, Released, Updated
 from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.inbox import Waiting
-from bastion.records.machine_request import (
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.keys.ulid import is_ulid, seconds_of
+from bastion.records.requests.inbox import Waiting
+from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,
     WarmRequest,
 )
-from bastion.records.names import unknown_names
-from bastion.records.queued import queued_array, queued_jobs
-from bastion.records.quota_limits import limit_problems, runtime_problem, with_limit
-from bastion.records.request import (
+from bastion.records.requests.names import unknown_names
+from bastion.records.requests.queued import queued_array, queued_jobs
+from bastion.records.requests.quota_limits import limit_problems, runtime_problem, with_limit
+from bastion.records.requests.request import (
     Answer,
     Body,
     ExecRequest,
@@ -40,10 +41,9 @@ from bastion.records.request import (
     SpecRecord,
     UpdateRequest,
 )
+from bastion.records.requests.targets import NO_TARGETS, Targets
 from bastion.records.root import MAX_ACTIVE_JOBS
-from bastion.records.targets import NO_TARGETS, Targets
-from bastion.records.ulid import is_ulid, seconds_of
-from bastion.records.webhooks import Notifications
+from bastion.records.settings.webhooks import Notifications
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.service.draft.dependencies import is_on_its_way, joining
 from bastion.service.draft.root_draft import Draft

@@ -14,7 +14,7 @@ from typing import Any
 from bastion.array import ArrayRecord, task_over
 from bastion.job import JobRecord
 from bastion.lifecycle import kept_outcome, remark
-from bastion.records.codec import plain
+from bastion.records.coding.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.forecast.confidence import NO_START, Start, start_of
 from bastion.scheduler.plan import Plan, Verdict, Wait

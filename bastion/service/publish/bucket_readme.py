@@ -7,7 +7,7 @@ It is written once, when a bastion first leads, and never changed: an admin may 
 from __future__ import annotations
 
 from bastion.errors import ConflictError, NotFoundError, StoreError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store import ObjectStore
 
 TEXT = """\

@@ -18,10 +18,10 @@ from bastion.job import state_of
 from bastion.lifecycle.remark import SILENT_S
 from bastion.machine import Machine, Pool
 from bastion.metrics.meter import NO_METER, Meter
-from bastion.records import layout
-from bastion.records.codec import plain
-from bastion.records.notification import iso
+from bastion.records.coding.codec import plain
+from bastion.records.keys import layout
 from bastion.records.root import Root
+from bastion.records.settings.notification import iso
 from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
 from bastion.service.act.shortages import Shortage

@@ -17,9 +17,9 @@ from bastion.errors import SpecError
 from bastion.job import Attempt, HostPlace, HostState, JobRecord, OutcomeKind, Phase
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
-from bastion.records import layout
-from bastion.records.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.request import SpecRecord
+from bastion.records.keys import layout
+from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.requests.request import SpecRecord
 from bastion.records.root import Root
 from bastion.service.act.bucket_gc import DAY_S, KEEP_S
 from bastion.service.config.pool_config import parse_config

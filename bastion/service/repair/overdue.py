@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from bastion.job import HostState
 from bastion.machine import Machine
-from bastion.records import layout
-from bastion.records.layout import RegisterName
-from bastion.records.registers import ClaimRegister
+from bastion.records.keys import layout
+from bastion.records.keys.layout import RegisterName
+from bastion.records.reports.registers import ClaimRegister
 from bastion.service.act.bucket_gc import DAY_S, KEEP_S
 from bastion.service.repair.survey import Survey
 

@@ -26,12 +26,12 @@ from bastion.errors import (
 from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Start
-from bastion.records import layout
-from bastion.records.codec import decode
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
 from bastion.records.register import create_same
-from bastion.records.request import Answer, Result, SpecRecord
+from bastion.records.requests.request import Answer, Result, SpecRecord
+from bastion.records.requests.targets import look_up
 from bastion.records.root import Held, Root, RootWriter, decode_root
-from bastion.records.targets import look_up
 from bastion.service.config.settings import CLOUD
 from bastion.service.repair.restored_root import LaterObjects, RestoredRoot, restored_root
 from bastion.service.repair.unstarted_launches import never_begun

@@ -22,8 +22,8 @@ from dataclasses import field, replace
 from bastion.job import Outcome, StopReason
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
+from bastion.records.requests.targets import settled
 from bastion.records.root import Event, Root
-from bastion.records.targets import settled
 from bastion.service.repair.restored_arrays import array_named, is_known, names, restored_arrays
 from bastion.service.repair.unstarted_launches import Accepted, requeued
 from bastion.value import value

@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from bastion.errors import NotFoundError, RecordError
 from bastion.machine import Batch
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.registers import (
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.reports.registers import (
     CheckOutcome,
     ClaimRegister,
     EndRegister,
@@ -29,7 +29,7 @@ from bastion.records.registers import (
     LifeRegister,
     LongCommand,
 )
-from bastion.records.request import Answer, Result, SpecRecord
+from bastion.records.requests.request import Answer, Result, SpecRecord
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import Entry, ObjectStore
 from bastion.value import value

@@ -16,9 +16,9 @@ from collections.abc import Collection, Iterable, Mapping
 from bastion.array import ArrayRecord
 from bastion.errors import SpecError
 from bastion.job import JobRecord
-from bastion.records import layout
-from bastion.records.queued import queued_array, queued_jobs
-from bastion.records.request import Answer, SpecRecord
+from bastion.records.keys import layout
+from bastion.records.requests.queued import queued_array, queued_jobs
+from bastion.records.requests.request import Answer, SpecRecord
 from bastion.service.repair.restored_arrays import array_named
 from bastion.spec import job_ids
 from bastion.store import ObjectStore

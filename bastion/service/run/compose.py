@@ -22,7 +22,7 @@ from bastion.provider.agent_environment import has_own_credentials
 from bastion.provider.open import INSTALLS, open_provider
 from bastion.provider.own_hosts.resolve import hosts_named_twice
 from bastion.provider.serving import machines_of
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Held, RootWriter
 from bastion.service.act.machines import Machines, OpenPool
 from bastion.service.act.notifications import Notifier

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bastion.errors import NotFoundError
 from bastion.history import ended_attempts, recorded_events
 from bastion.machine import Machine, Pool
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import decode_root
 from bastion.service.config.admin_files import read_config
 from bastion.simulator.cluster.cluster import Cluster, Shape

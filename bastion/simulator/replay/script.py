@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 
-from bastion.records.history import EndedAttempt, Shares
+from bastion.records.reports.history import EndedAttempt, Shares
 from bastion.records.root import Event
 from bastion.simulator.workload.job import Deed, Happening
 from bastion.value import value

@@ -10,8 +10,8 @@ from dataclasses import replace
 from bastion.client.code.stored_code import CodeView
 from bastion.client.look.views import EventView, JobView
 from bastion.job import PastAttempt
-from bastion.records.codec import plain
-from bastion.records.request import SpecRecord
+from bastion.records.coding.codec import plain
+from bastion.records.requests.request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
 from bastion.value import value
 from bastion.web.pages.spent import Spent, spent_now, spent_of, together

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from bastion.client.look.views import JobView
 from bastion.errors import BastionError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bastion.web.pages.job import LogAddress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 
-from bastion.records.usage import ForeignProcess, MachineUse
+from bastion.records.reports.usage import ForeignProcess, MachineUse
 from bastion.value import value
 from bastion.web.pages.palette import Palette
 from bastion.web.reading.board import COUNTED, Board, Row

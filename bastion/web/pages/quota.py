@@ -9,8 +9,8 @@ from bastion.client.look.views import StatusView
 from bastion.client.submit.dry_run import of_quota
 from bastion.errors import NotFoundError, SpecError
 from bastion.machine import Pool
-from bastion.records import layout
-from bastion.records.codec import decode
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
 from bastion.scheduler.plan import Wait
 from bastion.scheduler.whatif import QuotaOutlook
 from bastion.store.port import ObjectStore

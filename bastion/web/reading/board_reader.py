@@ -16,7 +16,7 @@ from typing import Any
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, NotFoundError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.port import ObjectStore, Version
 from bastion.value import value
 from bastion.web.reading.board import Board, Published

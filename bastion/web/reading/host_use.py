@@ -17,8 +17,8 @@ from typing import TypeVar
 
 from bastion.client.look.usage import segment_at
 from bastion.clock import Clock
-from bastion.records import layout
-from bastion.records.usage import UsageSegment
+from bastion.records.keys import layout
+from bastion.records.reports.usage import UsageSegment
 from bastion.store.port import ObjectStore
 from bastion.utilisation import Utilisation, summed
 from bastion.value import value

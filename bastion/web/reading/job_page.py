@@ -12,9 +12,9 @@ from bastion.client.look.rows import job_of_result
 from bastion.client.look.views import JobView
 from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.job import PastAttempt
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.request import Result, SpecRecord
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.requests.request import Result, SpecRecord
 from bastion.spec.task import tasks_of_id
 from bastion.store.port import ObjectStore
 from bastion.value import value

@@ -16,7 +16,7 @@ from threading import Lock
 from bastion.client.look.usage import STALE_S, JobUse, LiveUse, job_use
 from bastion.clock import Clock
 from bastion.errors import BastionError
-from bastion.records.usage import MachineUse
+from bastion.records.reports.usage import MachineUse
 from bastion.store.port import ObjectStore
 from bastion.value import value
 

@@ -22,8 +22,8 @@ from bastion.client.look.rows import event_of
 from bastion.client.look.views import EventView
 from bastion.errors import BastionError, NotFoundError, OversizeError
 from bastion.history.attempt_row import AttemptRow, attempt_row
-from bastion.records import layout
-from bastion.records.codec import decode
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
 from bastion.records.root import Event
 from bastion.store.port import ObjectStore
 from bastion.value import value

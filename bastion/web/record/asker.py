@@ -14,7 +14,7 @@ from typing import IO
 
 from bastion.clock import Clock
 from bastion.errors import BastionError
-from bastion.records.codec import decode
+from bastion.records.coding.codec import decode
 from bastion.web.record.summary import FAILED, Summary
 
 DEADLINE_S = 60.0

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from bastion.clock import SystemClock
 from bastion.errors import BastionError
 from bastion.history.record import Record
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
 from bastion.store.open import open_store
 from bastion.web.record.kept_tables import KeptTables
 from bastion.web.record.summary import ANSWERED, FAILED

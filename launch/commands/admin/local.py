@@ -222,7 +222,7 @@ def _log_of(root: str, place: Path, *, is_own: bool) -> Path:
 
 
 def _has_bucket(folder: Path) -> bool:
-    from bastion.records import layout
+    from bastion.records.keys import layout
 
     return (folder / layout.ROOT).exists()
 
@@ -258,7 +258,7 @@ def _units(resources: str) -> dict[str, int]:
 
 def _furnish(folder: Path, units: Mapping[str, int]) -> None:
     """Write the two files that an admin writes: both or none."""
-    from bastion.records import layout
+    from bastion.records.keys import layout
 
     devices = {name: n for name, n in units.items() if name not in ("cpu", "memory")} or units
     files = {

@@ -88,7 +88,7 @@ def _add_what(parser: Parser) -> None:
 
 def make(args: argparse.Namespace) -> int:
     """`bastion create`."""
-    from bastion.records.layout import bastion_log
+    from bastion.records.keys.layout import bastion_log
     from bastion.vm.open import open_vm
 
     session = Session(args)
@@ -176,7 +176,7 @@ def _ready(session: Session) -> BastionVm:
     if vm.image:
         return vm
     from bastion.provider.boot import own_wheel
-    from bastion.records.wheel import ensure_wheel
+    from bastion.records.code.wheel import ensure_wheel
 
     wheel = own_wheel()
     key = ensure_wheel(session.client.store, wheel.digest, wheel.name, wheel.data)

@@ -14,7 +14,7 @@ from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client.code.stored_code import CodeView
-    from bastion.records.origin import Origin, WorkingTree
+    from bastion.records.requests.origin import Origin, WorkingTree
 
 
 def show_code(session: Session) -> int:

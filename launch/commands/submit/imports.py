@@ -28,7 +28,7 @@ def register(verbs: Verbs) -> None:
 def convert(args: argparse.Namespace) -> int:
     """`bastion import FILE`."""
     from bastion.client.submit.launch_file import launch_text
-    from bastion.records.codec import plain
+    from bastion.records.coding.codec import plain
     from launch.errors import UsageError
 
     session = Session(args)

@@ -29,7 +29,7 @@ from launch.submission.foreign_flags import add_foreign_flags, wrapped
 
 if TYPE_CHECKING:
     from bastion.client import LaunchHandle
-    from bastion.records.origin import Origin
+    from bastion.records.requests.origin import Origin
     from bastion.spec import Launch
 
 _SOURCES = (
@@ -201,7 +201,7 @@ def _foresee(session: Session) -> int:
     """Print the checked launch as a file, and what would happen by the bastion's last state."""
     from bastion.client.submit.launch_file import launch_text
     from bastion.errors import NotFoundError
-    from bastion.records.codec import plain
+    from bastion.records.coding.codec import plain
 
     launch = session.client.checked(_launch_of(session))
     try:
@@ -248,7 +248,7 @@ def submitted(session: Session) -> LaunchHandle:
 def _origin(args: argparse.Namespace) -> Origin:
     """The command line, and the file that it names."""
     from bastion.client.submit.provenance import files_at
-    from bastion.records.origin import Origin, origin_argv
+    from bastion.records.requests.origin import Origin, origin_argv
 
     return Origin(argv=origin_argv(args.typed), files=files_at(*args.source[:1]))
 

@@ -14,8 +14,8 @@ from bastion.job import Claim, End
 from bastion.logs.pace import CLOUD
 from bastion.machine import Follow, Leave
 from bastion.pool import LEAST_BOOT_S
-from bastion.records import layout
-from bastion.records.facts import Heartbeat
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Heartbeat
 from quota.amounts import Amounts
 from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 

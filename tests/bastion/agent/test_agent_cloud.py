@@ -12,7 +12,7 @@ from bastion.agent.begin.devices import DeviceReport
 from bastion.agent.cloud.metadata import metadata_of
 from bastion.agent.keeper.fake import Reaction, Script
 from bastion.agent.settings import AgentSettings
-from bastion.records.facts import BootStep, Health, Hello, Interruption
+from bastion.records.reports.facts import BootStep, Health, Hello, Interruption
 from bastion.store.memory import Fault
 from quota.amounts import Amounts
 from tests.rigs.agent import MACHINE, Rig, job, start

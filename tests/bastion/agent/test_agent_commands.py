@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from bastion.machine import Exec
-from bastion.records import layout
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import CommandEnd, LongCommand
+from bastion.records.reports.registers import CommandEnd, LongCommand
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import MACHINE, OF, start
 

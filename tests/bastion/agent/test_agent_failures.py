@@ -15,7 +15,7 @@ from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
 from bastion.logs.pace import CLOUD
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.memory import Fault
 from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 

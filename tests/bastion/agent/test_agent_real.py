@@ -25,8 +25,8 @@ from bastion.agent.machine.stray_processes import look
 from bastion.agent.settings import AgentSettings
 from bastion.clock import SystemClock
 from bastion.lane import ThreadLane
-from bastion.records import layout
-from bastion.records.bundles import Bundles
+from bastion.records.code.bundles import Bundles
+from bastion.records.keys import layout
 from bastion.spec import BundleRef, GitRef, Job, Process
 from bundler.code import LocalDir
 from bundler.upload import bundle

@@ -8,9 +8,9 @@ from bastion.agent.host.claim import claim_key
 from bastion.agent.keeper.fake import Script
 from bastion.job import Claim
 from bastion.machine import Batch
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.registers import ClaimRegister
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.registers import ClaimRegister
 from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 
 FOREVER = Script(runs_s=float("inf"))

@@ -8,7 +8,7 @@ from math import inf
 from bastion.agent.keeper.fake import Script
 from bastion.agent.keeper.port import ProcessStart
 from bastion.machine import SetLimit
-from bastion.records.facts import Held, Idle
+from bastion.records.reports.facts import Held, Idle
 from bastion.store.memory import Fault
 from tests.rigs.agent import OF, Rig, job, start, stop
 

@@ -9,7 +9,7 @@ import pytest
 
 from bastion.agent.machine import stray_processes as strays
 from bastion.machine import SetLimit
-from bastion.records.facts import Held
+from bastion.records.reports.facts import Held
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import OF, start, stop
 

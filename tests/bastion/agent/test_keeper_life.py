@@ -12,7 +12,7 @@ from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.keeper_life import begin_life
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore, Written
 from tests.rigs.agent import MACHINE

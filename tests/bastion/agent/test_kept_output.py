@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from bastion.agent.kept_output import restore, save
 from bastion.errors import RecordError, StoreError
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.output import PART_BYTES, Saved, SavedFile, read_saved
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.output import PART_BYTES, Saved, SavedFile, read_saved
 from bastion.store.memory import Fault, FaultyStore, MemoryStore, Operation
 from tests.rigs.agent import OF
 

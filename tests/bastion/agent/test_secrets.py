@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.spec import Job, Process, Secret
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import OF, start

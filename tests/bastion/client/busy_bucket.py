@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from bastion.client import Client
 from bastion.job import Attempt, HostPlace, HostState, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.records import layout
-from bastion.records.codec import encode, plain
+from bastion.records.coding.codec import encode, plain
+from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.spec.request import Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from tests.bastion.client.scripted_client import JOB, client_of
 from tests.rigs.scripted_bastion import NOW, end, publish, put, row
 

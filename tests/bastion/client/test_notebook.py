@@ -16,7 +16,7 @@ from bastion.client.follow.notebook import Bar, progress
 from bastion.client.look.views import EventView, LaunchStatus, ProjectView, StatusView
 from bastion.client.look.watch import one_timeout
 from bastion.errors import BastionError, SpecError
-from bastion.records.request import JobsRequest
+from bastion.records.requests.request import JobsRequest
 from bastion.spec import Job, Process
 from bundler.code import LocalDir
 from quota.amounts import Amounts

@@ -16,8 +16,8 @@ from bastion.client.patience import (
     PatientStore,
 )
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
-from bastion.records import layout
-from bastion.records.origin import Origin, store_origin
+from bastion.records.keys import layout
+from bastion.records.requests.origin import Origin, store_origin
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, Version
 from tests.bastion.client.scripted_client import launch_of

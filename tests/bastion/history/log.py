@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bastion.history import AttemptRow, Record
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.history import EndedAttempt, HistoryRecord
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.history import EndedAttempt, HistoryRecord
 from bastion.records.root import Event
 from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore

@@ -11,8 +11,8 @@ from bastion.history import Record, compaction
 from bastion.history.compaction import compact, create_file
 from bastion.history.coverage import Span, StoredFile, covered, stored_files
 from bastion.history.tables import TABLES
-from bastion.records import layout
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.root import Event
 from bastion.store.memory import MemoryStore
 from bastion.store.port import Written

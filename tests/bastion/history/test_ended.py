@@ -10,9 +10,9 @@ from bastion.history import AttemptRow, Record, ended_attempts
 from bastion.history.ask.query import query
 from bastion.history.compaction import compact
 from bastion.history.parquet import connect
-from bastion.records import layout
-from bastion.records.history import EndedAttempt
-from bastion.records.request import Result
+from bastion.records.keys import layout
+from bastion.records.reports.history import EndedAttempt
+from bastion.records.requests.request import Result
 from bastion.spec.where import Where
 from bastion.store.local import LocalStore
 from bastion.store.port import Object

@@ -10,7 +10,7 @@ import polars as pl
 from bastion.history import Record
 from bastion.history.attempt_row import COLUMNS
 from bastion.history.compaction import compact
-from bastion.records.history import Shares
+from bastion.records.reports.history import Shares
 from bastion.store.local import LocalStore
 from tests.bastion.history.log import DAY_S, T0, Bucket
 

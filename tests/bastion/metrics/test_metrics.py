@@ -18,9 +18,9 @@ from bastion.job import state_of
 from bastion.metrics.metered_store import MeteredStore
 from bastion.metrics.port import open_port
 from bastion.metrics.prometheus import PrometheusMeter
-from bastion.records import layout
+from bastion.records.keys import layout
+from bastion.records.reports.usage import DeviceUse, ForeignProcess, MachineUse
 from bastion.records.root import Event
-from bastion.records.usage import DeviceUse, ForeignProcess, MachineUse
 from bastion.store.memory import MemoryStore
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_use

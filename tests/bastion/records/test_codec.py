@@ -8,9 +8,9 @@ import pytest
 
 from bastion.errors import ForeignRecordError, RecordError
 from bastion.machine import Batch
-from bastion.records.codec import decode, encode, plain
-from bastion.records.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
-from bastion.records.request import Answer, JobsRequest, LaunchRequest, Result, SpecRecord
+from bastion.records.coding.codec import decode, encode, plain
+from bastion.records.reports.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
+from bastion.records.requests.request import Answer, JobsRequest, LaunchRequest, Result, SpecRecord
 from bastion.spec import BundleRef, GitRef, ImageRef, Job, Launch, Process, Resources, Where
 from quota import Amounts
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.records import layout, ulid
-from bastion.records.inbox import MAX_BYTES, PER_OWNER, PER_TURN, Inbox, Look
+from bastion.records.keys import layout, ulid
+from bastion.records.requests.inbox import MAX_BYTES, PER_OWNER, PER_TURN, Inbox, Look
 from bastion.store.memory import FaultyStore, MemoryStore
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bastion.machine_name import parse_machine, pool_of
-from bastion.records import layout, ulid
+from bastion.records.keys import layout, ulid
 from bastion.store.keys import is_key
 
 NAMES = st.from_regex(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,20}[A-Za-z0-9])?", fullmatch=True)

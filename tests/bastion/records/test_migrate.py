@@ -10,9 +10,9 @@ from bastion.clock import VirtualClock
 from bastion.errors import RecordError
 from bastion.job import JobRecord
 from bastion.machine import Machine
-from bastion.records import migrate
-from bastion.records.codec import plain
-from bastion.records.migrate import Plain, Schema
+from bastion.records.coding import migrate
+from bastion.records.coding.codec import plain
+from bastion.records.coding.migrate import Plain, Schema
 from bastion.records.root import Root, RootWriter, decode_root
 from bastion.spec.request import Request
 from bastion.store.memory import MemoryStore

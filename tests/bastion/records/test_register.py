@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, RecordError, StoreError
 from bastion.job import Claim, End
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
 from bastion.records.register import Lost, Won, create_same, look, win
-from bastion.records.registers import ClaimRegister, EndRegister
+from bastion.records.reports.registers import ClaimRegister, EndRegister
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 
 KEY = "run/pool/p/j/a1-n/r0/h0/claim"

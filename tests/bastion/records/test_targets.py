@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bastion.job import Dependency, Outcome, OutcomeKind, Phase
 from bastion.lifecycle.dependencies import Ended
-from bastion.records.targets import settled
+from bastion.records.requests.targets import settled
 from tests.rigs.job_records import T0, queued
 
 CHAIN = 1_000

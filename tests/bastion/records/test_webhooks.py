@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.errors import SpecError
-from bastion.records.webhooks import Webhook, is_near
+from bastion.records.settings.webhooks import Webhook, is_near
 from bastion.service.config.pool_config import parse_config
 
 SECRET = "https://hooks.slack.com/services/verysecret"

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bastion.errors import RecordError, SpecError
-from bastion.records.codec import decode, encode
-from bastion.records.request import Answer, JobsRequest, LaunchRequest, Result, SpecRecord
-from bastion.records.well_formed import UNEXPECTED, well_formed
+from bastion.records.coding.codec import decode, encode
+from bastion.records.coding.well_formed import UNEXPECTED, well_formed
+from bastion.records.requests.request import Answer, JobsRequest, LaunchRequest, Result, SpecRecord
 from bastion.spec import (
     Array,
     Indices,
@@ -154,8 +154,8 @@ def test_what_is_unexpected_is_left_to_the_validator(data: bytes) -> None:
 def test_the_words_for_a_bad_record_are_the_validators() -> None:
     """A program that has not imported the validator tells a bad record as any other does."""
     program = (
-        "import sys; from bastion.records.codec import decode;"
-        "from bastion.records.request import Answer;"
+        "import sys; from bastion.records.coding.codec import decode;"
+        "from bastion.records.requests.request import Answer;"
         'good = decode(Answer, b\'{"ulid":"1","verb":"v","accepted":true}\', key=\'k\');'
         "print('pydantic' in sys.modules)\n"
         'try: decode(Answer, b\'{"ulid":1,"verb":"v","accepted":true}\', key=\'k\')\n'

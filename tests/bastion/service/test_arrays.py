@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from bastion.job import Phase
-from bastion.records import layout
-from bastion.records.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.keys import layout
+from bastion.records.requests.request import JobsRequest, LaunchRequest, UpdateRequest
 from bastion.records.root import RootWriter
 from bastion.spec import After, Array, Indices, Job, Launch, Notify, Process, Resources
 from tests.rigs.leader import Rig

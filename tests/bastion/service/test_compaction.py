@@ -13,9 +13,9 @@ from bastion.__main__ import main
 from bastion.clock import VirtualClock
 from bastion.errors import BastionError
 from bastion.lane import InlineLane
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.history import Shares
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.history import Shares
 from bastion.records.root import Event, Root
 from bastion.service.compaction import EVERY_S, FIRST_S, Compaction, compact_in_process
 from bastion.service.journal import Journal

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bastion.records import layout
-from bastion.records.facts import Hello
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Hello
 from bastion.spec import ImageRef, Resources
 from tests.rigs.leader import CONFIG, Rig
 

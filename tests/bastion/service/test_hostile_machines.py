@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from bastion.job import End
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.facts import (
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import (
     Drained,
     Ended,
     Health,
@@ -20,7 +20,7 @@ from bastion.records.facts import (
     Reported,
     Started,
 )
-from bastion.records.registers import LifeRegister
+from bastion.records.reports.registers import LifeRegister
 from bastion.service.intake.proofs import NEW_LIVES
 from bastion.store import ObjectStore
 from bastion.store.memory import Fault, FaultyStore

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from bastion.records import layout, ulid
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout, ulid
 from bastion.service.intake.requests import (
     MAX_PROBLEM_CHARACTERS,
     MAX_PROBLEMS,

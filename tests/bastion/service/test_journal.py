@@ -7,7 +7,7 @@ import json
 
 from bastion.clock import VirtualClock
 from bastion.errors import BastionError, StoreError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Event
 from bastion.service.journal import FLUSH_S, MOST_SAID, TAIL_BYTES, Journal
 from bastion.store.memory import Fault, FaultyStore, MemoryStore

@@ -8,12 +8,12 @@ import pytest
 
 from bastion.job import End
 from bastion.machine import Start
-from bastion.records import layout
-from bastion.records.facts import Ended
+from bastion.records.keys import layout
 from bastion.records.outlook import snapshot_of
 from bastion.records.register import look
-from bastion.records.registers import ClaimRegister, GoRegister
-from bastion.records.request import SpecRecord, UpdateRequest
+from bastion.records.reports.facts import Ended
+from bastion.records.reports.registers import ClaimRegister, GoRegister
+from bastion.records.requests.request import SpecRecord, UpdateRequest
 from bastion.service.intake.registers import Seat
 from bastion.spec import Job, Process, Resources
 from quota import parse

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from bastion.clock import VirtualClock
 from bastion.monitor import Options
-from bastion.records import ulid
-from bastion.records.inbox import Waiting
-from bastion.records.layout import RequestName
-from bastion.records.request import LaunchRequest
+from bastion.records.keys import ulid
+from bastion.records.keys.layout import RequestName
+from bastion.records.requests.inbox import Waiting
+from bastion.records.requests.request import LaunchRequest
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.requests import MAX_ACTIVE_JOBS, Rules, answer_key, apply_request

@@ -9,7 +9,7 @@ import pytest
 from bastion.clock import Clock
 from bastion.errors import LeaseHeldError
 from bastion.lane import ThreadLane
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import RootWriter
 from bastion.service.run.election import Candidate, Election
 from tests.rigs.leader import PACE, Rig

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
-from bastion.records import layout
-from bastion.records.facts import Drained, HostFact
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Drained, HostFact
 from bastion.records.root import Root, RootWriter, decode_root
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election

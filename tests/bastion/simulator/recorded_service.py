@@ -13,8 +13,8 @@ from dataclasses import replace
 from random import Random
 
 from bastion.job import JobRecord, Phase
-from bastion.records import layout
-from bastion.records.request import MachinesRequest
+from bastion.records.keys import layout
+from bastion.records.requests.request import MachinesRequest
 from tests.rigs.leader import PACE, QUOTA, Rig
 
 USERS = (("ann", "blue"), ("ben", "blue"), ("cat", "red"))

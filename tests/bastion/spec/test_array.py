@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from bastion.errors import SpecError
-from bastion.records.codec import decode, encode
+from bastion.records.coding.codec import decode, encode
 from bastion.spec import Array, Indices, Job, Launch, Process, Sweep
 from bastion.spec.task import task_id, tasks_named, tasks_of_id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.errors import SpecError
-from bastion.records.codec import decode, encode
+from bastion.records.coding.codec import decode, encode
 from bastion.spec import Job, Launch, Notify, Process
 from bastion.spec.notify import USUAL
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.records.codec import decode, encode
-from bastion.records.request import LaunchRequest
+from bastion.records.coding.codec import decode, encode
+from bastion.records.requests.request import LaunchRequest
 from bastion.spec import BundleRef, ImageRef, Job, Launch, Process, PythonEnv, python_problems
 from bundler.code import LocalDir
 from tests.bastion.spec.problems import problems

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bastion.errors import SpecError
-from bastion.records.codec import decode, encode
-from bastion.records.request import LaunchRequest
+from bastion.records.coding.codec import decode, encode
+from bastion.records.requests.request import LaunchRequest
 from bastion.spec import Job, Launch, Process, Secret, secret_of
 from tests.bastion.spec.problems import problems
 

@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from bastion.errors import SpecError
-from bastion.records.codec import decode, encode
+from bastion.records.coding.codec import decode, encode
 from bastion.spec import (
     Array,
     Choice,

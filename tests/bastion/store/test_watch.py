@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bastion.clock import SystemClock, VirtualClock
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.local import LocalStore
 from bastion.store.open import open_watch
 from bastion.store.watch import FolderWatch, Pause, Watch, mark_of

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from bastion.client.look.views import EventView, JobView
 from bastion.clock import VirtualClock
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.history import EndedAttempt
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.history import EndedAttempt
 from bastion.records.root import Event
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.job import attempts_of

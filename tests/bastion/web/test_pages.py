@@ -11,9 +11,9 @@ import pytest
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
 from bastion.metrics import gauges
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.request import SpecRecord
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.requests.request import SpecRecord
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.spent import price_of

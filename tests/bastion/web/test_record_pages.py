@@ -20,9 +20,9 @@ from bastion.clock import SystemClock, VirtualClock
 from bastion.errors import BastionError
 from bastion.history.ask.usage import usage
 from bastion.history.record import Record
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.history import EndedAttempt
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.history import EndedAttempt
 from bastion.records.root import Event as Happening
 from bastion.spec.request import Request
 from bastion.store.local import LocalStore

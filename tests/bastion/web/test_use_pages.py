@@ -10,9 +10,9 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.usage import (
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.usage import (
     DeviceUse,
     ForeignProcess,
     GroupUse,

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from bastion.job import Attempt, End
 from bastion.machine import MachinePhase
-from bastion.records import layout
-from bastion.records.facts import Heartbeat
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Heartbeat
 from tests.contracts.faults.watched import KilledError, Watched
 from tests.contracts.provider_place import STEP_S, Place
 from tests.rigs.leader import PACE, Agent, Rig

@@ -18,10 +18,10 @@ from bastion.agent.report.end_record import shipped_size
 from bastion.agent.report.log_shipping import Shipping
 from bastion.agent.report.redaction import Redaction
 from bastion.errors import NotFoundError
-from bastion.records import layout
-from bastion.records.facts import HostFact
+from bastion.records.keys import layout
 from bastion.records.register import Lost, Won, win
-from bastion.records.registers import CommandEnd
+from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import CommandEnd
 
 GRACE_S = 5.0
 """From SIGTERM to SIGKILL: a program that needs longer to clean up should be a job."""

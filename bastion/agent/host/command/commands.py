@@ -9,7 +9,7 @@ from bastion.agent.host.context import Surroundings
 from bastion.agent.keeper.port import AttemptStart, AttemptState, Ended, ExitRecord, Running
 from bastion.errors import BastionError, ConflictError
 from bastion.machine import Exec
-from bastion.records.facts import HostFact
+from bastion.records.reports.facts import HostFact
 
 MAX_COMMANDS = 16
 """Maximum number beside one host: each costs processes, memory and calls to the store."""

@@ -10,10 +10,10 @@ from bastion.agent.attempt_key import command_key, host_named, key_of
 from bastion.agent.host.context import Surroundings
 from bastion.errors import NotFoundError, OversizeError, RecordError
 from bastion.machine import Exec
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.limits import REQUEST_BYTES
-from bastion.records.registers import LongCommand
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import REQUEST_BYTES
+from bastion.records.keys import layout
+from bastion.records.reports.registers import LongCommand
 from bastion.store.port import ObjectStore
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.job import End, Stop, StopReason
 from bastion.lifecycle import StopWanted, suspect_of
-from bastion.records.facts import Checked, Interruption
+from bastion.records.reports.facts import Checked, Interruption
 from bastion.service.draft.root_draft import Draft
 
 MAX_FAILED_STARTS = 3

@@ -11,8 +11,8 @@ from bastion.agent.begin.clock_check import look_at_clock
 from bastion.agent.settings import AgentSettings
 from bastion.clock import VirtualClock
 from bastion.machine import Check
-from bastion.records import layout
-from bastion.records.facts import Health
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Health
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.rigs.agent import MACHINE, Rig
 

@@ -11,10 +11,10 @@ import pytest
 from bastion.agent.keeper.fake import Script
 from bastion.agent.settings import AgentSettings
 from bastion.machine import Check
-from bastion.records import layout
-from bastion.records.facts import Checked
+from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.registers import CheckOutcome
+from bastion.records.reports.facts import Checked
+from bastion.records.reports.registers import CheckOutcome
 from bastion.store.memory import Fault
 from tests.rigs.agent import MACHINE, Rig, job, start
 

@@ -14,7 +14,7 @@ from bastion.agent.cloud.metadata import MetadataError, metadata_of
 from bastion.agent.cloud.orphan import BUSY_PATIENCE, end_orphan, is_orphan
 from bastion.agent.cloud.tpu import parse_tpu_env, tpu_variables
 from bastion.agent.settings import Cloud
-from bastion.records.facts import Interruption
+from bastion.records.reports.facts import Interruption
 from tests.servers.metadata import MetadataServer, metadata_server
 
 GOOGLE = "/computeMetadata/v1/"

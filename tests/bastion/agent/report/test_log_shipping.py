@@ -13,7 +13,7 @@ from bastion.errors import NotFoundError
 from bastion.lane import InlineLane
 from bastion.logs.pace import LOCAL
 from bastion.logs.segments import SEGMENT_BYTES, segment_key
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore
 from tests.rigs.agent import OF, Bucket

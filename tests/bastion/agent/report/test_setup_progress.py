@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.agent.report.setup_progress import SetUpProgress
-from bastion.records.facts import Fact, Preparing
+from bastion.records.reports.facts import Fact, Preparing
 from tests.rigs.agent import OF
 
 

@@ -17,11 +17,11 @@ from bastion.agent.home import FolderHome
 from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.setup.code_setup import SetUpError
 from bastion.agent.setup.python_env import BuildError, build, recipe_of, take
-from bastion.records import layout
-from bastion.records.bundles import Bundles
-from bastion.records.codec import encode
-from bastion.records.facts import HostFact
-from bastion.records.request import SpecRecord
+from bastion.records.code.bundles import Bundles
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
+from bastion.records.requests.request import SpecRecord
 from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
 from bundler.code import LocalDir
 from bundler.upload import bundle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bastion.agent.usage.port import DeviceProcess, Devices, Group, Sample
-from bastion.records.usage import DeviceUse, GroupUse
+from bastion.records.reports.usage import DeviceUse, GroupUse
 
 
 class FakeSampler:

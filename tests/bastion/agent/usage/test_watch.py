@@ -12,9 +12,9 @@ from bastion.agent.settings import AgentSettings, Tempo
 from bastion.agent.usage.port import DeviceProcess
 from bastion.errors import BastionError, StoreError
 from bastion.logs.pace import CLOUD
-from bastion.records import layout
-from bastion.records.facts import Health, Idle
-from bastion.records.usage import MachineUse, UsageSegment, machine_use, unpacked
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Health, Idle
+from bastion.records.reports.usage import MachineUse, UsageSegment, machine_use, unpacked
 from bastion.utilisation import Utilisation
 from quota.amounts import Amounts
 from tests.bastion.agent.usage.fake_sampler import FakeSampler

@@ -16,8 +16,8 @@ from bastion.errors import (
     StoreRefusedError,
     TimedOutError,
 )
-from bastion.records.codec import encode
-from bastion.records.request import JobsRequest, LaunchRequest
+from bastion.records.coding.codec import encode
+from bastion.records.requests.request import JobsRequest, LaunchRequest
 from bastion.spec import Job, Launch, Process, job_ids
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written

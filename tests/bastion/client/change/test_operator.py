@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bastion.client import Client
-from bastion.records import layout
-from bastion.records.machine_request import DrainRequest
+from bastion.records.keys import layout
+from bastion.records.requests.machine_request import DrainRequest
 from tests.rigs.scripted_bastion import NOW, ScriptedBastion, publish, world
 
 

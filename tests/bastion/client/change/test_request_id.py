@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bastion.client.change.request_id import KEY_WINDOW_S, KEY_WINDOWS, Ulids, keyed
-from bastion.records.ulid import is_ulid, seconds_of
+from bastion.records.keys.ulid import is_ulid, seconds_of
 from bastion.spec import job_id
 
 DAY_S = 86_400

@@ -13,9 +13,9 @@ import pytest
 from bastion.agent.kept_output import save
 from bastion.client.code.outputs import Outputs
 from bastion.errors import BastionError, NotFoundError, RecordError, StoreError
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.output import PART_BYTES, Saved, SavedFile
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.output import PART_BYTES, Saved, SavedFile
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.rigs.agent import OF
 

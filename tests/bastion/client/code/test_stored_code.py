@@ -14,9 +14,15 @@ import pytest
 from bastion.client import Client
 from bastion.client.submit.provenance import of_this_process
 from bastion.errors import BastionError, NotFoundError, RecordError, SpecError
-from bastion.records import layout
-from bastion.records.origin import MAX_NAMES, MAX_TEXT_BYTES, Origin, origin_argv, read_origin
-from bastion.records.request import LaunchRequest
+from bastion.records.keys import layout
+from bastion.records.requests.origin import (
+    MAX_NAMES,
+    MAX_TEXT_BYTES,
+    Origin,
+    origin_argv,
+    read_origin,
+)
+from bastion.records.requests.request import LaunchRequest
 from bastion.spec import BundleRef, Job, Launch, Process
 from bastion.store.memory import MemoryStore
 from bundler.code import Image, LocalDir
@@ -162,7 +168,7 @@ def test_launches_of_one_script_share_their_origin() -> None:
 
 def test_an_origin_is_bounded() -> None:
     """Long texts and command lines are cut, and a record says so."""
-    from bastion.records.origin import origin_file, origin_paths
+    from bastion.records.requests.origin import origin_file, origin_paths
 
     file = origin_file("a.py", "ü" * MAX_TEXT_BYTES)
     assert file.is_cut

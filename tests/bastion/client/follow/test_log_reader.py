@@ -13,9 +13,9 @@ from bastion.client.follow.log_filter import Grep, last_lines
 from bastion.client.follow.log_reader import JobLog, follow
 from bastion.client.patience import Outage
 from bastion.errors import NotFoundError, SpecError
-from bastion.records import layout
-from bastion.records.layout import LogStream
-from bastion.records.request import MAX_TARGETS, FollowRequest
+from bastion.records.keys import layout
+from bastion.records.keys.layout import LogStream
+from bastion.records.requests.request import MAX_TARGETS, FollowRequest
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.rigs.scripted_bastion import (
     Clock,

@@ -10,7 +10,7 @@ from bastion.client import Client, JobView
 from bastion.client.look.find_job import find_target
 from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError, SpecError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.spec import Array, Job, Launch, Process, Resources, Sweep
 from tests.rigs.leader import Rig
 

@@ -10,9 +10,9 @@ from bastion.client.look.find_job import find, find_all
 from bastion.client.look.published import Published
 from bastion.errors import NotFoundError, SpecError
 from bastion.job import JobRecord
-from bastion.records import layout
-from bastion.records.codec import encode, plain
-from bastion.records.request import SpecRecord
+from bastion.records.coding.codec import encode, plain
+from bastion.records.keys import layout
+from bastion.records.requests.request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.spec.request import Request
 from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world

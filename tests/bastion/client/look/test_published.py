@@ -10,7 +10,7 @@ import pytest
 from bastion.client.look.find_job import find_all
 from bastion.client.look.published import Published
 from bastion.errors import NotFoundError, RecordError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.memory import FaultyStore
 from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world
 

@@ -34,9 +34,9 @@ from bastion.lifecycle import (
     StopWanted,
 )
 from bastion.machine import Machine, MachinePhase
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.history import Shares
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.history import Shares
 from bastion.records.root import Root
 from bastion.scheduler.charge import held_by
 from bastion.service.draft.root_draft import Draft

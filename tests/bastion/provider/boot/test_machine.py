@@ -21,9 +21,9 @@ from bastion.clock import SystemClock
 from bastion.machine import Batch, Build, Pool, Upgrade
 from bastion.provider.boot import Boot, own_wheel, startup_script
 from bastion.provider.boot.bootstrap import send
-from bastion.records import layout
-from bastion.records.codec import decode, encode
-from bastion.records.facts import Bell, BootFailed, Fact, Heartbeat, Hello
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell, BootFailed, Fact, Heartbeat, Hello
 from bastion.store import ObjectStore, open_store
 from quota.amounts import Amounts
 from tests.servers.gcs import GcsServer

@@ -14,9 +14,9 @@ import pytest
 from bastion.machine import Machine, Pool
 from bastion.provider.build import build_digest
 from bastion.provider.own_hosts.ssh import SshProvider
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.facts import Bell, BootFailed, Fact, Health, Hello
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Bell, BootFailed, Fact, Health, Hello
 from bastion.store.local import LocalStore
 from quota.amounts import Amounts
 from tests.end_to_end.programs import until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.access.grants import People, Right
 
 PEOPLE = People(

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pytest
 
 from bastion.errors import StoreError, StoreRefusedError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.access.gcs import Binding, GcsAccess, commands, lifecycle, merged, settings
 from bastion.service.access.grants import grants
 from bastion.service.access.place import Place

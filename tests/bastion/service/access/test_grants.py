@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bastion.errors import SpecError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.access.grants import Right, grants, may, unknown
 from bastion.service.access.place import place_of
 from tests.bastion.service.access.people import (

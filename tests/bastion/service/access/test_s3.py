@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bastion.errors import SpecError, StoreRefusedError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.access import s3
 from bastion.service.access.grants import People, Right, grants
 from bastion.service.access.place import Place, place_of

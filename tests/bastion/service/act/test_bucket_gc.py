@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bastion.machine import Batch, Start
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.keep import Keep
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.root import Root
+from bastion.records.settings.keep import Keep
 from bastion.service.act.bucket_gc import DAY_S, DELETES, FOR_EVER, PAGE, Position, collect
 from bastion.store.memory import FaultyStore, MemoryStore
 from tests.rigs.leader import Rig

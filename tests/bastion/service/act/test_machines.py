@@ -17,8 +17,8 @@ from bastion.errors import (
 )
 from bastion.job import Attempt, End
 from bastion.machine import MachinePhase
-from bastion.records import layout
-from bastion.records.facts import Ended
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Ended
 from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig
 
 ON_DEMAND = CONFIG.replace("count = 2", 'max_machines = 2\nidle_timeout = "30s"')

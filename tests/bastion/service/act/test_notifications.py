@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bastion.records import layout
-from bastion.records.facts import Idle
-from bastion.records.notification import Notification, body_of
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Idle
+from bastion.records.settings.notification import Notification, body_of
 from bastion.service.act.notifications import LIFE_S, label
 from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import MAX_OUTBOX_OF_ONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import decode_root
 from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import Rig

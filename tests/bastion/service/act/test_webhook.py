@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records.webhooks import Webhook
+from bastion.records.settings.webhooks import Webhook
 from bastion.service.act.webhook import DeliveryError, post
 from tests.servers.canned import canned
 from tests.servers.webhook import receiver

@@ -6,7 +6,7 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.service.config.admin_files import AdminFiles
 from bastion.store.memory import Fault, FaultyStore, MemoryStore

@@ -6,7 +6,7 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import SpecError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.config.admin_files import AdminFiles, read_config
 from bastion.service.config.inventory import parse_inventory, whole_config
 from bastion.service.config.pool_config import Config, parse_config

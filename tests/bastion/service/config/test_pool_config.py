@@ -9,7 +9,7 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.provider.open import PROVIDERS
-from bastion.records.keep import Keep
+from bastion.records.settings.keep import Keep
 from bastion.secret_rules import SecretRule, SecretRules
 from bastion.service.config.inventory import whole_config
 from bastion.service.config.pool_config import _PoolTable, parse_config

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bastion.lane import InlineLane
-from bastion.records import layout
-from bastion.records.request import Answer
+from bastion.records.keys import layout
+from bastion.records.requests.request import Answer
 from bastion.scheduler.reasons.reason import text
 from bastion.service.intake.inbox import InboxReader
 from bastion.spec import After, Job, Process, Resources

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.job import End
-from bastion.records.facts import Drained, Ended
+from bastion.records.reports.facts import Drained, Ended
 from bastion.spec import Job, Process, Resources
 from tests.rigs.leader import Rig
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bastion.records import layout
-from bastion.records.inbox import Waiting
-from bastion.records.request import JobsRequest, LaunchRequest
+from bastion.records.keys import layout
+from bastion.records.requests.inbox import Waiting
+from bastion.records.requests.request import JobsRequest, LaunchRequest
 from bastion.service.intake.arrivals import apply_portion
 from bastion.service.intake.inbox import ReadRequest
 from bastion.spec import Array, Job, Launch, Process

@@ -8,8 +8,8 @@ import pytest
 
 from bastion.job import Claim, End
 from bastion.machine import Batch, Machine, MachinePhase, Pool
-from bastion.records import layout
-from bastion.records.facts import (
+from bastion.records.keys import layout
+from bastion.records.reports.facts import (
     Bell,
     Claimed,
     Drained,
@@ -21,7 +21,7 @@ from bastion.records.facts import (
     HostFact,
     Started,
 )
-from bastion.records.inbox import Ringing
+from bastion.records.requests.inbox import Ringing
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.bells import apply_bell, record_alive

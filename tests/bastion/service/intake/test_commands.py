@@ -6,10 +6,10 @@ import pytest
 
 from bastion.errors import SpecError, StoreError
 from bastion.machine import Exec
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.registers import LongCommand
-from bastion.records.request import MAX_ARGUMENT_BYTES, ExecRequest
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.registers import LongCommand
+from bastion.records.requests.request import MAX_ARGUMENT_BYTES, ExecRequest
 from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import Rig
 

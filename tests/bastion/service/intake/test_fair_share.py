@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bastion.records.limits import LAUNCH_BYTES
+from bastion.records.coding.limits import LAUNCH_BYTES
 from bastion.service.intake.fair_share import (
     OWNER_BYTES,
     OWNER_READS,

@@ -6,15 +6,15 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.machine import Check
-from bastion.records import layout
-from bastion.records.facts import Checked, Health
-from bastion.records.machine_request import (
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Checked, Health
+from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,
     WarmRequest,
 )
-from bastion.records.request import Body, JobsRequest
+from bastion.records.requests.request import Body, JobsRequest
 from bastion.service.intake.machine_requests import BURN_S, HELLO_S
 from bastion.service.publish.queue_view import queue_view
 from bastion.service.publish.views import pool_view

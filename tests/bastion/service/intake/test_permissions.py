@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.records import layout
-from bastion.records.request import UpdateRequest
+from bastion.records.keys import layout
+from bastion.records.requests.request import UpdateRequest
 from tests.rigs.leader import QUOTA, Rig
 
 ADMINS = """

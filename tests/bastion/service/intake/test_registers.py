@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from bastion.job import OutcomeKind
 from bastion.machine import Start
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.intake.registers import seat_of
 from tests.rigs.leader import PACE, Rig
 

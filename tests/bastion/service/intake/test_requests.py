@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from bastion.records import layout, ulid
-from bastion.records.codec import decode, encode
-from bastion.records.request import (
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout, ulid
+from bastion.records.requests.request import (
     FollowRequest,
     JobsRequest,
     LaunchRequest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.service.publish.bucket_readme import TEXT, write_readme
 from bastion.store.memory import MemoryStore
 from tests.rigs.scripted_bastion import Clock

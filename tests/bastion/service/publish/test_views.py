@@ -18,7 +18,7 @@ from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle import HostReported, step
 from bastion.machine import Machine
 from bastion.metrics.meter import NoMeter
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Held, Planned, Promised, WaitingForCapacity

@@ -12,10 +12,10 @@ import pytest
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import Claim, Dependency, End, Outcome, OutcomeKind, Phase, Stop, StopReason
 from bastion.machine import Batch
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.registers import ClaimRegister, EndRegister, LifeRegister
-from bastion.records.request import Result
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.reports.registers import ClaimRegister, EndRegister, LifeRegister
+from bastion.records.requests.request import Result
 from bastion.records.root import Event, RootWriter
 from bastion.service.intake.registers import seat_of
 from bastion.service.repair.fsck import LONG_S, RULES, Finding, audit

@@ -6,9 +6,9 @@ import pytest
 
 from bastion.errors import ForeignRecordError, LeaseHeldError, NotFoundError, RecordError
 from bastion.machine import Batch, Start, StopHost
-from bastion.records import layout
-from bastion.records.codec import encode
-from bastion.records.request import Answer
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
+from bastion.records.requests.request import Answer
 from bastion.records.root import Root, decode_root
 from bastion.service.repair.fsck import audit
 from bastion.service.repair.restore import Restore

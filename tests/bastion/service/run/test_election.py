@@ -6,7 +6,7 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import LeaseHeldError, RecordError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.service.run.election import Candidate, Election
 from bastion.store.memory import Fault, FaultyStore, MemoryStore

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 from dataclasses import replace
 
-from bastion.records import layout
-from bastion.records.codec import encode
+from bastion.records.coding.codec import encode
+from bastion.records.keys import layout
 from bastion.records.root import Event, Root, Segment
 from bastion.store.memory import MemoryStore
 from bastion.web.reading.trail import FIRST, LAST, Trail, events_in

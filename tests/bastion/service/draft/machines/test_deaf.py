@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.records.facts import Heartbeat
+from bastion.records.reports.facts import Heartbeat
 from bastion.service.publish.queue_view import queue_view
 from tests.rigs.leader import CONFIG, QUOTA, Rig
 

@@ -6,8 +6,8 @@ import json
 
 from bastion.job import End
 from bastion.lifecycle.remark import SILENT_S
-from bastion.records import layout
-from bastion.records.facts import Health, Interruption
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Health, Interruption
 from bastion.service.draft.machines.health import MAX_FAILED_STARTS, PAUSE_S
 from bastion.service.publish.queue_view import queue_view
 from bastion.service.publish.views import pool_view

@@ -13,8 +13,8 @@ import hashlib
 from typing import Literal
 
 from bastion.errors import ConflictError, NotFoundError, RecordError
-from bastion.records import layout
-from bastion.records.codec import decode, encode
+from bastion.records.coding.codec import decode, encode
+from bastion.records.keys import layout
 from bastion.store import ObjectStore
 from bastion.value import value
 

@@ -115,7 +115,7 @@ def decode(kind: type[_T], data: bytes, *, key: str, most_values: int | None = N
         RecordError: It is malformed; the message names `key` and the path of every problem.
     """
     if "pydantic" not in sys.modules and most_values is None:
-        from bastion.records.well_formed import UNEXPECTED, well_formed
+        from bastion.records.coding.well_formed import UNEXPECTED, well_formed
 
         found: Any = well_formed(kind, data)
         if found is not UNEXPECTED:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from bastion.errors import ConflictError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.port import ObjectStore
 
 

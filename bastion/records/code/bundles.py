@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.errors import ConflictError, NotFoundError
-from bastion.records import layout
+from bastion.records.keys import layout
 from bastion.store.port import ObjectStore
 
 

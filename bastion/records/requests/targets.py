@@ -11,10 +11,10 @@ from bastion.errors import NotFoundError, RecordError, SpecError
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
 from bastion.lifecycle import DependencyEnded, step
 from bastion.lifecycle.dependencies import Ended, dependency_events, propagate_ends, waits_for
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.limits import RECORD_BYTES
-from bastion.records.request import Result, SpecRecord
+from bastion.records.coding.codec import decode
+from bastion.records.coding.limits import RECORD_BYTES
+from bastion.records.keys import layout
+from bastion.records.requests.request import Result, SpecRecord
 from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.spec import job_ids
 from bastion.store import ObjectStore

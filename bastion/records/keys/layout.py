@@ -53,12 +53,12 @@ from __future__ import annotations
 import re
 
 from bastion.machine_name import pool_of
-from bastion.records.key_parts import HistoryFile as HistoryFile
-from bastion.records.key_parts import LogStream as LogStream
-from bastion.records.key_parts import RegisterName as RegisterName
-from bastion.records.key_parts import RequestName as RequestName
-from bastion.records.key_parts import SavedOutputName as SavedOutputName
-from bastion.records.key_parts import UsageName as UsageName
+from bastion.records.keys.key_parts import HistoryFile as HistoryFile
+from bastion.records.keys.key_parts import LogStream as LogStream
+from bastion.records.keys.key_parts import RegisterName as RegisterName
+from bastion.records.keys.key_parts import RequestName as RequestName
+from bastion.records.keys.key_parts import SavedOutputName as SavedOutputName
+from bastion.records.keys.key_parts import UsageName as UsageName
 from quota.pattern import pattern
 
 README = "README.md"

@@ -16,7 +16,7 @@ from typing import Literal
 
 from bastion.bounds import check_count, check_whole, clipped, within
 from bastion.errors import RecordError, SpecError
-from bastion.records.codec import decode, encode
+from bastion.records.coding.codec import decode, encode
 from bastion.value import value
 
 MAX_DEVICES = 1_024

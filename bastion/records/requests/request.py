@@ -7,7 +7,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.job import PastAttempt
-from bastion.records.machine_request import (
+from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,

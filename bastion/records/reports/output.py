@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from bastion.errors import NotFoundError, RecordError
-from bastion.records import layout
-from bastion.records.codec import decode
-from bastion.records.layout import SavedOutputName
+from bastion.records.coding.codec import decode
+from bastion.records.keys import layout
+from bastion.records.keys.layout import SavedOutputName
 from bastion.store.port import Entry, ObjectStore
 from bastion.value import value
 

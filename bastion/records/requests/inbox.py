@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bastion.records import layout
-from bastion.records.layout import RequestName
+from bastion.records.keys import layout
+from bastion.records.keys.layout import RequestName
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 

@@ -1,0 +1,1 @@
+"""How stored records are encoded, decoded and migrated, and how large each may be."""

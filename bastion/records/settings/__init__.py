@@ -1,0 +1,1 @@
+"""Tables of the configuration that both the bastion and its clients read."""
