@@ -69,10 +69,10 @@ class Hosts:
 
 
 def kill_host(folder: Path) -> None:
-    """Kill everything whose start-up script had its folder below `folder`."""
-    mark, home = f"BASTION_BOOT_DIR={folder}/".encode(), f"{folder}/".encode()
+    """Kill everything that names a file below `folder` in its environment or command line."""
+    home = f"{folder}/".encode()
     until = time.monotonic() + PATIENCE_S
-    while found := [pid for pid in _pids() if _has(pid, mark, home)]:
+    while found := [pid for pid in _pids() if _has(pid, home)]:
         assert time.monotonic() < until, f"{found} cannot be killed"
         for pid in found:
             with suppress(ProcessLookupError):
@@ -83,14 +83,12 @@ def _pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
 
 
-def _has(pid: int, mark: bytes, home: bytes) -> bool:
-    """Whether a process that lives is of a host, by its environment or its command line."""
+def _has(pid: int, home: bytes) -> bool:
+    """Whether a process that lives is of a host."""
     with suppress(OSError):
         process = Path(f"/proc/{pid}")
         if process.joinpath("stat").read_text().rpartition(")")[2].split()[0] == "Z":
             return False
-        said = process.joinpath("environ").read_bytes() + b"\0"
-        return (
-            mark in said.replace(b"\0", b"/\0") or home in process.joinpath("cmdline").read_bytes()
-        )
+        said = (process.joinpath(each).read_bytes() + b"\0" for each in ("environ", "cmdline"))
+        return any(home in each.replace(b"\0", b"/\0") for each in said)
     return False
