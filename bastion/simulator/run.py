@@ -79,7 +79,9 @@ def simulated(
     gc.set_threshold(_YOUNG, 20, 100)
     try:
         _go(engine, progress)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not _is_interrupt(error):
+            raise
         is_partial = True
     finally:
         gc.set_threshold(*before)
@@ -89,6 +91,13 @@ def simulated(
         settings["synthesized"] = synthesizer.told()
     result = engine.result(setup.name, settings, took_s=took_s, is_partial=is_partial)
     return replace(result, broken=tuple(expectations.broken))
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt ended it, if only by what fails on the way out of a half-done cycle."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def engine_of(

@@ -97,6 +97,21 @@ def test_main_is_not_run_again(tmp_path: Path) -> None:
     assert ran.stdout == "begun\n2\n"
 
 
+def test_what_fails_on_the_way_out_of_an_interrupt_is_an_interrupt() -> None:
+    """A cycle is left half-done, so that its undoing may fail; what fails by itself is raised."""
+    setup = points(work(), orders=("fifo",))[0].setup
+
+    def interrupted(*_: object) -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            [].pop()
+
+    assert simulated(setup, work(), progress=interrupted).is_partial
+    with pytest.raises(IndexError):
+        simulated(setup, work(), progress=lambda *_: [].pop())
+
+
 def test_an_interrupt_leaves_a_partial_result() -> None:
     """Every simulation that has begun ends with what it has; the others are named."""
     asked = points(work(20_000), orders=("fair", "fifo", "las"))
