@@ -95,7 +95,7 @@ def _score_of(draft: Draft) -> Callable[[str], Score]:
 
 
 def _look_again(draft: Draft, made: int) -> None:
-    """Look once more who can preempt, while what is `made` more than before helps any of them."""
+    """Look once more what can preempt, while what is `made` more than before helps any of them."""
     if draft.search.is_deferred:
         _reclaim_again(draft)
     while True:
@@ -126,7 +126,7 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
             roomy[shape.form] = not draft.is_too_full(
                 shape, guaranteed=False
             ) and draft.shares.lets_borrow(project, shape, shape.asked)
-        # Whoever is gone again in time may use what is closed for others.
+        # What is gone again in time may use what is closed for others.
         is_short = shape.borrows and (
             any(plan.drains for plan in draft.plans.values())
             if shape.max_runtime_s is None
@@ -169,7 +169,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
 
 
 def _reclaim_again(draft: Draft) -> None:
-    """Whoever gives way to higher priority may leave room for a gang within its own share."""
+    """What gives way to higher priority may leave room for a gang within its own share."""
     discount_plans(draft)  # `look_again` counts those that go before a gang
     draft.is_open = False
     draft.rest = {}

@@ -141,7 +141,7 @@ def _together(draft: Draft, ending: list[End]) -> Iterator[Step]:
 
 
 def _known_ends(draft: Draft) -> Ends:
-    """When what runs ends, whoever asks; divided anew after a start, or when victims change."""
+    """When what runs ends, for any gang; divided anew after a start, or when victims change."""
     new, version = starting(draft), draft.doomed.version
     ends = draft.search.ends
     if ends is None or not ends.stands(new, version):

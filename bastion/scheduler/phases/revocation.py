@@ -4,7 +4,7 @@ Gangs that start in this cycle, as the next will see them: running, for no time 
 One of higher priority that does not fit beside them would stop them there. It is told now, and they
 do not start at all: what has not begun loses nothing.
 
-It must not know who is looked for.
+It must not know what is looked for.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Placement: which machines and devices a gang gets, as a whole or not at all.
 A replica lies on one machine, or on one slice taken whole. Tiers are filled one after the other;
 inside a tier, machines that stand come before new ones. Which machine is the policy's choice.
 
-It must not know who asks, nor whether he may.
+It must not know what asks, nor whether it may.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 A bound in a few operations on integers: amounts without devices and the tiers' totals are not
 looked at, and nothing is changed. Most searches end here, before any gang is let go on trial.
 
-It must not know who is let go, nor why.
+It must not know what is let go, nor why.
 """
 
 from __future__ import annotations

@@ -68,11 +68,11 @@ def find(
     Args:
         draft: Unchanged when this returns.
         shape: What the gang asks for.
-        legal: Who may be stopped for it, in the order in which to try them.
+        legal: What may be stopped for it, in the order in which to try them.
         allows: Whether the quota lets it be charged so much once these victims have gone.
         guaranteed: From which end the tiers are filled.
-        going: Who will have gone too, beside those already being stopped.
-        staying: Who of these will not have, unless he is among the victims.
+        going: What will have gone too, beside those already being stopped.
+        staying: Those of these that will not have, unless they are among the victims.
         may_stop: Whether one may be among `legal`, where that is known: then only those are let
             go with which a machine may have room for one replica more.
     """

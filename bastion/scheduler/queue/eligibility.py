@@ -1,5 +1,5 @@
 """
-Who is in the queue at all: waiting jobs as gangs, and those set aside with the reason why.
+What is in the queue at all: waiting jobs as gangs, and those set aside with the reason why.
 
 It must not know capacity or shares.
 """

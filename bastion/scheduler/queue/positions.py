@@ -73,7 +73,7 @@ class Row:
         return min(heads, key=_order)[4]
 
     def reasons(self) -> Reasons:
-        """Every gang but the first, and who is before it."""
+        """Every gang but the first, and which is before it."""
         row = [_place(e, each, n) for n, each in enumerate(self.stretches) for e in each.entries]
         row.sort(key=_order)
         units, jobs = NOTHING, 0

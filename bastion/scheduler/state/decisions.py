@@ -1,5 +1,5 @@
 """
-Moves: who starts and who is stopped.
+Moves: what starts and what is stopped.
 
 It must not know why.
 """

@@ -1,10 +1,10 @@
 """
-`Ends`: when what runs has ended, as far as that does not depend on who wants its place.
+`Ends`: when what runs has ended, as far as that does not depend on what wants its place.
 
 Searches for planned starts follow each other and differ in the gang alone. So what runs is divided
 once: by a known end, on what others leave idle, or with no end that anything sets.
 
-It must not know who wants its place.
+It must not know what wants its place.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Ends:
         self.known: list[End] = []
         """Those whose end is known, borrowers apart."""
         self.borrowed: list[Running] = []
-        """Those on what others leave idle: it depends who may have them stopped."""
+        """Those on what others leave idle: it depends on the gang that wants them."""
         self.endless: dict[str, list[Running]] = {}
         """Project -> those of which nobody knows when they end, borrowers apart."""
         self._crowds: dict[str, tuple[int, str, str]] = {}
@@ -59,7 +59,7 @@ class Ends:
 
     @cached_property
     def bounded(self) -> list[Running]:
-        """All that may have ended some time, whoever has it stopped."""
+        """All that may have ended some time, for any gang that may stop it."""
         return [*(running for *_, running in self.known), *self.borrowed]
 
     @cached_property

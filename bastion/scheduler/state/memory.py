@@ -61,7 +61,7 @@ class Memory:
     def _forget(self, snapshot: Snapshot) -> None:
         self.shapes = Shapes(snapshot.quota)
         self.lines = Lines()
-        """Who waits, in order."""
+        """What waits, in order."""
         self.groups: dict[str, Groups] = {}
         """Of projects for which the last cycle did nothing: how their lines were gathered."""
         self.quota_walls = KnownWalls()

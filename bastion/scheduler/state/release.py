@@ -1,7 +1,7 @@
 """
 `Release`: what would be free if an admitted gang were gone; to be taken back and repeated.
 
-Part of a trial on the cycle's capacity. What is promised to somebody does not become free.
+Part of a trial on the cycle's capacity. What is promised to a gang does not become free.
 """
 
 from __future__ import annotations

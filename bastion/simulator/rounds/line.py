@@ -20,7 +20,7 @@ _FEW = 32
 
 class Line:
     """
-    Who waits, kept in order, and those that run, ranked when they are asked for.
+    What waits, kept in order, and those that run, ranked when they are asked for.
 
     Args:
         order: The scheduler's.
