@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from bastion.client.change.inbox import Inbox
 from bastion.client.change.presence import Presence
+from bastion.client.change.quota_file import QuotaFile
 from bastion.client.change.requests import Requests
 from bastion.client.change.user import login_name
 from bastion.client.look.published import Published
-from bastion.client.look.quota_file import QuotaFile
 from bastion.client.look.watch import Watch
 from bastion.client.other_names import no_attribute
 from bastion.client.patience import Outage, PatientStore, first_contact_s

@@ -15,6 +15,7 @@ from bastion.client.event_reader import EventReader
 from bastion.client.look.array_views import each_of, states_of
 from bastion.client.look.display import Rows
 from bastion.client.look.find_job import each_name, find, find_all
+from bastion.client.look.job_line import chosen, whole
 from bastion.client.look.views import JobView, PoolsView, StatusView, Why
 from bastion.client.look.watch import WaitReport, no_report, one_timeout
 from bastion.errors import NotFoundError, SpecError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from bastion.client.code.stored_code import CodeView
     from bastion.client.follow.log_filter import Wanted
     from bastion.client.follow.log_reader import Chunk
+    from bastion.client.look.job_line import JobLine
     from bastion.client.look.usage import JobUse, TopView
     from bastion.history import Record
     from bastion.records.requests.request import SpecRecord
@@ -68,21 +70,35 @@ class Reader(EventReader):
             NotFoundError: No bastion has published anything here yet.
             StoreError: Out of reach.
         """
-        rows: Iterable[JobView] = self._published.queue()
+        lines = self.job_lines(
+            project=project, user=user, states=states, finished=finished, tasks=tasks
+        )
+        return Rows(map(whole, lines))
+
+    def job_lines(
+        self,
+        *,
+        project: str = "",
+        user: str = "",
+        states: Sequence[str] = (),
+        finished: int = 0,
+        tasks: bool = False,
+    ) -> tuple[JobView | JobLine, ...]:
+        """
+        Return the jobs that `jobs` returns, as far as a list shows them; arguments as there.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        rows: Iterable[JobView | JobLine] = self._published.queue_lines()
         if finished:
             places = (project,) if project else self._published.projects()
             ended = self._published.finished(places, limit=finished)
             known = {job.id for job in ended}
             rows = [*(row for row in rows if row.id not in known), *ended]
-        chosen = (
-            row
-            for row in rows
-            if project in ("", row.project)
-            and user in ("", row.user)
-            and (not states or row.state in states)
-            and (tasks or row.task is None)
-        )
-        return Rows(self._with_parameters(chosen))
+        found = chosen(rows, project=project, user=user, states=states, tasks=tasks)
+        return self._with_parameters(map(whole, found)) if tasks else tuple(found)
 
     def queue_as_of(self) -> float:
         """
@@ -298,7 +314,7 @@ class Reader(EventReader):
             NotFoundError: No bastion has published anything here yet.
             StoreError: Out of reach.
         """
-        from bastion.client.look.quota_file import unknown_pools
+        from bastion.client.change.quota_file import unknown_pools
 
         return tuple(unknown_pools(quota, self._published.pool_records()))
 

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from launch.screen.render import Column, Output, amounts, clip, span
+from launch.screen.render import Column, Output, amounts, clip
 
 if TYPE_CHECKING:
     from bastion.client import JobView
+    from bastion.client.look.job_line import JobLine
+
+    Listed = JobView | JobLine
 
 
-def job_columns(out: Output, as_of: float, jobs: Sequence[JobView]) -> list[Column[JobView]]:
+def job_columns(out: Output, as_of: float, jobs: Sequence[Listed]) -> list[Column[Listed]]:
     """The columns of `jobs`, whose ages are as of `as_of`."""
+    from bastion.spec.quantity import text_of_seconds
+
+    def age(job: Listed) -> str:
+        return text_of_seconds(max(0.0, (job.ended_at or as_of) - job.submitted_at))
+
     parameters = Column(title="PARAMETERS", text=parameters_of)
     return [
         Column(title="JOB", text=id_of),
@@ -21,7 +29,7 @@ def job_columns(out: Output, as_of: float, jobs: Sequence[JobView]) -> list[Colu
         Column(title="USER", text=lambda job: job.user),
         Column(title="ASKS", text=asks_of),
         *([parameters] if any(job.parameters for job in jobs) else ()),
-        Column(title="AGE", text=lambda job: span((job.ended_at or as_of) - job.submitted_at)),
+        Column(title="AGE", text=age),
         Column(title="PRIORITY", text=lambda job: str(job.priority), wide=True),
         Column(title="CLASS", text=lambda job: job.job_class, wide=True),
         Column(title="ATTEMPT", text=lambda job: str(job.attempt), wide=True),
@@ -34,12 +42,12 @@ def job_columns(out: Output, as_of: float, jobs: Sequence[JobView]) -> list[Colu
     ]
 
 
-def id_of(job: JobView) -> str:
+def id_of(job: Listed) -> str:
     """Its id."""
     return job.id
 
 
-def asks_of(job: JobView) -> str:
+def asks_of(job: Listed) -> str:
     """Return what it asks for in total, or has; for an array, what each task asks for."""
     asked = amounts(job.units)
     if job.replica_range is not None:
@@ -47,6 +55,6 @@ def asks_of(job: JobView) -> str:
     return f"{asked} a task" if job.is_array and asked else asked
 
 
-def parameters_of(job: JobView) -> str:
+def parameters_of(job: Listed) -> str:
     """Return its parameters of a sweep, as `lr=0.1 seed=2`."""
     return " ".join(f"{name}={setting}" for name, setting in job.parameters.items())

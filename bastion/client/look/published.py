@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from heapq import merge, nlargest
 from math import inf
@@ -46,6 +46,7 @@ from bastion.store.port import Entry, ObjectStore, Version
 from quota.pattern import pattern
 
 if TYPE_CHECKING:
+    from bastion.client.look.job_line import JobLine
     from bastion.machine import Pool
 
 _T = TypeVar("_T")
@@ -103,6 +104,16 @@ class Published:
             StoreError: Out of reach.
         """
         return self._rows_of(QueueRows.every)
+
+    def queue_lines(self) -> Sequence[JobView | JobLine]:
+        """
+        The rows of `queue`, as far as a list needs them.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        return self._rows_of(QueueRows.lines)
 
     def queue_like(self, text: str) -> tuple[JobView, ...]:
         """

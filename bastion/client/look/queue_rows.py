@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bastion.client.look.array_views import array_of_row
-from bastion.client.look.rows import job_of_row
+from bastion.client.look.job_line import JobLine, whole
 from bastion.client.look.views import JobView, name_of
 
 _HEAD_END = b'"jobs":['
@@ -55,9 +55,19 @@ class QueueRows:
             ValueError: They are not JSON.
         """
         if self._every is None:
-            whole = json.loads(self._data) if self._whole is None else self._whole
-            self._every = self._views(whole["jobs"], whole.get("arrays") or ())
+            self._every = tuple(map(whole, self.lines()))
         return self._every
+
+    def lines(self) -> Sequence[JobView | JobLine]:
+        """
+        Return the same rows, as far as a list needs them.
+
+        Raises:
+            ValueError: They are not JSON.
+        """
+        if self._whole is None:
+            self._whole = json.loads(self._data)
+        return self._read(self._whole["jobs"], self._whole.get("arrays") or ())
 
     def like(self, text: str) -> tuple[JobView, ...]:
         """
@@ -70,7 +80,7 @@ class QueueRows:
         """
         self._asked += 1
         if self._every is None and self._is_lined and text and self._asked <= _MANY:
-            return self._views(*self._lines_like(text))
+            return tuple(map(whole, self._read(*self._lines_like(text))))
         return self._indexed(text)
 
     def of(self, ids: set[str]) -> dict[str, JobView]:
@@ -83,13 +93,13 @@ class QueueRows:
         found = (row for each in ids for row in self.like(each) if row.id == each)
         return {row.id: row for row in found}
 
-    def _views(self, jobs: Any, arrays: Any) -> tuple[JobView, ...]:
+    def _read(self, jobs: Any, arrays: Any) -> Sequence[JobView | JobLine]:
         as_of = self.head["now"]
-        rows = [job_of_row(row, as_of=as_of) for row in jobs]
+        rows: list[JobView | JobLine] = [JobLine(row, as_of) for row in jobs]
         rows += [array_of_row(row, as_of=as_of) for row in arrays]
         if arrays or self._has_arrays():
             rows.sort(key=lambda row: row.phase not in _ADMITTED)
-        return tuple(rows)
+        return rows
 
     def _has_arrays(self) -> bool:
         """Whether arrays are among all the rows: then running jobs have to be put first."""

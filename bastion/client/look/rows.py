@@ -53,7 +53,7 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         phase=get("phase", ""),
         job_class=get("class") or "",
         priority=get("priority", 3),
-        units=_amounts(tuple((get("units") or {}).items())),
+        units=amounts_of_row(row),
         replicas=get("replicas", 1),
         replica_range=range_of_row(row),
         submitted_at=get("submitted_at", 0.0),
@@ -77,6 +77,11 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         task=get("task"),
         as_of=as_of,
     )
+
+
+def amounts_of_row(row: Mapping[str, Any]) -> Amounts:
+    """What a row asks for, or has."""
+    return _amounts(tuple((row.get("units") or {}).items()))
 
 
 @lru_cache(1024)

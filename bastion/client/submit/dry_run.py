@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bastion.client.look.quota_file import parsed_quota
+from bastion.client.change.quota_file import parsed_quota
 from bastion.errors import NotFoundError
 from bastion.job import JobRecord
 from bastion.machine import Pool

@@ -60,7 +60,7 @@ def _show(session: Session) -> int:
     if session.out.format == "wide":
         print(text, end="")
         return exits.OK
-    from bastion.client.look.quota_file import parsed_quota
+    from bastion.client.change.quota_file import parsed_quota
     from launch.screen.quota_rows import quota_columns, quota_rows
 
     found = parsed_quota(text)
@@ -92,7 +92,7 @@ def _check(session: Session) -> int:
 
 
 def _diff(session: Session) -> int:
-    from bastion.client.look.quota_file import parsed_quota
+    from bastion.client.change.quota_file import parsed_quota
     from bastion.errors import NotFoundError
     from quota.change import compare
 
@@ -192,7 +192,7 @@ def _run_editor(words: list[str]) -> None:
 
 
 def _parsed(file: str) -> Quota:
-    from bastion.client.look.quota_file import parsed_quota
+    from bastion.client.change.quota_file import parsed_quota
 
     return parsed_quota(read_quota_file(file), source=file)
 

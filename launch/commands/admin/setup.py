@@ -140,7 +140,7 @@ def _steps(session: Session, people: People) -> list[Step]:
 
 
 def _quota(session: Session) -> Quota:
-    from bastion.client.look.quota_file import parsed_quota
+    from bastion.client.change.quota_file import parsed_quota
 
     if not session.args.quota:
         return session.client.quota()

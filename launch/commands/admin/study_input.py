@@ -102,7 +102,7 @@ def setup_of(args: argparse.Namespace, cluster: Cluster) -> Setup:
 
     quota = None
     if args.quota:
-        from bastion.client.look.quota_file import parsed_quota
+        from bastion.client.change.quota_file import parsed_quota
         from launch.commands.admin.quota import read_quota_file
 
         quota = parsed_quota(read_quota_file(args.quota), source=args.quota)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.errors import UsageError
@@ -16,6 +18,10 @@ from launch.screen.render import (
     iso,
 )
 from launch.session import Session
+
+if TYPE_CHECKING:
+    from bastion.client import JobView
+    from bastion.client.look.job_line import JobLine
 
 _WATCH_S = 1.0
 """Between two drawings, or two looks at a store that is slower to ask."""
@@ -70,7 +76,8 @@ def _show(session: Session) -> None:
     from bastion.spec import seconds_of
 
     client, args = session.client, session.args
-    jobs = client.jobs(
+    read = client.jobs if session.out.format == "json" else client.job_lines
+    jobs: Sequence[JobView | JobLine] = read(
         project=args.project_id,
         user=client.user if args.mine else args.user_id,
         states=args.state,

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bastion.client.look.job_line import JobLine, whole
 from bastion.client.look.queue_rows import QueueRows
 from bastion.client.look.views import JobView, name_of
 from bastion.service.publish.queue_view import queue_bytes
@@ -68,6 +69,33 @@ def meant(rows: Iterable[JobView], text: str) -> list[JobView]:
         if row.id.startswith(text)
         or text in (row.name, name_of(row.id), row.launch, name_of(row.launch))
     ]
+
+
+FACTS = tuple(
+    name for name, item in vars(JobLine).items() if not name.startswith("_") and name != "whole"
+)
+
+
+@given(st.data())
+def test_a_line_tells_what_the_view_tells(data: st.DataObject) -> None:
+    """Each fact that a list shows is the same in a line as in the whole view of the job."""
+    known = {
+        "class": st.sampled_from(["guaranteed", None]),
+        "priority": st.integers(1, 5),
+        "units": st.dictionaries(st.sampled_from(["cpu", "h100"]), st.integers(0, 9)),
+        "replicas": st.integers(1, 9),
+        "replica_range": st.sampled_from([None, [1, 8]]),
+        "submitted_at": st.floats(0, 9),
+        "ended_at": st.none() | st.floats(0, 9),
+        "attempt": st.integers(0, 9),
+        "machines": st.lists(st.sampled_from(["m1", "m2"]), max_size=2),
+    }
+    told = {name: data.draw(drawn) for name, drawn in known.items() if data.draw(st.booleans())}
+    line = JobLine(row("train", 1, task=data.draw(st.none() | st.just(3))) | told, 7.0)
+    assert {"units", "text", "id", "ended_at", "parameters"} <= set(FACTS)
+    for name in FACTS:
+        assert getattr(line, name) == getattr(line.whole(), name), name
+    assert whole(line) == line.whole() == whole(line.whole())
 
 
 @pytest.mark.parametrize("asked", ["once", "often"])

@@ -1,0 +1,131 @@
+"""
+A job as a list tells it: its row of the published queue, of which only what is asked for is read.
+
+A list of ten thousand jobs shows seven facts of each; a `JobView` would hold forty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from bastion.client.look.rows import amounts_of_row, job_of_row, range_of_row
+from bastion.client.look.views import JobView
+from quota.amounts import Amounts
+
+
+class JobLine:
+    """
+    One job of the queue; every fact is called and is what `JobView` says it is.
+
+    Args:
+        row: A row of `view/queue.json`.
+        as_of: When that was published, in the store's seconds.
+    """
+
+    __slots__ = ("_as_of", "_row", "id", "project", "state", "task")
+
+    parameters: Mapping[str, object] = {}
+    is_array = False
+
+    def __init__(self, row: Mapping[str, Any], as_of: float) -> None:
+        self._row = row
+        self._as_of = as_of
+        self.id: str = row["id"]
+        self.project: str = row["project"]
+        self.state: str = row["state"]
+        self.task: int | None = row.get("task")
+
+    def whole(self) -> JobView:
+        """Return all that is known of it."""
+        return job_of_row(self._row, as_of=self._as_of)
+
+    @property
+    def user(self) -> str:
+        """Whose it is."""
+        told: str = self._row.get("user", "")
+        return told
+
+    @property
+    def phase(self) -> str:
+        """Its phase."""
+        told: str = self._row.get("phase", "")
+        return told
+
+    @property
+    def units(self) -> Amounts:
+        """What it asks for, or has."""
+        return amounts_of_row(self._row)
+
+    @property
+    def replica_range(self) -> tuple[int, int] | None:
+        """The fewest and the most replicas, if it may grow and shrink."""
+        return range_of_row(self._row)
+
+    @property
+    def replicas_text(self) -> str:
+        """How many replicas it has."""
+        return self.whole().replicas_text
+
+    @property
+    def submitted_at(self) -> float:
+        """When it was submitted."""
+        at: float = self._row.get("submitted_at", 0.0)
+        return at
+
+    @property
+    def ended_at(self) -> float | None:
+        """When it ended."""
+        return self._row.get("ended_at")
+
+    @property
+    def priority(self) -> int:
+        """Its priority."""
+        number: int = self._row.get("priority", 3)
+        return number
+
+    @property
+    def job_class(self) -> str:
+        """Its class."""
+        return self._row.get("class") or ""
+
+    @property
+    def attempt(self) -> int:
+        """Its attempt."""
+        number: int = self._row.get("attempt", 0)
+        return number
+
+    @property
+    def machines(self) -> tuple[str, ...]:
+        """Its machines."""
+        return tuple(self._row.get("machines") or ())
+
+    @property
+    def text(self) -> str:
+        """Why it is in its state."""
+        told: str = self._row.get("text", "")
+        return told
+
+
+def whole(row: JobView | JobLine) -> JobView:
+    """Return all that is known of the job of `row`."""
+    return row.whole() if isinstance(row, JobLine) else row
+
+
+def chosen(
+    rows: Iterable[JobView | JobLine],
+    *,
+    project: str,
+    user: str,
+    states: Collection[str],
+    tasks: bool,
+) -> Iterator[JobView | JobLine]:
+    """Yield those of `rows` that a filter lets through; what is empty in it lets all through."""
+    return (
+        row
+        for row in rows
+        if project in ("", row.project)
+        and user in ("", row.user)
+        and (not states or row.state in states)
+        and (tasks or row.task is None)
+    )
