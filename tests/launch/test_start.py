@@ -1,0 +1,72 @@
+"""The beginning and the end of the installed command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.launch.bucket import JOB, Bucket
+from tests.launch.process import ROOT, environment
+from tests.rigs.scripted_bastion import publish, row
+
+START = (sys.executable, "-m", "launch.start")
+
+
+def ended(code: str) -> subprocess.CompletedProcess[str]:
+    """A process that runs `code`, then `end(7)`, then prints that it came back."""
+    lines = ("from launch.start import end", code, "end(7)", "print('came back')")
+    return subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_was_printed_and_registered_is_done_before_the_end() -> None:
+    """Output that was buffered arrives, what `atexit` knows runs, and the code is the command's."""
+    ran = ended(
+        "import atexit, sys\natexit.register(print, 'last')\n"
+        "print('first')\nsys.stderr.write('told')"
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, "first\nlast\n", "told")
+
+
+def test_a_thread_that_still_works_is_left_to_python() -> None:
+    """Python waits for it; an end at once would lose what it does."""
+    ran = ended(
+        "import threading\n"
+        "def work():\n threading.main_thread().join()\n print('worked')\n"
+        "threading.Thread(target=work).start()"
+    )
+    assert (ran.returncode, ran.stdout) == (0, "came back\nworked\n")
+
+
+def test_output_that_cannot_be_written_is_left_to_python() -> None:
+    """Python tells of it, and its exit code says so."""
+    ran = ended("import os, sys\nprint('lost')\nos.close(1)")
+    assert ran.returncode == 120
+    assert "Bad file descriptor" in ran.stderr
+
+
+@pytest.mark.parametrize(("words", "code"), [(["list", "-q"], 0), (["list", "--foo"], 2)])
+def test_the_installed_command_gives_its_output_and_its_code(
+    words: list[str], code: int, tmp_path: Path
+) -> None:
+    """All of a long output arrives in a pipe, and the exit code is the verb's."""
+    bucket = Bucket(tmp_path / "bucket")
+    jobs = [row(JOB), *(row(f"a-{n:010d}") for n in range(5000))]
+    publish(bucket.store, "queue", {"jobs": jobs})
+    ran = subprocess.run(
+        [*START, *words],
+        env=environment(bucket, tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == code
+    assert len(ran.stdout.splitlines()) == (0 if code else 5001)
