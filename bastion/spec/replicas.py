@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from bastion.errors import SpecError
+from bastion.value import value
 from quota.pattern import pattern
 
 MAX_REPLICAS = 10_000
@@ -17,7 +17,8 @@ MAX_EXTRA = 256
 _RANGE = pattern(r"\s*(\d{1,6})\s*-\s*(\d{1,6})\s*", re.ASCII)
 
 
-class Replicas(NamedTuple):
+@value
+class Replicas:
     """The fewest and the most replicas that a job runs with; equal unless it is elastic."""
 
     least: int
@@ -42,7 +43,7 @@ def replicas_of(written: int | str) -> Replicas:
         SpecError: It is neither, or outside of what is allowed.
     """
     if isinstance(written, int):
-        found = Replicas(written, written)
+        found = Replicas(least=written, most=written)
     else:
         match = _RANGE.fullmatch(written)
         if match is None:
@@ -50,11 +51,11 @@ def replicas_of(written: int | str) -> Replicas:
                 f"replicas: {reprlib.repr(written)} is not a range;"
                 ' allowed: a whole number, or the fewest and the most, as "2-8"'
             )
-        found = Replicas(int(match[1]), int(match[2]))
+        found = Replicas(least=int(match[1]), most=int(match[2]))
         if found.least > found.most:
             right = f"{found.most}-{found.least}"
             raise SpecError(f'replicas: {written!r} ends before it begins; allowed: "{right}"')
-    for number in found:
+    for number in (found.least, found.most):
         if not 1 <= number <= MAX_REPLICAS:
             raise SpecError(f"replicas: {number} is not allowed; 1 to {MAX_REPLICAS}")
     if found.most - found.least > MAX_EXTRA:

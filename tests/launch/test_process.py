@@ -53,10 +53,11 @@ HEAVY = (
     *("asyncio", "ssl", "socket", "subprocess", "tempfile", "logging", "email", "http", "random"),
     *("psutil", "fsspec", "bastion.client.change.operator", "bastion.scheduler.cycle"),
     *("bastion.records.root", "bastion.client.follow.logs", "bastion.client.code.upload"),
+    *("hashlib", "threading"),
 )
 """What takes a short command a tenth of its time or more, or is a sign of such a thing."""
 SUBMITS = (
-    *("hashlib", "decimal", "fractions", "tomllib"),
+    *("decimal", "fractions", "tomllib"),
     *("bastion.client.submit.check", "bastion.client.submit.context", "quota.tree"),
     *("bastion.records.requests.origin", "bastion.catalog", "launch.submission.flags"),
 )

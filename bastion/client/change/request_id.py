@@ -8,8 +8,8 @@ of the user, the project and the key: a second request writes the same object, a
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock
 from collections.abc import Callable, Iterator
-from threading import Lock
 
 from bastion.records.keys.ulid import make
 
@@ -39,7 +39,7 @@ class Ulids:
         self._wall = wall
         self._bits = bits or _random_bits
         self._last = -1
-        self._lock = Lock()
+        self._lock = allocate_lock()
 
     def new(self) -> str:
         """A ULID above every earlier one of this source."""

@@ -7,13 +7,22 @@ Nothing here reads anything: text is made of the view alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 def moment(seconds: float | None) -> datetime | None:
     """`seconds` since 1970 as a moment in UTC; None for none."""
-    return datetime.fromtimestamp(seconds, UTC) if seconds else None
+    return moment_of(seconds) if seconds else None
+
+
+def moment_of(seconds: float) -> datetime:
+    """`seconds` since 1970 as a moment in UTC."""
+    from datetime import UTC, datetime  # a look that shows no moment is spared it
+
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

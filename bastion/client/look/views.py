@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from bastion.client.look.display import moment, table
+from bastion.client.look.display import moment, moment_of, table
 from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
 from bastion.utilisation import Utilisation
 from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 UNREADABLE = "unreadable"
 """The state of an ended job whose final record cannot be read."""
@@ -392,7 +394,7 @@ class EventView:
     @property
     def happened(self) -> datetime:
         """When it happened, in UTC."""
-        return datetime.fromtimestamp(self.at, UTC)
+        return moment_of(self.at)
 
 
 @value

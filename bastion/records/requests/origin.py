@@ -9,14 +9,25 @@ reference decides what runs.
 
 from __future__ import annotations
 
-import hashlib
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from bastion.errors import ConflictError, NotFoundError, RecordError
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout
 from bastion.store import ObjectStore
 from bastion.value import value
+
+if TYPE_CHECKING:
+    from hashlib import sha256
+else:
+    # Without OpenSSL, which takes as long to load as a quota file; `random` does the same.
+    try:
+        from _sha2 import sha256
+    except ImportError:
+        try:
+            from _sha256 import sha256  # before Python 3.12
+        except ImportError:  # a Python that was built without either
+            from hashlib import sha256
 
 MAX_TEXT_BYTES = 256 * 1024
 """Per file and per command line; scripts that people write are far below."""
@@ -99,7 +110,7 @@ def store_origin(store: ObjectStore, origin: Origin) -> str:
         StoreError: Out of reach or in doubt; try again.
     """
     data = encode(origin)
-    digest = hashlib.sha256(data).hexdigest()
+    digest = sha256(data).hexdigest()
     try:
         store.create(layout.origin(digest), data)
     except ConflictError:
@@ -120,7 +131,7 @@ def read_origin(store: ObjectStore, digest: str) -> Origin:
     found = store.read(key)
     if found is None:
         raise NotFoundError(f"{key} is missing")
-    if hashlib.sha256(found.data).hexdigest() != digest:
+    if sha256(found.data).hexdigest() != digest:
         raise RecordError(f"{key} does not hold what its name says")
     return decode(Origin, found.data, key=key)
 

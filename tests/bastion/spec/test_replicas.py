@@ -22,7 +22,7 @@ def job(**given: object) -> Job:
 )
 def test_a_range_is_read(written: int | str, found: tuple[int, int]) -> None:
     """A number is a range of one; blanks mean nothing."""
-    assert replicas_of(written) == Replicas(*found)
+    assert replicas_of(written) == Replicas(least=found[0], most=found[1])
 
 
 @pytest.mark.parametrize(
