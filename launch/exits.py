@@ -29,11 +29,11 @@ BROKEN_PIPE = 141
 MEANINGS = {
     OK: "done; for run, wait and logs --exit: the job succeeded",
     FAILED: "it could not be done",
-    USAGE: "the command line or a file is wrong",
+    USAGE: "the command line or a file is wrong, or the file is not there",
     JOB_FAILED: "the job failed without a code of its own",
     JOB_CANCELLED: "the job was cancelled",
     JOB_TIMED_OUT: "the job was stopped at its time limit",
-    NOT_FOUND: "what was asked for is not there: a job, a task, a file",
+    NOT_FOUND: "what was asked for is not there: a job, a task, a machine",
     REFUSED: "the bastion said no, and why",
     IN_DOUBT: "the request may have been accepted; the hint says how to find out",
     WAIT_TIMED_OUT: "the time to wait is over; nothing was stopped",

@@ -316,7 +316,12 @@ def with_flagfiles(words: Sequence[str]) -> list[str]:
     try:
         expanded: list[str] = flags.FLAGS.read_flags_from_files(list(words), force_gnu=True)
     except flags.CantOpenFlagFileError as error:
-        raise UsageError(f"--flagfile: {error}") from None
+        told = error.__context__
+        why = told.strerror if isinstance(told, OSError) else str(error)
+        name = told.filename if isinstance(told, OSError) else ""
+        raise UsageError(
+            f"--flagfile: {name}: {why}", hint="it names a file with one flag on each line"
+        ) from None
     return expanded
 
 

@@ -48,7 +48,6 @@ def foreign_launch(session: Session) -> Launch:
 
     Raises:
         UsageError: A flag repeats what the file sets.
-        NotFoundError: There is no such file.
         SpecError: It is wrong, or has options without a counterpart: every problem.
     """
     from bastion.compat.files import read

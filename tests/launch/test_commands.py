@@ -746,6 +746,21 @@ def test_import_prints_what_a_file_becomes(
     assert json.loads(run("import", "job.sbatch", "--json").out)["launch"]["name"] == "old"
 
 
+@pytest.mark.parametrize("verb", ["launch", "run"])
+@pytest.mark.parametrize("name", ["trian.toml", "trian.sbatch", "trian.json", "trian.py"])
+def test_a_file_that_is_not_there_is_a_usage_error(
+    name: str, verb: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every kind of file ends with the same code, and the file that was meant is named."""
+    monkeypatch.chdir(tmp_path)
+    ran = run(verb, name)
+    assert (ran.code, ran.out) == (2, "")
+    if (verb, name) != ("run", "trian.py"):  # whose words are about scripts
+        assert ran.err.startswith(f"error: no file {name!r}\n")
+        (tmp_path / name.replace("trian", "train")).write_text("")
+        assert run(verb, name).err.endswith(f"hint: did you mean {name.replace('ia', 'ai')}?\n")
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

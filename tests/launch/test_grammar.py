@@ -368,7 +368,8 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["logs", "a", "--attempt=first"], "--attempt: 'first' is not an attempt", ""),
         (["quota", "diff"], "quota diff: which file?", "quota diff new.toml"),
         (["run", "script.py"], "run: a script submits for itself", "bastion launch SCRIPT"),
-        (["launch", "--flagfile=/no/such"], "--flagfile: ERROR:: Unable to open flagfile", ""),
+        (["launch", "--flagfile=/no/such"], "--flagfile: /no/such: No such file or directory",
+         "it names a file with one flag on each line"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_one_line_and_a_hint(

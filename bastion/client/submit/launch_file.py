@@ -25,7 +25,7 @@ from typing import Any, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import SpecError
 from bastion.records.coding.codec import plain, problems
 from bastion.spec import (
     After,
@@ -54,6 +54,7 @@ CODE_TYPES: Mapping[str, type[Any]] = {
     "bundle": BundleRef,
 }
 """What `[code] type = ...` may say, and the value its other keys make."""
+_FROM_HERE = "a relative path begins in the current folder"
 
 
 def read_launch(path: Path) -> Launch:
@@ -61,7 +62,6 @@ def read_launch(path: Path) -> Launch:
     The launch that the file at `path` describes.
 
     Raises:
-        NotFoundError: There is no such file.
         SpecError: It cannot be read, is not TOML, or is wrong: every problem.
     """
     text = text_in(path)
@@ -79,19 +79,25 @@ def text_in(path: Path) -> str:
     What the file at `path` says.
 
     Raises:
-        NotFoundError: There is no such file.
-        SpecError: It cannot be read, or is no text.
+        SpecError: There is no such file, it cannot be read, or it is not text.
     """
     try:
         return path.read_text()
     except FileNotFoundError:
-        raise NotFoundError(
-            f"no file {str(path)!r}", hint="give a launch, or the path of its file"
-        ) from None
+        raise SpecError(f"no file {str(path)!r}", hint=beside(path) or _FROM_HERE) from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: cannot be read as text: {error}") from None
+
+
+def beside(path: Path) -> str:
+    """Return a hint at a file of a similar name that is there; empty for none."""
+    import difflib
+
+    names = {each.name for each in path.parent.glob(f"*{path.suffix}")}
+    near = difflib.get_close_matches(path.name, names, n=1)
+    return f"did you mean {path.with_name(near[0])}?" if near else ""
 
 
 def parse_launch(text: str, *, source: str) -> Launch:

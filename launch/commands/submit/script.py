@@ -34,13 +34,14 @@ def run_script(session: Session, *, given: str) -> int:
     import subprocess
     import tempfile
 
+    from bastion.client.submit.launch_file import beside
     from bastion.client.submit.submission_log import VARIABLE
     from bastion.profile import ENVIRONMENT
 
     script = Path(session.args.source[0])
     if not script.is_file():
         hint = f"a command stands after --: bastion launch -- {script}"
-        raise UsageError(f"no file {str(script)!r}", hint=hint)
+        raise UsageError(f"no file {str(script)!r}", hint=beside(script) or hint)
     if given:
         raise UsageError(
             f"{given}: {script} submits for itself, and says that", hint=_meant(script)

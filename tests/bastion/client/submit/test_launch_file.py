@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bastion.client.submit.launch_file import parse_launch, read_launch
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import SpecError
 from bastion.spec import After, BundleRef, Job, Launch, Notify, Process, Resources, Where
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 
@@ -145,7 +145,7 @@ def test_wrong_code_is_told_with_what_is_allowed(written: str, problem: str) -> 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     """Missing, binary, a folder: one line each."""
-    with pytest.raises(NotFoundError, match="no file"):
+    with pytest.raises(SpecError, match="no file"):
         read_launch(tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SpecError, match="cannot be read as text"):
