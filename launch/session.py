@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.profile import Profile
@@ -90,7 +91,30 @@ class Session:
     def note_absence(self) -> None:
         """Note after a view that no bastion leads, so the view may be old."""
         if not self.is_quiet and (absence := self.client.presence.absence()):
-            note(f"{absence}; jobs that run go on, and nothing new starts")
+            note(f"{absence}; {self._what_goes_on()}")
+
+    def _what_goes_on(self) -> str:
+        """What becomes of jobs while no bastion leads, as far as this machine can know."""
+        if self._has_ended_machines():
+            return "its machines have ended too, and what ran starts again after bastion up"
+        return "jobs go on while their machines run, and nothing new starts"
+
+    def _has_ended_machines(self) -> bool:
+        """Whether all machines were local ones of this host, and none of them is left."""
+        from bastion.errors import NotFoundError
+        from bastion.provider.serving import is_standing, machines_of
+
+        status = self.client.status()
+        if not status.machines_dir or status.machines_host != os.uname().nodename:
+            return False
+        try:
+            pools = self.client.pool().pools
+        except NotFoundError:
+            return False
+        if any(pool.get("provider") != "local" for pool in pools):
+            return False
+        ours = machines_of(Path(status.machines_dir), self.profile.root, is_own=True)
+        return not any(map(is_standing, ours))
 
     @property
     def is_quiet(self) -> bool:

@@ -58,6 +58,11 @@ def machines_of(machines_dir: Path, root_url: str, *, is_own: bool) -> list[Path
     return [folder for folder in folders if _root_of(folder, otherwise) == root_url]
 
 
+def is_standing(folder: Path) -> bool:
+    """Whether the machine in `folder` has not ended."""
+    return not (folder / "gone").exists()
+
+
 def _root_of(folder: Path, otherwise: str) -> str:
     try:
         return (folder / "root").read_text().strip()

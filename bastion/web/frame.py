@@ -78,7 +78,12 @@ def _notices(look: Look, status: StatusView | None) -> list[tuple[str, str]]:
         return [("warn", "No bastion has published anything here yet.")]
     found = []
     if status.absence:
-        found.append(("warn", f"{status.absence}; jobs that run go on, and nothing new starts."))
+        found.append(
+            (
+                "warn",
+                f"{status.absence}; jobs go on while their machines run, and nothing new starts.",
+            )
+        )
     if status.quota_problem:
         found.append(("bad", f"The newest quota file is not in force: {status.quota_problem}"))
     if status.config_problem:

@@ -112,6 +112,25 @@ def test_another_home_finds_the_machines_again(bastion: Callable[..., Ran], tmp_
     assert not alive(tmp_path)
 
 
+def test_machines_in_another_folder_are_never_left_behind(
+    bastion: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """`up` and `down` with another `--machines_dir` name the folder where machines run."""
+    assert bastion("up", "--resources=h100=2,cpu=4").returncode == 0
+    try:
+        assert bastion("run", "--gpus=2", "--", "true").returncode == 0
+        for verb in ("up", "down"):
+            ran = bastion(verb, f"--machines_dir={tmp_path / 'other'}")
+            assert ran.returncode == 2
+            assert ran.stderr.startswith("error: --machines_dir: 1 machine of this bucket runs in ")
+            assert alive(tmp_path)
+    finally:
+        down = bastion("down")
+    assert down.stderr.endswith(" has ended, with 1 machine; its bucket stays\n"), down.stderr
+    assert not alive(tmp_path)
+    assert bastion("down", f"--machines_dir={tmp_path / 'other'}").returncode == 0
+
+
 def test_a_bucket_begins_beside_the_machines_of_another(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:

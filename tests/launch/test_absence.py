@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -26,7 +27,42 @@ def test_every_view_says_that_no_bastion_leads(words: list[str], run: Run, bucke
     lead(bucket.store, now=time.time(), leader=None)
     told = [line for line in run(*words).err.splitlines() if line.startswith("no bastion leads: ")]
     assert len(told) == 1
-    assert told[0].endswith("; jobs that run go on, and nothing new starts")
+    assert told[0].endswith("; jobs go on while their machines run, and nothing new starts")
+
+
+@pytest.mark.parametrize(
+    ("leader", "told"), [(None, "2 running when it stopped"), ("vm", "2 running when it was last")]
+)
+def test_counts_of_a_bastion_that_is_gone_are_of_its_time(
+    leader: str | None, told: str, run: Run, bucket: Bucket
+) -> None:
+    """Nothing has counted since: `status` says of when the numbers are."""
+    lead(bucket.store, now=time.time() - 60, leader=leader, counts={"running": 2})
+    assert told in run("status").out
+
+
+@pytest.mark.parametrize(
+    ("provider", "is_gone", "told"),
+    [
+        ("local", True, "its machines have ended too, and what ran starts again after bastion up"),
+        ("local", False, "jobs go on while their machines run, and nothing new starts"),
+        ("gcp", True, "jobs go on while their machines run, and nothing new starts"),
+    ],
+)
+def test_jobs_whose_machines_have_ended_are_not_said_to_go_on(
+    provider: str, is_gone: bool, told: str, run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """After `bastion down` the folders of its machines tell that nothing runs."""
+    folder = tmp_path / "machines" / "0123456789" / "here" / "here-0"
+    folder.mkdir(parents=True)
+    (folder / "machine").touch()
+    (folder / "root").write_text(bucket.url)
+    if is_gone:
+        (folder / "gone").touch()
+    place = {"machines_host": os.uname().nodename, "machines_dir": str(tmp_path / "machines")}
+    lead(bucket.store, now=time.time(), leader=None, **place)
+    publish(bucket.store, "pool", {"machines": [], "pools": [{"name": "p", "provider": provider}]})
+    assert run("list").err.splitlines()[-1].endswith(f" ago; {told}")
 
 
 def test_what_has_ended_needs_no_bastion(run: Run, bucket: Bucket) -> None:

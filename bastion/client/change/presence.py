@@ -73,7 +73,8 @@ class Presence:
         except BastionError:
             return  # nothing was ever published, or the poll itself meets the same store and tells
         if bool(absence) != bool(self._absence_told):
-            self._say(f"{absence}; jobs that run go on" if absence else "a bastion leads again")
+            goes_on = "jobs go on while their machines run"
+            self._say(f"{absence}; {goes_on}" if absence else "a bastion leads again")
         self._absence_told = absence
 
     def look(self) -> None:

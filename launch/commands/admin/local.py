@@ -145,11 +145,11 @@ def end(args: argparse.Namespace) -> int:
     if running and not args.yes:
         raise UsageError(
             f"{counted(running, 'job')} would be stopped, and start again after the next up",
-            hint="bastion list --state=running shows them; bastion down --yes ends them",
+            hint="bastion list shows them; bastion down --yes ends them",
         )
+    place = _machines_dir(args, session)
     if status is not None and _leads(session):
         _stop(session, status)
-    place = _machines_dir(args, session)
     machines = LocalMachines(root, place, session.client.clock, is_own=not args.machines_dir)
     ended = machines.standing()
     machines.end(ended)
@@ -228,18 +228,45 @@ def _has_bucket(folder: Path) -> bool:
 
 
 def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
-    """Where machines live: as asked, else where the last bastion of this host kept them."""
+    """
+    Return where machines live: as asked, else where the last bastion of this host kept them.
+
+    Raises:
+        UsageError: Machines of this bucket run in another folder than the one that is asked for.
+    """
     from bastion.__main__ import default_machines_dir
 
-    if args.machines_dir:
-        return Path(args.machines_dir).absolute()
     root = session.profile.root
     status = _status(session) if _has_bucket(_folder(root)) else None
-    if status is None or status.machines_host != socket.gethostname():
-        return default_machines_dir(root)
-    # Another home, or another XDG_STATE_HOME, has another default.
-    told = Path(status.machines_dir)
-    return told if told.is_dir() else default_machines_dir(root)
+    known = None
+    if status is not None and status.machines_host == socket.gethostname():
+        # Another home, or another XDG_STATE_HOME, has another default.
+        known = Path(status.machines_dir)
+    if args.machines_dir:
+        asked = Path(args.machines_dir).absolute()
+        _refuse_other_folder(root, asked, known)
+        return asked
+    return known if known is not None and known.is_dir() else default_machines_dir(root)
+
+
+def _refuse_other_folder(root: str, asked: Path, known: Path | None) -> None:
+    """
+    Return if no machine of this bucket runs in the folder `known` while another one is asked for.
+
+    Raises:
+        UsageError: One does: it would be left behind.
+    """
+    from bastion.provider.serving import is_standing, machines_of
+
+    if known is None or asked.resolve() == known.resolve():
+        return
+    left = [folder for folder in machines_of(known, root, is_own=False) if is_standing(folder)]
+    if left:
+        runs = "runs" if len(left) == 1 else "run"
+        raise UsageError(
+            f"--machines_dir: {counted(len(left), 'machine')} of this bucket {runs} in {known}",
+            hint="leave --machines_dir out, and that folder is used",
+        )
 
 
 def _units(resources: str) -> dict[str, int]:

@@ -43,12 +43,12 @@ def end_what_served(
         is_sure: Also end machines that run something.
     """
     from bastion.agent.machine.stray_processes import find
-    from bastion.provider.serving import bastions_of, machines_of
+    from bastion.provider.serving import bastions_of, is_standing, machines_of
 
     path = unquote(urlsplit(root).path)
     machines = machines_of(machines_dir, root, is_own=is_own)
     bastions = bastions_of(machines_dir, root)
-    standing = [folder for folder in machines if not (folder / "gone").exists()]
+    standing = [folder for folder in machines if is_standing(folder)]
     busy = sum(bool(find(f"{os.path.realpath(folder / 'home')}:")) for folder in standing)
     if busy and not is_sure:
         raise UsageError(

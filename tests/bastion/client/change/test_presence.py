@@ -95,7 +95,7 @@ def test_a_bastion_that_goes_and_comes_back_during_a_wait_is_said() -> None:
         presence.glance()
         clock.sleep(10.0)
     assert said == [
-        "no bastion leads: the last one stopped 0s ago; jobs that run go on",
+        "no bastion leads: the last one stopped 0s ago; jobs go on while their machines run",
         "a bastion leads again",
     ]
 
