@@ -83,13 +83,15 @@ def value(cls: type[_T]) -> type[_T]:
         "__init__": _Init(),
         "__dataclass_fields__": _AsDataclass("__dataclass_fields__"),
         "__dataclass_params__": _AsDataclass("__dataclass_params__"),
+        "__replace__": _Replace(),
     }
+    if "__init__" in vars(cls):
+        later["__replace__"] = _replace  # which calls it
     space = {
         **later,
         "__eq__": _eq(compared),
         "__hash__": _hash(compared),
         "__repr__": _repr,
-        "__replace__": _replace,
         "__setattr__": _refuse_assignment,
         "__delattr__": _refuse_deletion,
         "__getstate__": _state,
@@ -111,7 +113,8 @@ def value(cls: type[_T]) -> type[_T]:
     kind: Any = type(cls)
     made: Any = kind(cls.__name__, cls.__bases__, space)
     for each in later.values():
-        each.of = made
+        if each is not _replace:
+            each.of = made
     return made  # type: ignore[no-any-return]
 
 
@@ -234,6 +237,8 @@ class _LeftOut:
 
 
 _LEFT_OUT = _LeftOut()
+_COPIES_UNTIL_COMPILED = 20
+"""To compile takes as long as some hundred copies of a value with many fields."""
 
 
 class _AsDataclass:
@@ -293,6 +298,58 @@ def _repr(self: Any) -> str:
     shown = (each.name for each in fields(self) if each.repr)
     told = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
     return f"{self.__class__.__qualname__}({told})"
+
+
+class _Replace:
+    """
+    Stands for the `__replace__` of a class: one that any value has, or one compiled for this class.
+
+    It is compiled only for a class of which so many copies are made: a short command makes few.
+    """
+
+    of: Any
+
+    def __init__(self) -> None:
+        self.left = _COPIES_UNTIL_COMPILED
+
+    def __get__(self, item: Any, _: type) -> Any:
+        self.left -= 1
+        if self.left < 0 and item.__class__ is self.of:
+            self.of.__replace__ = _compiled_replace(self.of)
+            return self.of.__replace__.__get__(item)
+        return _replace if item is None else _replace.__get__(item)
+
+
+def _compiled_replace(made: Any) -> Callable[..., Any]:
+    """Compile `__replace__`: a copy that sets each slot once, and is checked as a new value is."""
+    given: dict[str, Any] = {"_KEPT": _LEFT_OUT, "_made": made, "_new": object.__new__}
+    given["_replace"] = _replace
+    arguments, taken, lines = [], [], []
+    for name, each in made.__value_fields__.items():
+        if each.init:
+            given[f"_set_{name}"] = getattr(made, name).__set__
+            arguments.append(f"{name}=_KEPT")
+            taken.append(f"{name!r}: {name}")
+            lines.append(f" _set_{name}(_copy, self.{name} if {name} is _KEPT else {name})")
+    if hasattr(made, "__post_init__"):
+        lines.append(" _copy.__post_init__()")
+    text = "\n".join(
+        (
+            f"def __replace__(self, /, {', '.join(('*', *arguments)) if arguments else ''}, **_):",
+            " if _ or self.__class__ is not _made:",
+            f"  _ |= {{name: item for name, item in {{{', '.join(taken)}}}.items()"
+            " if item is not _KEPT}",
+            "  return _replace(self, **_)",
+            " _copy = _new(_made)",
+            *lines,
+            " return _copy",
+        )
+    ).replace("/, , **_", "/, **_")
+    exec(text, given)  # noqa: S102  # the names of our own fields, as for `__init__`
+    compiled: Callable[..., Any] = given["__replace__"]
+    compiled.__module__ = made.__module__
+    compiled.__qualname__ = f"{made.__qualname__}.__replace__"
+    return compiled
 
 
 def _replace(self: Any, /, **changes: Any) -> Any:

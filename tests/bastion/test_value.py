@@ -177,6 +177,25 @@ def test_our_own_replace_is_that_of_dataclasses() -> None:
         replace(Doubled(number=1), doubled=3)
 
 
+def test_a_copy_that_is_made_often_is_as_checked_as_the_first() -> None:
+    """The hundredth copy of a value is checked, kept and refused like the first one."""
+    here = Place("here", row=1)
+    for n in range(100):
+        assert replace(here, row=n) == Place("here", row=n)
+        assert replace(here, note="kept").note == "kept"
+        assert replace(replace(here, labels={"a": "b"}), name="there").labels == {"a": "b"}
+        assert replace(Doubled(number=1), number=n).doubled == 2 * n
+        assert replace(Nothing()) == Nothing()
+        with pytest.raises(ValueError, match="not positive"):
+            replace(Positive(number=1), number=-n)
+        with pytest.raises(TypeError, match="other"):
+            replace(here, other=1)  # type: ignore[call-arg]
+        with pytest.raises(ValueError, match="doubled: a value sets this field itself"):
+            replace(Doubled(number=1), doubled=3)
+        assert replace(Farther("far", row=1), row=n) == Farther("far", row=n)
+    assert type(replace(Farther("far", row=1), row=2)) is Farther
+
+
 def test_a_field_of_either_kind_is_one() -> None:
     """`field` of `dataclasses` and of ours declare the same."""
     assert Doubled(number=2).doubled == 4
