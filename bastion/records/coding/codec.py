@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
+from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,7 +35,9 @@ _MOST_ERRORS = 20_000
 """Maximum number of problems collected for one record: each takes about a kilobyte."""
 
 _T = TypeVar("_T")
+_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 _ALWAYS = object()
+_PLAIN = frozenset({NoneType, str, int, float, bool})
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 _NOT_A_TABLE = ("dict_type", "model_type", "dataclass_type", "dataclass_exact_type")
 _UNKNOWN_KIND = "unknown_kind"
@@ -43,7 +46,7 @@ _Path = tuple[int | str, ...]
 
 def encode(record: object) -> bytes:
     """Return `record` as JSON without the fields at their defaults."""
-    return json.dumps(plain(record), separators=(",", ":"), ensure_ascii=False).encode()
+    return _JSON.encode(plain(record)).encode()
 
 
 def plain(record: object) -> Any:
@@ -67,7 +70,11 @@ def _writer_of(kind: Any) -> Callable[[Any], Any]:
         return str
     if issubclass(kind, (Mapping, Amounts)):
         return _table
-    return partial(_fields, _stored_fields(kind))
+    stored = _stored_fields(kind)
+    names, defaults = tuple(name for name, _ in stored), tuple(default for _, default in stored)
+    if len(names) < 2:  # `attrgetter` returns a tuple of two or more alone
+        return partial(_fields, names, defaults, lambda record: [getattr(record, n) for n in names])
+    return partial(_fields, names, defaults, attrgetter(*names))
 
 
 _writer: Any = cache(_writer_of)
@@ -89,12 +96,17 @@ def _table(items: Any) -> dict[str, Any]:
     return {name: _writer(type(item))(item) for name, item in items.items()}
 
 
-def _fields(stored: tuple[tuple[str, object], ...], record: object) -> dict[str, Any]:
+def _fields(
+    names: tuple[str, ...],
+    defaults: tuple[object, ...],
+    read: Callable[[object], Iterable[object]],
+    record: object,
+) -> dict[str, Any]:
     made = {}
-    for name, default in stored:
-        item = getattr(record, name)
+    for name, default, item in zip(names, defaults, read(record)):
         if item is not default and (default is _ALWAYS or item != default):
-            made[name] = _writer(type(item))(item)
+            kind = type(item)
+            made[name] = item if kind in _PLAIN else _writer(kind)(item)
     return made
 
 
