@@ -45,6 +45,10 @@ class Lane(Protocol):
         """Whether something can be collected that raised an error."""
         ...
 
+    def has_work(self) -> bool:
+        """Whether anything is in flight, or can be collected."""
+        ...
+
     def wait(self, timeout_s: float) -> None:
         """Wait until something can be collected, or nothing is in flight."""
         ...
@@ -80,6 +84,10 @@ class InlineLane:
     def has_failed(self) -> bool:
         """Whether something can be collected that raised an error."""
         return any(done.error is not None for done in self._done)
+
+    def has_work(self) -> bool:
+        """Whether anything can be collected."""
+        return bool(self._done)
 
     def wait(self, timeout_s: float) -> None:
         """Return at once: nothing is ever in flight."""
@@ -136,6 +144,11 @@ class ThreadLane:
         """Whether something can be collected that raised an error."""
         with self._changed:
             return any(done.error is not None for done in self._done)
+
+    def has_work(self) -> bool:
+        """Whether anything is in flight, or can be collected."""
+        with self._changed:
+            return bool(self._in_flight or self._done)
 
     def wait(self, timeout_s: float) -> None:
         """Wait for one piece of work to finish, at most `timeout_s`."""

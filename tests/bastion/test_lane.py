@@ -152,3 +152,17 @@ def test_a_failure_is_seen_before_it_is_collected(makes: Callable[[], Lane]) -> 
     assert [done.key for done in lane.collect()] == ["bad", "good"]
     assert not lane.has_failed()
     lane.close()
+
+
+@pytest.mark.parametrize("makes", [InlineLane, lambda: ThreadLane("test", workers=1)])
+def test_a_lane_has_work_until_it_is_collected(makes: Callable[[], Lane]) -> None:
+    """A loop that looks for work under way finds it until it has collected the outcome."""
+    lane = makes()
+    assert not lane.has_work()
+    lane.submit("good", lambda: None)
+    assert lane.has_work()
+    lane.settle(10.0)
+    assert lane.has_work()
+    lane.collect()
+    assert not lane.has_work()
+    lane.close()

@@ -165,7 +165,8 @@ class Service:
                 leader.settle(self._pace.settle_s)
             now = self._clock.monotonic()
             moved_at = now if moved else moved_at
-            self._await_news(leader, leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))
+            is_told, busy = self._watch.fileno() >= 0, now - moved_at < BUSY_FOR_S
+            self._await_news(leader, leader.wait_s(moved=moved, busy=busy, is_told=is_told))
 
     def _refuse_removed(self) -> None:
         """

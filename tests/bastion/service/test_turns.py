@@ -765,6 +765,19 @@ def test_what_waits_is_no_reason_to_hurry() -> None:
     assert rig.leader.wait_s(moved=False, busy=False) > 0.0
 
 
+def test_a_leader_that_news_wakes_polls_only_for_what_is_under_way() -> None:
+    """Between two bursts a watched inbox is looked at as seldom as at rest."""
+    rig = Rig()
+    rig.turn(5)
+    assert not rig.leader.turn()
+    busy_s = rig.leader.wait_s(moved=False, busy=True)
+    rest_s = rig.leader.wait_s(moved=False, busy=False)
+    assert busy_s < rest_s == rig.leader.wait_s(moved=False, busy=True, is_told=True)
+    rig.launch()
+    assert rig.leader.turn()
+    assert rig.leader.wait_s(moved=False, busy=True, is_told=True) == busy_s
+
+
 # Waiting for the lead
 
 

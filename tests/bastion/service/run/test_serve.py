@@ -34,6 +34,7 @@ class Script:
         self.moves = False
         self.refused_at: float | None = None
         self.waits_s = 0.1
+        self.told: list[bool] = []
 
     @property
     def moved_at(self) -> float:
@@ -73,8 +74,9 @@ class Script:
         """See `Leader`."""
         return self.refused_at is not None and self.clock.monotonic() >= self.refused_at
 
-    def wait_s(self, *, moved: bool, busy: bool) -> float:
+    def wait_s(self, *, moved: bool, busy: bool, is_told: bool) -> float:
         """See `Leader`."""
+        self.told.append(is_told)
         return self.waits_s
 
     def is_stopping(self) -> bool:
@@ -267,6 +269,22 @@ def test_many_failed_turns_in_a_row_end_a_bastion() -> None:
     with pytest.raises(ValueError, match="odd"):
         script.service().run()
     assert script.did.count("turn") == MOST_FAILURES
+
+
+def test_a_leader_knows_whether_news_end_its_waits() -> None:
+    """Where the inbox is watched, a leader with nothing under way need not poll it so often."""
+
+    class Watching(Pause):
+        def fileno(self) -> int:
+            """See `Watch`."""
+            return 7
+
+    script = Script()
+    assert script.service().run() == 0
+    assert set(script.told) == {False}
+    script = Script()
+    assert script.service(watch=Watching(script.clock)).run() == 0
+    assert set(script.told) == {True}
 
 
 def test_a_bastion_whose_bucket_was_deleted_ends() -> None:
