@@ -449,18 +449,22 @@ class JobRecord:
     @property
     def kept(self) -> tuple[tuple[int, HostPlace, Hold], ...]:
         """(replica, place, hold) of every host that is held for inspection."""
-        hosts = self.attempt.each_host() if self.attempt is not None else ()
+        attempt = self.attempt
+        if attempt is None or not any(state.hold for hosts in attempt.hosts for state in hosts):
+            return ()
         return tuple(
             (r, place, state.hold)
-            for r, _, place, state in hosts
+            for r, _, place, state in attempt.each_host()
             if state.hold is not None and state.end is None
         )
 
     @property
     def is_kept(self) -> bool:
         """Whether every host of its attempt has ended or is held, and at least one is held."""
+        if self.phase is not Phase.RUNNING or self.attempt is None:
+            return False
         kept = self.kept
-        if self.phase is not Phase.RUNNING or self.attempt is None or not kept:
+        if not kept:
             return False
         return len(kept) == sum(state.end is None for *_, state in self.attempt.each_host())
 

@@ -11,6 +11,7 @@ It must not know how records are stored or how actions are performed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TypedDict
@@ -154,6 +155,23 @@ def watch(
     return Watched()
 
 
+def quiet_until(job: JobRecord, options: Options) -> float:
+    """Return until when time alone adds nothing to what `watch` returns for `job`."""
+    if job.attempt is None:
+        return math.inf
+    if job.phase is Phase.DRAINING:
+        return job.drain_deadline
+    return _longest_end(job, job.attempt, options)
+
+
+def _longest_end(job: JobRecord, attempt: Attempt, options: Options) -> float:
+    """When the bastion itself stops a job that its keeper did not stop at its time limit."""
+    limit_s = job.request.max_runtime_s
+    if limit_s is None or attempt.started_at is None:
+        return math.inf
+    return attempt.started_at + limit_s + grace_s(job, options) + TIME_LIMIT_SLACK_S
+
+
 def _joined(*parts: Watched) -> Watched:
     """The events and the instructions of all `parts`, in order."""
     return Watched(
@@ -215,11 +233,8 @@ def _stop_wanted(
         if _is_lost(place, state, machines):
             by = f"replica {r} on {place.machine}"
             return Stop(reason=StopReason.HOST_LOST, at=now, deadline=deadline, by=by)
-    limit_s = job.request.max_runtime_s
-    if limit_s is not None and attempt.started_at is not None:
-        end = attempt.started_at + limit_s + grace_s(job, options) + TIME_LIMIT_SLACK_S
-        if now > end:
-            return Stop(reason=StopReason.TIME_LIMIT, at=now, deadline=deadline)
+    if now > _longest_end(job, attempt, options):
+        return Stop(reason=StopReason.TIME_LIMIT, at=now, deadline=deadline)
     return None
 
 

@@ -8,7 +8,6 @@ attempt that has not ended is made of the same parts, as of now.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from bastion.array import ArrayRecord
 from bastion.job import (
@@ -24,7 +23,7 @@ from bastion.job import (
 from bastion.machine import Machine, Pool
 from bastion.machine_name import pool_of
 from bastion.records.reports.history import EndedAttempt
-from bastion.value import value
+from bastion.value import replace, value
 from quota.amounts import NOTHING, Amounts
 
 _WASTED = FAILURES | {OutcomeKind.PREEMPTED, OutcomeKind.STOPPED, OutcomeKind.LOST}

@@ -12,7 +12,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Literal
 
 from bastion.array import ArrayRecord
@@ -38,7 +38,7 @@ from bastion.records.settings.notification import Notification
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import Runs
 from bastion.store import ObjectStore, Version
-from bastion.value import value
+from bastion.value import replace, value
 
 MAX_ACTIVE_JOBS = 30_000
 """Maximum number of jobs in root. Root is one object, and more would slow down every commit."""

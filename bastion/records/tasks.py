@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from bastion.array import ArrayRecord, given_up
 from bastion.job import JobRecord, Phase, state_of
@@ -22,7 +21,7 @@ from bastion.machine import Machine, Pool
 from bastion.scheduler.placement.room import GUESTS
 from bastion.spec.request import Request
 from bastion.spec.task import tasks_of_id
-from bastion.value import value
+from bastion.value import replace, value
 from quota.amounts import Amounts
 
 

@@ -21,11 +21,10 @@ from functools import partial
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, LeaseError, StoreError
-from bastion.job import JobRecord, Phase
+from bastion.job import JobRecord
 from bastion.lane import Lane
-from bastion.lifecycle import DrainEnded
 from bastion.metrics.meter import NO_METER, Meter
-from bastion.monitor import Options, due, watch
+from bastion.monitor import Action
 from bastion.pool import Seen
 from bastion.records.outlook import snapshot_of
 from bastion.records.reports.history import Shares
@@ -47,9 +46,8 @@ from bastion.service.decide.decayed_usage import accrued
 from bastion.service.decide.schedulable_machines import digestible
 from bastion.service.draft.active_names import ActiveNames, Owners
 from bastion.service.draft.dependencies import settle
-from bastion.service.draft.launch_failures import end_failed_launches, failing_launches
 from bastion.service.draft.machines.drained import drain_machines
-from bastion.service.draft.machines.health import cordon_suspect, try_again
+from bastion.service.draft.machines.health import try_again
 from bastion.service.draft.machines.upgraded import upgrade_machines
 from bastion.service.draft.machines.warm import warmed
 from bastion.service.draft.root_draft import Draft
@@ -59,6 +57,7 @@ from bastion.service.intake.inbox import InboxBatch, InboxReader, ReadRequest
 from bastion.service.intake.proofs import Proofs
 from bastion.service.intake.requests import general_problems
 from bastion.service.journal import Journal
+from bastion.service.monitors import Monitors
 from bastion.service.publish.views import Publisher
 from bastion.store import ObjectStore
 
@@ -119,6 +118,7 @@ class Leader:
         self._compaction = compaction
         self._inbox_reader = InboxReader(store, spec_lane)
         self._intake = Intake(store, spec_lane, journal)
+        self._monitors = Monitors(self._guarded)
         self._sweep = RegisterSweep(store)
         self._copies = RootCopies(store, writer)
         self._garbage = GarbageCollector(store)
@@ -233,9 +233,17 @@ class Leader:
         since_commit_s = self._clock.monotonic() - self._synced_at
         return since_commit_s >= self._pace.commit_s and self._machines.is_refused()
 
-    def wait_s(self, *, moved: bool, busy: bool) -> float:
-        """Return how long to wait before the next turn; `busy`: something moved lately."""
-        poll_s = self._pace.busy_poll_s if busy else self._pace.idle_poll_s
+    def wait_s(self, *, moved: bool, busy: bool, is_told: bool = False) -> float:
+        """
+        Return how long to wait before the next turn.
+
+        Args:
+            moved: The last turn moved something.
+            busy: Something moved lately.
+            is_told: News ends the wait: then only actions under way are worth a poll.
+        """
+        is_polling = busy and (not is_told or self._lane.has_work())
+        poll_s = self._pace.busy_poll_s if is_polling else self._pace.idle_poll_s
         since_commit_s = self._clock.monotonic() - self._synced_at
         return max(0.0 if moved else poll_s, self._pace.commit_s - since_commit_s)
 
@@ -300,32 +308,7 @@ class Leader:
 
     def _watch(self, draft: Draft) -> None:
         """Apply the events that the monitor derives for every admitted job, until none follows."""
-        options = self._files.rules.options
-        self._guarded("failed launches", end_failed_launches, draft, options)
-        failing = failing_launches(draft)
-        for job in draft.working_jobs():
-            self._guarded(f"monitor of {job.id}", self._watch_one, draft, job.id, options, failing)
-
-    def _watch_one(
-        self, draft: Draft, job_id: str, options: Options, failing: Mapping[str, str]
-    ) -> None:
-        while (job := draft.jobs[job_id]).phase not in (Phase.QUEUED, Phase.DONE):
-            sibling = failing.get(job.launch, "")
-            watched = watch(
-                job,
-                draft.machines,
-                draft.now,
-                options=options,
-                failed_sibling=sibling if sibling != job_id else "",
-            )
-            if not watched.events:
-                return
-            for event in watched.events:
-                draft.apply(job_id, event)
-                if isinstance(event, DrainEnded):
-                    cordon_suspect(draft, job_id)
-            for machine, instruction in watched.instructions:
-                draft.instruct(machine, instruction)
+        self._monitors.watch(draft, self._files.rules.options)
 
     def _reconcile(self, draft: Draft, listings: Mapping[str, tuple[Seen, ...]]) -> None:
         pools = warmed(draft, self._files.config.pools)
@@ -419,8 +402,7 @@ class Leader:
 
     def _act(self) -> None:
         root = self.held.root
-        for job_id in self._working:
-            self._guarded(f"monitor of {job_id}", self._act_for, root.jobs[job_id])
+        self._monitors.act(root, self._working, self._act_for)
         for array in root.arrays.values():
             if array.ended_at is not None:
                 self._lane.submit(f"array {array.id}", act.array_work(self._store, array))
@@ -445,10 +427,9 @@ class Leader:
             for key, work in self._sweep.works(root):
                 self._lane.submit(key, work)
 
-    def _act_for(self, job: JobRecord) -> None:
-        for action in due(job, self.held.root.machines):
-            work = act.job_work(self._store, self.held.root, job, action)
-            self._lane.submit(act.action_key(job, action), work)
+    def _act_for(self, job: JobRecord, action: Action) -> None:
+        work = act.job_work(self._store, self.held.root, job, action)
+        self._lane.submit(act.action_key(job, action), work)
 
     def _publish(self) -> None:
         problems = tuple(dict.fromkeys((*self._journal.problems, *self._notifier.problems)))

@@ -21,6 +21,7 @@ from bastion.monitor import (
     WriteResult,
     due,
     grace_s,
+    quiet_until,
     watch,
 )
 from bastion.secret_rules import SecretRule, SecretRules
@@ -315,3 +316,21 @@ def test_a_revised_limit_is_sent_to_every_host() -> None:
     assert wanted.max_runtime_s == 7.0
     assert seen(step(revised, watched.events[0], T0)) == []
     assert seen(step(told, ev.Updated(priority=1), T0)) == []
+
+
+@pytest.mark.parametrize("phase", [Phase.STARTING, Phase.RUNNING, Phase.DRAINING])
+def test_until_a_job_is_quiet_time_alone_changes_nothing(phase: Phase) -> None:
+    """What follows for a job is the same at any time up to then, and something follows after it."""
+    job = step(job_records.queued(), job_records.admitted(), T0)
+    job = step(job, ev.Instructed(replica=0, host=0, life=1), T0)
+    if phase is not Phase.STARTING:
+        claim = Claim(machine="m0-0", life=1, address="", port=1)
+        job = step(job, ev.HostClaimed(replica=0, host=0, claim=claim), T0)
+        job = step(job, ev.HostStarted(replica=0, host=0), T0 + 1)
+    if phase is Phase.DRAINING:
+        job = step(job, ev.HostEnded(replica=0, host=0, end=exited(0)), T0 + 2)
+    assert job.phase is phase
+    until = quiet_until(job, OPTIONS)
+    assert not seen(job, now=T0 + 2) and not seen(job, now=min(until - 0.01, T0 + 1e9))
+    assert (until == float("inf")) is (phase is Phase.STARTING)
+    assert bool(seen(job, now=until + 0.01)) is (phase is not Phase.STARTING)

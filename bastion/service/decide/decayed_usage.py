@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.records.root import Root
 from bastion.scheduler.charge import faded, held_by
+from bastion.value import replace
 from quota import NOTHING, Amounts, Quota
 from quota.ledger import borrowed
 

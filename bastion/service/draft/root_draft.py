@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -29,6 +28,7 @@ from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import with_end
 from bastion.service.draft.machine_news import machine_news
 from bastion.spec import tasks_of_id
+from bastion.value import replace
 
 MAX_OUTBOX = 1000
 """Most notifications that wait in root. At half a kilobyte each they stay a small part of it."""
@@ -102,11 +102,12 @@ class Draft:
         self.put(after)
         for told in notifications_of(before, after, self.now) if after.notify else ():
             self._notify(told)
+        state = state_of(after)
         if isinstance(event, Withdrawn):
             text = f"its machines are not made: {event.text}"
-            self.tell(what=state_of(after), text=text, job=after)
-        elif state_of(before) != state_of(after):
-            self._tell_state(after, self._row(before, after))
+            self.tell(what=state, text=text, job=after)
+        elif state_of(before) != state:
+            self._tell_state(after, state, self._row(before, after))
         elif isinstance(event, HostIdle | HostHeld):
             what = "held" if isinstance(event, HostHeld) else "idle"
             self.tell(what=what, text=remark(after) or "it shows signs of life again", job=after)
@@ -438,7 +439,7 @@ class Draft:
             host.machine for each in kept for replica in each for host in replica.hosts
         }
 
-    def _tell_state(self, job: JobRecord, record: EndedAttempt | None) -> None:
+    def _tell_state(self, job: JobRecord, state: str, record: EndedAttempt | None) -> None:
         text = ""
         if job.outcome is not None:
             text = job.outcome.text
@@ -454,7 +455,7 @@ class Draft:
             places = {host.machine for r in job.attempt.placement for host in r.hosts}
             text = f"attempt {job.attempt.number} on {', '.join(sorted(places)[:4])}"
             text += f" and {len(places) - 4} more" if len(places) > 4 else ""
-        self.tell(what=state_of(job), text=text, job=job, record=record)
+        self.tell(what=state, text=text, job=job, record=record)
 
 
 def _unless_equal(new: Mapping[str, _T], old: Mapping[str, _T]) -> Mapping[str, _T]:

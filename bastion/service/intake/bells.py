@@ -12,7 +12,6 @@ declares.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import assert_never
 
 from bastion.job import Hold
@@ -54,6 +53,7 @@ from bastion.service.draft.machines.health import checked, host_ended, interrupt
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.proofs import Proof, has_host, placed
 from bastion.spec.quantity import text_of_amounts
+from bastion.value import replace
 
 
 def apply_bell(
