@@ -8,7 +8,7 @@ same root. A lost swap of root means that another bastion leads, and this one st
 What each step calls lies in a folder of its own:
 
 1. Read: `config/admin_files`, `intake/inbox`, `act/notifications`, `act/machines` for listings.
-2. Apply: `intake/bells`, `bastion/monitor`, `intake/requests`, `draft/`, `bastion/pool`.
+2. Apply: `intake/bells`, `monitors`, `intake/requests`, `draft/`, `bastion/pool`.
 3. Decide: `decide/`, around `bastion/scheduler`.
 4. Commit: `draft/root_draft` becomes root in `bastion/records/root`.
 5. Act and publish: `act/`, `publish/`.
