@@ -30,6 +30,7 @@ class Screen:
         self._began = clock.monotonic()
         self._live: Any = None
         self._shown: tuple[JobView, ...] = ()
+        self._told: dict[str, str] = {}
 
     @contextmanager
     def open(self) -> Iterator[Screen]:
@@ -58,11 +59,11 @@ class Screen:
         self.say(text, color="bold")
 
     def jobs(self, jobs: Sequence[JobView]) -> None:
-        """Update the table, and print a line for every changed state."""
-        before = {job.id: job for job in self._shown}
+        """Update the table, and print a line for every changed state, with its reason."""
         for job in jobs:
-            known = before.get(job.id)
-            if known is None or known.state != job.state:
+            is_judged = job.text or job.state != "queued"  # the next cycle says why it waits
+            if is_judged and self._told.get(job.id) != job.state:
+                self._told[job.id] = job.state
                 self.say(f"{job.name:<8} {self._out.state(f'{job.state:<10}')} {job.text}")
         self._shown = tuple(jobs)
 

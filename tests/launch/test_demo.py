@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from bastion.agent.usage.devices import device_file, devices_of
-from bastion.client.look.views import MachineView
+from bastion.client.look.views import JobView, MachineView
+from bastion.clock import SystemClock
+from bastion.value import replace
 from launch.demo.devices import MadeDevices, rows
 from launch.demo.encore import LANGUAGE, LANGUAGE_EVERY_S, VISION_DEVICES, Encore, Piece
+from launch.demo.screen import Screen
+from launch.screen.render import Output
 from quota.amounts import Amounts
 
 DEVICES = 16
@@ -50,3 +56,16 @@ def test_devices_are_as_busy_as_the_jobs_that_hold_them(tmp_path: Path) -> None:
     found = devices_of(json.dumps(json.loads(Path(path).read_text())).encode())
     assert [each.used for each in found.each] == seen[5]
     assert found.each[0].memory_bytes > found.each[3].memory_bytes == 0
+
+
+def test_a_job_that_waits_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line comes once the scheduler has judged the job, and once for each state."""
+    screen = Screen(Output(), SystemClock())
+    new = JobView(
+        id="fourth-1", name="fourth", project="vision", user="ada", launch="f", state="queued"
+    )
+    judged, running = replace(new, text="behind extra"), replace(new, state="running")
+    for seen in (new, new, judged, judged, running, running):
+        screen.jobs((seen,))
+    told = [line.split("s  ", 1)[1].rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert told == ["fourth   queued     behind extra", "fourth   running"]
