@@ -246,10 +246,15 @@ def add_general_flags(parser: argparse.ArgumentParser, *, connects: bool, prints
     """Add the flags that verbs share."""
     if connects:
         group = parser.add_argument_group(CONNECTION)
-        text(group, "--root", "its folder or bucket", metavar="URL")
-        text(group, "--bastion", "a profile, or a folder beside its root", metavar="NAME")
-        text(group, "--user_id", "who you are", metavar="USER")
-        text(group, "-p --project_id", "which project", metavar="PROJECT")
+        text(group, "--root", "its bucket, as gs://bucket/bastion, or a folder", metavar="URL")
+        text(
+            group,
+            "--bastion",
+            "a profile, or a folder beside the root in use",
+            metavar="NAME",
+        )
+        text(group, "--user_id", "the user who asks; by default the login name", metavar="USER")
+        text(group, "-p --project_id", "the project that is meant", metavar="PROJECT")
     if prints:
         group = parser.add_argument_group(OUTPUT)
         forms = ("table", "wide", "json", "name")

@@ -28,7 +28,7 @@ def register(verbs: Verbs) -> None:
         " reads. A bastion that leads deletes orphans by itself. Exit code 1 when anything is odd.",
         example="bastion doctor\nbastion doctor --fix --yes",
     )
-    switch(parser, "--fix", "delete orphans, once you have said so")
+    switch(parser, "--fix", "delete the machines that nothing needs; it asks first")
     switch(parser, "--yes", "with --fix: do not ask")
 
 

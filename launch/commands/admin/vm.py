@@ -39,7 +39,7 @@ def register(verbs: Verbs) -> None:
     )
     _add_name(create)
     _add_what(create)
-    text(create, "--quota_file", "a quota file that is put in its place first", metavar="FILE")
+    text(create, "--quota_file", "a quota file, put into the bucket first", metavar="FILE")
     upgrade = verbs.add(
         "upgrade",
         renew,

@@ -36,16 +36,14 @@ def register(verbs: Verbs) -> None:
         show_list,
         aliases=("ls", "queue"),
         prints=True,
-        text="Where --project_id or --user_id is given, only theirs.",
+        text="With --project_id or --user_id only those of that project or user.",
         example="bastion list --state=running\nbastion list --all --since=1d\nbastion list --watch",
     )
-    many(jobs, "--state", "only in this state", metavar="STATE", words=list(STATE_COLORS))
-    switch(jobs, "--mine", "only my own")
-    switch(jobs, "-a --all", "finished jobs too")
-    text(
-        jobs, "--since", "only what was submitted or ended in the last 90s, 2h, ...", metavar="TIME"
-    )
-    switch(jobs, "--tasks", "tasks of arrays too that were admitted, each on a line of its own")
+    many(jobs, "--state", "only jobs in this state", metavar="STATE", words=list(STATE_COLORS))
+    switch(jobs, "--mine", "only your own jobs")
+    switch(jobs, "-a --all", "also jobs that have ended")
+    text(jobs, "--since", "only jobs submitted or ended in the last 90s, 2h, ...", metavar="TIME")
+    switch(jobs, "--tasks", "also the tasks of arrays that were admitted, one on each line")
     number(jobs, "--limit", "at most so many finished jobs", default=50)
     switch(jobs, "--watch", "show it again and again, until Ctrl-C")
 

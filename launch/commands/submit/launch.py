@@ -93,13 +93,13 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
         help=meaning if takes_file else argparse.SUPPRESS,
     )
     group = parser.add_argument_group(_SHAPING[0])
-    text(group, "--resources", "of one replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
-    text(group, "--instance_type", "as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
+    text(group, "--resources", "per replica, as h100=2,cpu=4,memory=64GiB", metavar="TYPE=N,...")
+    text(group, "--instance_type", "whole machines, as tpu-v4-32, a3-highgpu-8g", metavar="TYPE")
     copies = "equal copies, started together; with a range, as 2-8, it grows and shrinks"
     number_or_range(group, "--replicas", copies, default=1)
     sent = "send this folder and run in it; by default the profile's, or none"
     text(group, "--code", sent, metavar="FOLDER")
-    text(group, "--name", "by default the program's")
+    text(group, "--name", "of the job; by default that of the program")
     many(group, "--env", "a variable of its processes", metavar="NAME=TEXT")
     text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
     text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
@@ -108,25 +108,25 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     group = parser.add_argument_group(_SHAPING[1])
     on_machine = "a variable whose value is read on the machine, by default from where admins say"
     many(group, "--secret", on_machine, metavar="NAME[=SOURCE]")
-    many(group, "--alias", "name variables as this scheduler too", metavar="clusterfudge|blox")
+    many(group, "--alias", "set the variables of this scheduler too", metavar="clusterfudge|blox")
     switch(group, "--shell", "the command is one shell line")
-    text(group, "--grace", "from the notice to the kill, as 60s", metavar="TIME")
+    text(group, "--grace", "between the notice to stop and the kill, as 60s", metavar="TIME")
     number(group, "--priority", "1 (highest) to 5", default=3)
-    switch(group, "--no_borrow", "start it within the share only; no other project stops it")
-    number(group, "--retries", "after failures; resuming after a preemption is free", default=0)
+    switch(group, "--no_borrow", "use the project's own share only: no other project preempts it")
+    number(group, "--retries", "restarts after failures; a preemption is not counted", default=0)
     text(group, "--retry_backoff", "before the first retry, by default 30s", metavar="TIME")
     words = ("stop_others", "continue")
     others = "what happens to other replicas when one fails; by default they are stopped"
     group.add_argument("--on_failure", choices=words, default="", help=others)
-    switch(group, "--no_resume", "end when preempted, or when its machine is lost")
-    choice(group, "--when_busy", ("queue", "fail"), "fail: start in this cycle or be refused")
+    switch(group, "--no_resume", "end the job when it is preempted or loses its machine")
+    choice(group, "--when_busy", ("queue", "fail"), "fail: refuse it if it cannot start now")
     switch(group, "--hold", "do not start until released")
     many(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
     occasions = (
         "started, idle, preempted, retried, ended or failed; by default all but the first and last"
     )
     many(group, "--notify_on", occasions, metavar="WHEN")
-    number(group, "--at_once", "of the tasks of an array or a sweep, so many at a time")
+    number(group, "--at_once", "run at most so many tasks of an array or a sweep at a time")
     number(group, "--max_failures", "cancel the other tasks once so many have failed")
     _end_flags(group)
     _where_flags(parser)
@@ -143,7 +143,7 @@ def _end_flags(group: argparse._ArgumentGroup) -> None:
     text(
         group,
         "--idle_timeout",
-        "treat it as hung after so long without a sign of life",
+        "treat the job as hung after this time without a sign of life",
         metavar="TIME",
     )
     choice(
@@ -154,7 +154,7 @@ def _end_flags(group: argparse._ArgumentGroup) -> None:
     )
     signs = "the signs of life that count; by default output,devices,processor"
     text(group, "--signs_of_life", signs, metavar="SIGN,...")
-    held = "keep devices and folder of a failed job for inspection, as 1h"
+    held = "keep the devices and the folder of a failed job for inspection, as 1h"
     text(group, "--hold_on_failure", held, metavar="TIME")
     text(group, "--on_end", "a shell line, run on every host when it has ended", metavar="LINE")
     text(group, "--on_end_timeout", "how long that may take, by default 60s", metavar="TIME")
@@ -171,14 +171,14 @@ def _where_flags(parser: Parser) -> None:
     text(group, "--cluster", "only in this cluster", metavar="NAME")
     text(group, "--shard", "only in this shard", metavar="NAME")
     many(group, "--hostname", "only on this machine", metavar="NAME")
-    switch(group, "--exclusive", "take whole machines; all of them is charged")
+    switch(group, "--exclusive", "take whole machines, and be charged for all that they have")
 
 
 def _code_flags(parser: Parser) -> None:
     group = parser.add_argument_group(_SHAPING[3])
     locked = "run in the environment that this lock file of the code names, as requirements.txt"
     text(group, "--python_env", locked, metavar="FILE")
-    text(group, "--python_version", "of that environment; by default the machine's", metavar="3.N")
+    text(group, "--python_version", "the Python of it; by default the machine's", metavar="3.N")
     add_bundler_flags(group)
 
 
