@@ -59,6 +59,7 @@ def report(error: BaseException, *, debug: bool) -> int:
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space, then try again",
     errno.EDQUOT: "the disk quota is used up: free some space, then try again",
+    errno.EFBIG: "a limit on the size of files forbids it: ulimit -f shows that of this shell",
     errno.EROFS: "the filesystem is read-only: choose another place",
     errno.EACCES: "this user may not: choose another place, or change its permissions",
 }

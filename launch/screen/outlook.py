@@ -63,8 +63,8 @@ def _told(what: str, jobs: Iterable[str], why: Mapping[str, str]) -> list[str]:
     lines = []
     for name, members in groups.items():
         first = min(members, key=lambda job: (len(job), job))
-        whom = name if members == [name] else f"{counted(len(members), 'task')} of {name}"
-        lines.append(f"{whom} {what}{_because(why.get(first))}")
+        meant = name if members == [name] else f"{counted(len(members), 'task')} of {name}"
+        lines.append(f"{meant} {what}{_because(why.get(first))}")
     return lines
 
 

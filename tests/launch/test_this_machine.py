@@ -14,7 +14,7 @@ import pytest
 from bastion.records.keys import layout
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
-from tests.launch.process import COMMAND, environment
+from tests.launch.process import COMMAND, ROOT, environment
 from tests.rigs.scripted_bastion import QUOTA, end, print_log, publish, put, row
 
 FULL = "error: standard output: No space left on device"
@@ -93,6 +93,23 @@ def test_a_place_where_nothing_can_be_made_is_said(
     told = ran.err.splitlines()[0]
     assert told.startswith("error: ")
     assert told.endswith(f"{place}: No such file or directory")
+
+
+def test_a_limit_on_files_leaves_nothing_of_a_bucket(tmp_path: Path) -> None:
+    """`up` says what is wrong and what shows it, as on a full disk, and makes no folder."""
+    words = f"ulimit -f 0; exec {sys.executable} -m launch.cli up --root={tmp_path}/bucket | cat"
+    ran = subprocess.run(
+        ["bash", "-c", words],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stderr.splitlines() == [
+        f"error: --root: nothing can be written into {tmp_path}/bucket: File too large",
+        "hint: a limit on the size of files forbids it: ulimit -f shows that of this shell",
+    ]
+    assert not (tmp_path / "bucket").exists()
 
 
 def test_ctrl_c_while_it_still_loads_is_quiet() -> None:

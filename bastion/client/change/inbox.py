@@ -145,7 +145,7 @@ class Inbox:
         Wait for the answer to a posted request, and return it.
 
         The request stays in the inbox: a store that fails or refuses now only prolongs the wait.
-        `on_slow` is called when the answer takes longer than usual.
+        `on_slow` is called at every poll once the answer takes longer than usual.
 
         Raises:
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
@@ -166,7 +166,6 @@ class Inbox:
                     f"{ref.answer_key}",
                 )
             if self._clock.monotonic() >= slow_at:
-                slow_at = float("inf")
                 on_slow()
             self._clock.sleep(pause_s)
             pause_s = min(self._poll_s, pause_s * growth)

@@ -88,11 +88,14 @@ class Presence:
         absence = self._absence_or_refusal()
         if absence and not self._has_said:
             self._has_said = True
+            self._absence_told = absence
             self._say(f"{absence}; {self._waits}")
 
     def still_waiting(self) -> None:
-        """Say that the answer takes long, unless the reason for it was said."""
-        if not self._has_said:
+        """Say that the answer takes long, then why, where no bastion leads; at every poll."""
+        if self._has_said:
+            self.glance()
+        else:
             self._has_said = True
             slow = f"waiting for the answer of the bastion at {self._place}"
             self._say(f"{_FIRST}; {self._waits}" if self._is_first else slow)

@@ -8,6 +8,7 @@ looking: a change of `train` must never reach `train2`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from bastion.client.look.array_views import part_of
 from bastion.client.look.published import Published
@@ -19,6 +20,8 @@ from bastion.spec.task import tasks_named, tasks_of_id
 
 _SHOWN = 8
 """Candidates that an error lists."""
+_COMPARED = 1000
+"""Active jobs that a mistyped name is compared with, in some 50 us each."""
 
 
 def find(published: Published, text: str, *, project: str = "", exact: bool = False) -> JobView:
@@ -63,7 +66,7 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
     if (known := published.newest_named(text, project=project)) is not None:
         return known
     published.queue_like(text)  # where nothing was ever published, that is what is wrong
-    raise _not_found(text, project, list(begun))
+    raise _not_found(text, project, list(begun), nearest=_nearest(published, text, project))
 
 
 def each_name(names: Iterable[str | Iterable[str]]) -> list[str]:
@@ -290,7 +293,17 @@ def _called(jobs: Iterable[tuple[str, str, float]], text: str) -> str | None:
     return max(named)[1] if named else None
 
 
-def _not_found(text: str, project: str, similar: Sequence[str]) -> NotFoundError:
+def _nearest(published: Published, text: str, project: str) -> str:
+    """The id of the active job whose name is most like `text`; empty if none is like it."""
+    import difflib
+
+    rows = (row for row in published.queue_lines() if project in ("", row.project))
+    names = {name_of(row.id): row.id for row in islice(rows, _COMPARED)}
+    near = difflib.get_close_matches(text, names, n=1)
+    return names[near[0]] if near else ""
+
+
+def _not_found(text: str, project: str, similar: Sequence[str], *, nearest: str) -> NotFoundError:
     where = f" in project {project}" if project else ""
     if similar:
         return NotFoundError(
@@ -302,9 +315,10 @@ def _not_found(text: str, project: str, similar: Sequence[str]) -> NotFoundError
             f"no job {text!r}{where}; a name is not a pattern",
             hint="bastion list -q prints ids, one on each line, for grep and xargs",
         )
+    shown = "bastion list shows active jobs, bastion list --all finished ones too"
     return NotFoundError(
         f"no job {text!r}{where}",
-        hint="bastion list shows active jobs, bastion list --all finished ones too",
+        hint=f"did you mean {nearest}? {shown}" if nearest else shown,
     )
 
 

@@ -95,9 +95,9 @@ def beside(path: Path) -> str:
     """Return a hint at a file of a similar name that is there; empty for none."""
     import difflib
 
-    names = {each.name for each in path.parent.glob(f"*{path.suffix}")}
-    near = difflib.get_close_matches(path.name, names, n=1)
-    return f"did you mean {path.with_name(near[0])}?" if near else ""
+    stems = {each.stem for each in path.parent.glob(f"*{path.suffix}")}
+    near = difflib.get_close_matches(path.stem, stems, n=1)
+    return f"did you mean {path.with_name(near[0] + path.suffix)}?" if near else ""
 
 
 def parse_launch(text: str, *, source: str) -> Launch:

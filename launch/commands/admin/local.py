@@ -194,11 +194,14 @@ def _make_writable(flag: str, folder: Path) -> None:
     """
     from bastion.errors import BastionError
 
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder) as file:
             file.write(b"probe")
     except OSError as error:
+        if is_new and folder.exists():
+            folder.rmdir()
         _, hint = explained(error)
         raise BastionError(
             f"{flag}: nothing can be written into {folder}: {error.strerror}",

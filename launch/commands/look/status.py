@@ -61,7 +61,7 @@ def files_not_in_force(view: StatusView) -> list[str]:
 def _fields(session: Session, view: StatusView) -> list[tuple[str, str]]:
     out = session.out
     counts = ", ".join(f"{count} {out.state(state)}" for state, count in view.counts.items())
-    if counts and view.absence:  # nobody has counted since
+    if counts and view.absence:  # the counts are of that time
         counts += " when it stopped" if view.is_given_up else " when it was last heard"
     return [
         ("bastion", session.profile.root),

@@ -85,6 +85,20 @@ def test_an_answer_that_takes_long_is_said() -> None:
     assert said == [f"waiting for the answer of the bastion at {PLACE}"]
 
 
+def test_a_bastion_that_dies_while_an_answer_is_awaited_is_said() -> None:
+    """The wait for the answer is explained once it is known that no bastion answers."""
+    store, clock = world()
+    lead(store, now=clock.wall())
+    said: list[str] = []
+    client = Client(PLACE, user="ada", store=store, clock=clock)
+    client.presence._say = said.append
+    with pytest.raises(TimedOutError):
+        client.launch(launch_of(), timeout_s=60.0)
+    first, second = said
+    assert first == f"waiting for the answer of the bastion at {PLACE}"
+    assert second.startswith("no bastion answers: vm on vm published nothing for ")
+
+
 def test_a_bastion_that_goes_and_comes_back_during_a_wait_is_said() -> None:
     """A user who waits for hours learns why nothing moves."""
     store, clock = world()

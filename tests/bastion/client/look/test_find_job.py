@@ -145,6 +145,17 @@ def test_no_such_job_says_how_to_look() -> None:
     assert caught.value.hint == "bastion list -q prints ids, one on each line, for grep and xargs"
 
 
+def test_a_mistyped_name_is_told_with_the_nearest_job() -> None:
+    """The hint names the id of an active job, of the project that was asked for."""
+    place, _ = published(row("train-aaaaaaaaaa"), row("evaluate-bbbbbbbbbb"))
+    with pytest.raises(NotFoundError) as caught:
+        find(place, "trian")
+    assert caught.value.hint.startswith("did you mean train-aaaaaaaaaa? bastion list shows ")
+    with pytest.raises(NotFoundError) as caught:
+        find(place, "trian", project="green")
+    assert "did you mean" not in caught.value.hint
+
+
 def test_an_ended_job_of_exactly_that_name_goes_before_a_longer_active_one() -> None:
     """`train` is the ended job of that name, never the active `train2`."""
     place, store = published(row("train2-cccccccccc"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.client.submit.launch_file import parse_launch, read_launch
+from bastion.client.submit.launch_file import _FROM_HERE, parse_launch, read_launch
 from bastion.errors import SpecError
 from bastion.spec import After, BundleRef, Job, Launch, Notify, Process, Resources, Where
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
@@ -141,6 +141,16 @@ def test_wrong_code_is_told_with_what_is_allowed(written: str, problem: str) -> 
     with pytest.raises(SpecError) as caught:
         parse_launch(f"{SMALL}{written}\n", source="s")
     assert str(caught.value).startswith(problem)
+
+
+def test_the_file_that_was_meant_is_named(tmp_path: Path) -> None:
+    """A file with a similar stem is, and one that is alike in its suffix alone is not."""
+    (tmp_path / "train.toml").touch()
+    (tmp_path / "d.toml").touch()
+    for written, hint in (("trian", f"did you mean {tmp_path}/train.toml?"), ("nope", _FROM_HERE)):
+        with pytest.raises(SpecError) as caught:
+            read_launch(tmp_path / f"{written}.toml")
+        assert caught.value.hint == hint
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
