@@ -443,10 +443,11 @@ class Agent:
         return False
 
     def _pause_s(self, now: float) -> float:
-        """Return the time to the next poll: longer without news, shorter while something runs."""
+        """Return the time to the next poll: longer where no news come, or a watch tells them."""
         tempo = self._settings.tempo
         longest_s = tempo.idle_s / 2 if self._hosts else tempo.idle_s
-        quiet_s = now - max(self._instructions.found_at, self._began_at)
+        is_told = self._watcher.fileno() >= 0
+        quiet_s = _QUIET_S if is_told else now - max(self._instructions.found_at, self._began_at)
         return max(tempo.busy_s, min(longest_s, tempo.idle_s * quiet_s / _QUIET_S))
 
     def _wait_s(self, now: float) -> float:
@@ -456,8 +457,7 @@ class Agent:
         return min(self._pause_s(now), max(shortest_s, next_at - now))
 
     def _renew_permit(self) -> None:
-        # Only a written bell counts: an agent that can read and not write must not run on for
-        # ever.
+        # Only a written bell counts: an agent that can only read must not run on for ever.
         proof, permit_s = self._bells.rung_at, self._settings.permit_s
         if permit_s and proof is not None and proof > self._permit_sent_at + permit_s / 8:
             self._permit_sent_at = proof

@@ -101,3 +101,40 @@ def test_an_agent_outlasts_a_bucket_that_comes_back() -> None:
         watch.is_so = False
         rig.pass_s(1)
     assert not rig.agent.is_finished
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_an_agent_that_news_wakes_polls_seldom_and_starts_at_once(is_watched: bool) -> None:
+    """A watched folder is read seldom from the first second on, and no instruction comes later."""
+
+    class News(Pause):
+        """Tells that there is news."""
+
+        is_there = False
+
+        def fileno(self) -> int:
+            """See `Watch`."""
+            return 7
+
+        def has_news(self) -> bool:
+            """See `Watch`."""
+            return self.is_there
+
+    looks: list[str] = []
+
+    def faults(operation: str, key: str) -> object:
+        if operation == "read" and key.startswith("instructions/"):
+            looks.append(key)
+        return None
+
+    watch = News(VirtualClock())
+    rig = Rig(lambda _: Script(runs_s=inf), faults=faults, watch=watch if is_watched else None)
+    rig.pass_s(0.5, step_s=0.001)
+    looks.clear()
+    rig.pass_s(1, step_s=0.001)
+    assert len(looks) < 15 if is_watched else len(looks) > 40
+    rig.bucket.spec(job("train"))
+    rig.bucket.instruct(start())
+    watch.is_there = is_watched
+    rig.pass_s(0.002 if is_watched else 0.1, step_s=0.001)
+    assert rig.executions() == 1
