@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -112,6 +113,16 @@ class Road:
         folder = self.folder / "root" / layout.results_of("road")
         return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
 
+    def processor_s(self) -> Counter[str]:
+        """Processor seconds by kind of program, the jobs of a keeper with the keeper."""
+        programs = [(f"{_kind(each)}s", each) for each in self.processes()]
+        if self._serve is not None:
+            programs.append(("the bastion", psutil.Process(self._serve.pid)))
+        used: Counter[str] = Counter()
+        for kind, each in programs:
+            used[kind] += sum(each.cpu_times()[:4])
+        return used
+
     def processes(self) -> list[psutil.Process]:
         """Agents and keepers."""
         found = []
@@ -120,6 +131,10 @@ class Road:
             if str(self.folder) in line and "bastion serve" not in line:
                 found.append(process)
         return found
+
+
+def _kind(process: psutil.Process) -> str:
+    return "agent" if "agent" in process.cmdline()[2:5] else "keeper"
 
 
 @contextlib.contextmanager
@@ -216,6 +231,16 @@ def array_of_jobs(made: Road, number: int) -> float:
     made.client.launch(Launch(name="array", jobs=(job,), array=Array(f"0-{number - 1}")))
     _until(lambda: made.results() > before + number)  # and its own
     return number / (time.perf_counter() - began)
+
+
+def rated(
+    made: Road, what: str, run: Callable[[Road, int], float], number: int, wanted: str
+) -> Iterator[Row]:
+    """Yield how many of `number` jobs a second went down the road, and what each took of whom."""
+    before = made.processor_s()
+    yield _row(f"{what} a second", run(made, number), wanted)
+    for kind, used_s in sorted((made.processor_s() - before).items()):
+        yield _row(f"{what}: processor of {kind}, ms each", 1e3 * used_s / number, "")
 
 
 def slurms() -> Iterator[Row]:
@@ -316,8 +341,8 @@ def main() -> None:
         took = cancels(made)
         rows.append(_row("cancel to process gone, p50 s", median(took), "0.15"))
         rows.append(_row("short jobs a second", short_jobs(made, SHORT_JOBS), "150 or more"))
-        rows.append(_row("separate jobs a second", separate_jobs(made, SEPARATE_JOBS), "150"))
-        rows.append(_row("tasks of an array a second", array_of_jobs(made, TASKS), "250"))
+        rows += rated(made, "separate jobs", separate_jobs, SEPARATE_JOBS, "150")
+        rows += rated(made, "tasks of an array", array_of_jobs, TASKS, "250")
         rows += idle(made)
         rows.append(_row("bastion --help, s", commands(made, ["--help"]), "0.15"))
         blocked = made.submit(["sleep", "100000"], 2, gpu=8)
