@@ -18,18 +18,15 @@ def attained(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float
 
     Source: two-dimensional least attained service (Gu et al., Tiresias, NSDI 2019).
     """
-    if len(gang) == 1:
-        return _of(gang[0], snapshot, now)
-    return sum([_of(job, snapshot, now) for job in gang])
-
-
-def _of(job: JobRecord, snapshot: Snapshot, now: float) -> float:
-    most, request = 0, job.request
-    for kind, units in request.per_replica.items():
-        if units > most and kind not in _UNCOUNTED:
-            most = units
-    report, attempt = snapshot.reports.get(job.id), job.attempt
-    had_s = 0.0 if report is None else report.get("attained_s", 0.0)
-    if attempt is not None and attempt.started_at is not None:
-        had_s += max(0.0, now - attempt.started_at)
-    return (most * request.replicas or 1) * had_s
+    total = 0.0
+    for job in gang:
+        most, request = 0, job.request
+        for kind, units in request.per_replica.items():
+            if units > most and kind not in _UNCOUNTED:
+                most = units
+        report, attempt = snapshot.reports.get(job.id), job.attempt
+        had_s = 0.0 if report is None else report.get("attained_s", 0.0)
+        if attempt is not None and attempt.started_at is not None:
+            had_s += max(0.0, now - attempt.started_at)
+        total += (most * request.replicas or 1) * had_s
+    return total
