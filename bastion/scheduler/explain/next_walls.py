@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 WithNext = (
     BeyondShare
     | CapacityLost
+    | Fragmented
     | Maintenance
     | OverCeiling
     | PlannedForOther
@@ -62,6 +63,9 @@ def change_of(
             return Change(gone=ending(draft, named | own))
         case CapacityLost():
             return Change(machines=reason.machines)
+        case Fragmented():
+            named = {draft.of_job[job].name for job in reason.to_end}
+            return Change(gone=tuple(n for n in draft.running if n in named or not named))
         case Maintenance():
             gone = (n for n, each in draft.running.items() if each.frees_at <= reason.until)
             return Change(is_maintained=True, gone=tuple(gone))

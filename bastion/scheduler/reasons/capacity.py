@@ -55,19 +55,22 @@ class Fragmented:
     """Of a gang that asks for nothing: how many such replicas a machine takes."""
     over: Scattered = "machines"
     """What it is scattered over."""
+    then: NextWall | None = None
+    """What it meets once those have ended; all that runs, where none were found."""
 
     def words(self, _: float) -> str:
         """The sentence."""
         end = f"; starts when {listed(self.to_end)} {_has(self.to_end)}" if self.to_end else ""
+        then = words_of(self.then)
         if not self.asked:
             most = f"{self.guests} of them" if self.guests else "only so many"
-            end = end or "; starts when one of them has ended"
+            end = (end or "; starts when one of them has ended") + then
             return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
         fit = "fits" if self.fitting == 1 else "fit"
         return (
             f"waits for room {PLACES[self.over]}: {units(self.free)} are free, but scattered"
             f"{'' if self.over == 'machines' else f' over {self.over}'}, and"
-            f" {self.fitting} of {counted(self.replicas, 'replica')} {fit}{end}"
+            f" {self.fitting} of {counted(self.replicas, 'replica')} {fit}{end}{then}"
         )
 
 
