@@ -14,7 +14,7 @@ from bastion.compat import files
 from bastion.compat.imported import Imported
 from bastion.compat.sbatch import _REFUSED, to_launch
 from bastion.compat.sbatch_options import SHORT, TAKES
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import SpecError
 from bastion.spec import After, Job, Where
 from bundler.code import LocalDir
 
@@ -381,7 +381,7 @@ def test_files_are_told_apart(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\ntrue\n")
     with pytest.raises(SpecError, match=r"job\.sh: has no #SBATCH line"):
         files.read(script)
-    with pytest.raises(NotFoundError, match="no file"):
+    with pytest.raises(SpecError, match="no file"):
         files.read(tmp_path / "none.sbatch")
     script.write_bytes(b"\xff")
     with pytest.raises(SpecError, match="cannot be read as text"):
