@@ -49,8 +49,13 @@ from bastion.provider.machine_folder import (
 )
 from bastion.provider.port import Listed, State
 
-COMMAND = (sys.executable, "-m", "bastion", "agent")
-"""Command that starts an agent; the arguments are those of `bastion.agent.main`."""
+COMMAND = (sys.executable, "-P", "-m", "bastion", "agent")
+"""
+Command that starts an agent; the arguments are those of `bastion.agent.main`.
+
+`-P`, as wherever a program of ours is started: or Python looks for its modules in the folder of the
+user first, and runs a `launch.py` or `queue.py` that is there.
+"""
 
 _REMEMBERED_S = 30 * 86400.0
 """

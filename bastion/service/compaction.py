@@ -67,7 +67,7 @@ def compact_in_process(root_url: str) -> Compact:
     """Return a compaction of the bucket at `root_url` in a process of its own."""
 
     def compact() -> Mapping[str, str]:
-        command = [sys.executable, "-m", "bastion", "compact", root_url]
+        command = [sys.executable, "-P", "-m", "bastion", "compact", root_url]
         try:
             done = subprocess.run(
                 command,

@@ -133,7 +133,7 @@ class Stage:
         """A process of our own command, with all its output in `log`."""
         with log.open("wb") as file:
             return subprocess.Popen(
-                [sys.executable, "-m", "launch.cli", *words],
+                [sys.executable, "-P", "-m", "launch.cli", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

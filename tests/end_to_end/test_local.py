@@ -18,13 +18,18 @@ Ran = subprocess.CompletedProcess[str]
 
 @pytest.fixture
 def bastion(tmp_path: Path) -> Callable[..., Ran]:
-    """Run a command line in a home of its own."""
+    """Run a command line in a home of its own, in a folder with files named as modules of ours."""
+    work = tmp_path / "work"
+    work.mkdir()
+    for name in ("launch.py", "bastion.py", "queue.py"):
+        (work / name).write_text("raise SystemExit('a file of the user was run')\n")
     home = {name: str(tmp_path / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME")}
     environment = {**os.environ, **home, "BASTION_ROOT": str(tmp_path / "bucket")}
 
     def run(*words: str, home: Path = tmp_path) -> Ran:
         return subprocess.run(
-            [sys.executable, "-m", "launch.start", *words],
+            [sys.executable, "-P", "-m", "launch.start", *words],
+            cwd=work,
             env={**environment, "XDG_STATE_HOME": str(home / "XDG_STATE_HOME")},
             capture_output=True,
             text=True,

@@ -74,7 +74,13 @@ def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
     if counted or not gpus:
         return DeviceReport(unwell=counted)
     log = _kernel_log()
-    library = [sys.executable, "-m", "bastion.agent.begin.nvml", *(() if log else (f"{XID_S:g}",))]
+    library = [
+        sys.executable,
+        "-P",
+        "-m",
+        "bastion.agent.begin.nvml",
+        *(() if log else (f"{XID_S:g}",)),
+    ]
     smi = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
     table = _answer("the library of its GPUs", library)
     if table is None:

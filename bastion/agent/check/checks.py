@@ -27,7 +27,7 @@ from bastion.records.reports.facts import Checked
 from bastion.records.reports.registers import CheckOutcome
 from bastion.store.port import ObjectStore
 
-_LOAD = (sys.executable, "-m", "bastion.agent.check.burn")
+_LOAD = (sys.executable, "-P", "-m", "bastion.agent.check.burn")
 _LAST_S = 1.0
 """For the output of a load that was killed."""
 

@@ -53,7 +53,7 @@ class DeviceProbe:
     def __init__(self, *, file: str = "", period_s: float = PERIOD_S) -> None:
         said = [file] if file else []
         self._command = [
-            *(sys.executable, "-m", "bastion.agent.usage.probe"),
+            *(sys.executable, "-P", "-m", "bastion.agent.usage.probe"),
             *(f"{period_s:g}", *said),
         ]
         self._program: subprocess.Popen[bytes] | None = None
@@ -125,7 +125,14 @@ def look_once(file: str = "") -> Devices:
     """Return the devices after one look, which may take as long as their driver takes to start."""
     if not file and not may_have_devices():
         return Devices()
-    command = [sys.executable, "-m", "bastion.agent.usage.probe", "1", *([file] if file else [])]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "bastion.agent.usage.probe",
+        "1",
+        *([file] if file else []),
+    ]
     try:
         done = subprocess.run(command, input=b"", capture_output=True, timeout=_SILENT_S)
     except (OSError, subprocess.TimeoutExpired):

@@ -18,7 +18,7 @@ from bastion.records.coding.codec import decode
 from bastion.web.record.summary import FAILED, Summary
 
 DEADLINE_S = 60.0
-PROGRAM = (sys.executable, "-m", "bastion.web.record.child")
+PROGRAM = (sys.executable, "-P", "-m", "bastion.web.record.child")
 _CHUNK = 1 << 16
 
 

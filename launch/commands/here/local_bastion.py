@@ -39,7 +39,7 @@ class LocalBastion:
         with log.open("ab") as out:
             self._from_bytes = out.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "launch.start", *words],
+                [sys.executable, "-P", "-m", "launch.start", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
