@@ -30,7 +30,9 @@ def after_phrase(state: str, text: str) -> str:
     if state in (OutcomeKind.CANCELLED, "held") and text.startswith(f"{state} by "):
         return text.removeprefix(state)
     again = "set-up failed: " if state == OutcomeKind.SETUP_FAILED else f"{state}: "
-    rest = text.removeprefix(again).removesuffix(f" {state}")
+    rest = text.removeprefix(again)
+    if not rest.endswith(f" was {state}"):  # `its dependency a-1 was` would be half a sentence
+        rest = rest.removesuffix(f" {state}")
     return f": {rest}" if rest else ""
 
 

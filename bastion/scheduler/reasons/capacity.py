@@ -93,7 +93,9 @@ class CapacityLost:
         told = {each.machine: each.words(now) for each in self.outages}
         machines = tuple(told.get(name, name) for name in self.machines)
         what = part_of(self.lost, self.of) if self.lost else counted(len(machines), "machine")
-        back = "can start when they are back" if self.then is None else "and these have to be back"
+        is_one = not self.lost and len(machines) == 1
+        it = ("it is", "it has") if is_one else ("they are", "they have")
+        back = f"can start when {it[0]} back" if self.then is None else f"{it[1]} to be back first"
         out = f"waits for {what}, out of use on {listed(machines)}"
         return f"{out}; {back}{words_of(self.then)}"
 

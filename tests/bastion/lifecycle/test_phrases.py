@@ -20,6 +20,11 @@ from bastion.lifecycle.phrases import after_phrase, state_phrase
         ("stopping", "stopping: preempted; killed in 5s", "is stopping: preempted; killed in 5s"),
         ("preempted", "preempted: B reclaims 2 gpu", "is preempted: B reclaims 2 gpu"),
         ("succeeded", "all 4 tasks succeeded", "succeeded: all 4 tasks"),
+        (
+            "cancelled",
+            "its dependency a-1 was cancelled",
+            "was cancelled: its dependency a-1 was cancelled",
+        ),
         ("failed", "exited with code 1", "failed: exited with code 1"),
         ("queued", "", "is queued"),
     ],

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from bastion.job import Dependency
 from bastion.scheduler.reasons import reason as reasons
+from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import Reason, code, text
 from bastion.spec.where import Where
 from quota import Amounts
@@ -167,6 +168,21 @@ EXAMPLES: list[tuple[Reason, str]] = [
     (
         reasons.CapacityLost(asked=TWO, lost=TWO, of=GPU, machines=("m1", "m2")),
         "waits for 2 of 8 gpu, out of use on m1, m2; can start when they are back",
+    ),
+    (
+        reasons.CapacityLost(asked=NOTHING, lost=NOTHING, of=NOTHING, machines=("m1",)),
+        "waits for 1 machine, out of use on m1; can start when it is back",
+    ),
+    (
+        reasons.CapacityLost(
+            asked=TWO,
+            lost=TWO,
+            of=GPU,
+            machines=("m1",),
+            then=NextWall(kind="WaitingForCapacity", units=TWO, names=("A",)),
+        ),
+        "waits for 2 of 8 gpu, out of use on m1; they have to be back first; then it waits for 2"
+        " gpu that A holds",
     ),
     (
         reasons.NoMachineMatches(filter="shard=rl", machines=3),
