@@ -15,7 +15,7 @@ from launch.grammar.parser import (
     split_command,
     with_flagfiles,
 )
-from launch.grammar.unknown_words import refuse_unknown, refuse_unknown_verb
+from launch.grammar.unknown_words import refuse_command, refuse_unknown, refuse_unknown_verb
 from launch.grammar.vocabulary import ALIASES, SEVERAL_VERBS
 from launch.screen.notes import tell
 from launch.verbs import build, first_page
@@ -76,6 +76,8 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     # An unknown flag with a space in its value is a word to argparse.
     first = (getattr(args, "source", None) or [""])[0]
     refuse_unknown(verb, [*unknown, *([first] if first.startswith("-") else [])])
+    if not verb.behind:
+        refuse_command(verb, command or ())
     args.command = command
     args.typed = ("bastion", *words, *(("--", *command) if command is not None else ()))
     done: int = args.run(args)

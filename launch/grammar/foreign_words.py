@@ -35,6 +35,8 @@ VERBS = {
     "submit": "launch -- COMMAND",
     "shell": "exec JOB -- bash",
     "apply": "launch FILE.toml",
+    "secret": "help secrets",
+    "secrets": "help secrets",
     "workload": "launch -- COMMAND",
     "jobs": "list",
     "ps": "list",
@@ -51,6 +53,7 @@ VERBS = {
     "nodes": "machines",
     "hosts": "machines",
     "node": "machines",
+    "undrain": "uncordon MACHINE",
     "kill": "cancel JOB",
     "rm": "cancel JOB",
     "remove": "cancel JOB",
@@ -149,8 +152,8 @@ DESTRUCTIVE = ("cancel", "restore", "release", "down", "agent")
 OF_ALL_JOBS = {"list": "show", "status": "show", "queue": "show", "ls": "show", "down": "cancel"}
 """Verbs that users give a job although they take none, and our verb for one job."""
 
-ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "-l", "-u")
-"""Flags of Slurm that take no value, and are nothing to a job here."""
+ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "--yes", "-l", "-u", "-y")
+"""Flags of Slurm and sky that take no value, and are nothing to a job here."""
 
 FLAGS = {
     "--image": "--bundler_type=image --bundler_spec=image=NAME",
@@ -218,7 +221,7 @@ FLAGS = {
     "--begin": "--hold, then bastion release JOB",
     "--signal": "--grace=TIME: the notice comes that long before the end",
     "-f": "leave it out: a file is given as it is, bastion launch FILE",
-    "-e": "leave it out: bastion logs JOB has it",
+    "-e": "--env=NAME=TEXT; a file of errors is left out, bastion logs JOB has it",
     "-l": "--resources=TYPE=N",
     "--down": "leave it out: a pool deletes machines that stay idle",
     "--idle_minutes_to_autostop": "leave it out: a pool deletes machines that stay idle",

@@ -6,8 +6,11 @@ Source: squeue(1), scancel(1), sinfo(1), sacct(1), sstat(1), sprio(1), srun(1), 
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
+
+from quota.pattern import pattern
 
 _FLAGS = {
     ("squeue", "-j --job --jobs"): "show JOB",
@@ -39,6 +42,14 @@ _SHOWN = {
     **dict.fromkeys(("config", "daemons"), "status"),
 }
 """What `scontrol show` shows beside jobs."""
+_OF_NODES = {
+    **dict.fromkeys(("drain", "fail"), "drain"),
+    "down": "cordon",
+    **dict.fromkeys(("resume", "undrain", "idle"), "uncordon"),
+}
+"""What `scontrol update NodeName=... State=...` makes of a node, and our verb for it."""
+_TASK = pattern(r"(.+)_(?:(\d+)|\[([\d,-]+)\])")
+"""A task of an array, as Slurm writes it; `[0-3]` names several."""
 
 
 def slurm_command(word: str, rest: Sequence[str]) -> str:
@@ -47,6 +58,8 @@ def slurm_command(word: str, rest: Sequence[str]) -> str:
         return _scontrol(rest)
     if word == "srun" and "--pty" in rest:
         return _interactive([each for each in rest if each != "--pty"])
+    if word == "scancel" and rest and not any(each.startswith("-") for each in rest):
+        return f"cancel {shlex.join(map(_own_id, rest))}"
     for at, each in enumerate(rest):
         name, _, value = each.partition("=")
         if ours := _FLAG.get((word, name)):
@@ -59,11 +72,22 @@ def _filled(ours: str, value: str) -> str:
     """Put the value of a flag into the place for it."""
     for place in ("JOB", "USER", "STATE", "DATE"):
         if value and ours.endswith(place):
-            words = value.split(",") if place == "JOB" else [value]
+            words = _ids(value) if place == "JOB" else [value]
             if place == "STATE":
                 words = [_STATES.get(value.lower(), value.lower())]
             return ours.removesuffix(place) + shlex.join(words)
     return ours
+
+
+def _ids(value: str) -> list[str]:
+    """The jobs of a list; a comma within brackets ends none."""
+    return [_own_id(each) for each in re.split(r",(?![^\[]*\])", value)]
+
+
+def _own_id(job: str) -> str:
+    """`33_4` is `33.4` here, and `33_[0-3]` is `33.0-3`."""
+    task = _TASK.fullmatch(job)
+    return f"{task[1]}.{task[2] or task[3]}" if task else job
 
 
 def _interactive(rest: Sequence[str]) -> str:
@@ -84,6 +108,9 @@ def _scontrol(rest: Sequence[str]) -> str:
         told = {
             name.lower(): value for name, _, value in (word.partition("=") for word in rest[1:])
         }
+        if node := told.get("nodename"):
+            verb = _OF_NODES.get(told.get("state", "").lower())
+            return f"{verb} {node}" if verb else "machines"
         job = told.get("jobid") or told.get("job") or "JOB"
         if limit := told.get("timelimit"):
             return f"update {job} --max_runtime={limit}"

@@ -54,7 +54,25 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     hint = f"{parser.prog} --help"
     if ours := OF_ALL_JOBS.get(parser.prog.rpartition(" ")[2]):
         hint = f"of one job: bastion {ours} {name}"
+    elif getattr(parser, "behind", "") == "COMMAND...":
+        hint = f"a command stands after --: {parser.prog} JOB -- {shlex.join(words)}"
     raise UsageError(f"unknown argument {name}", hint=hint)
+
+
+def refuse_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """
+    Refuse a command behind `--` where `parser` reads none: it would be left out without a word.
+
+    Raises:
+        UsageError: There are any words.
+    """
+    if not words:
+        return
+    told = shlex.join(words)
+    hint = f"{parser.prog} --help"
+    if parser.prog == "bastion rerun":
+        hint = f"a rerun keeps its command; another one: bastion launch -- {told}"
+    raise UsageError(f"{parser.prog} takes nothing after --, {told} was given", hint=hint)
 
 
 def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
@@ -161,6 +179,7 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
         if any(word.endswith(_YAML) for word in rest):
             return f"bastion {verb} --code=. -- COMMAND; {_MORE}"
         flags, own = _flags_before(rest)
+        flags = ["--name" if flag == "-c" else flag for flag in flags]  # sky's name of a cluster
         if own and own[0].endswith(".py"):
             own = ["python3", *own]
             flags.append("--code=.")
@@ -211,7 +230,7 @@ def _in_place(command: str, rest: Sequence[str]) -> str:
         if words:
             verb = own.removesuffix(" --")
             return f"bastion {verb} {shlex.join([*flags, *between, *words])}"
-    is_place = place in ("JOB", "COMMAND") or place.startswith("FILE.")
+    is_place = place in ("JOB", "COMMAND", "MACHINE") or place.startswith("FILE.")
     if is_place and rest and not any(word.startswith("-") for word in rest):
         command = f"{own} {' '.join(rest)}"
     return f"bastion {command}"

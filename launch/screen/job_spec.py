@@ -20,7 +20,7 @@ def spec_fields(job: Job, code: CodeRef | Code | None) -> Iterator[tuple[str, st
     """Yield name and text of each field; the text is empty if the field is not set."""
     for process in job.processes:
         yield "command", _command(process)
-    yield "code", code_text(code)
+    yield code_field(code)
     yield "each asks", amounts(job.per_replica) if job.range.most > 1 else ""
     yield "instance type", job.instance_type
     yield "environment", " ".join(f"{name}={shlex.quote(text)}" for name, text in job.env.items())
@@ -37,19 +37,24 @@ def stored(job: Job, code: CodeRef | Code | None) -> Any:
     return {**plain(job), "code": plain(code)}
 
 
-def code_text(code: CodeRef | Code | None) -> str:
-    """Return what names `code` in every bucket: a digest, a commit, or an image."""
+def code_field(code: CodeRef | Code | None) -> tuple[str, str]:
+    """
+    Return a name, and what names `code` in every bucket: a digest, a commit, or an image.
+
+    A digest stands alone, so that a line of 80 columns has room for it.
+    """
     from bastion.spec import BundleRef, GitRef, ImageRef
 
     match code:
         case BundleRef(digest=digest):
-            return f"bundle {digest}"
+            return "bundle", digest
         case GitRef(url=url, commit=commit, branch=branch):
-            return f"commit {commit} of {url}{f', branch {branch}' if branch else ''}"
+            at = f", branch {branch}" if branch else ""
+            return "code", f"commit {commit} of {url}{at}"
         case ImageRef(ref=image):
-            return f"image {image}"
+            return "code", f"image {image}"
         case _:
-            return "none was sent"
+            return "code", "none was sent"
 
 
 def _command(process: Process) -> str:

@@ -19,7 +19,7 @@ def job_columns(out: Output, as_of: float, jobs: Sequence[Listed]) -> list[Colum
     from bastion.spec.quantity import text_of_seconds
 
     def age(job: Listed) -> str:
-        return text_of_seconds(max(0.0, (job.ended_at or as_of) - job.submitted_at))
+        return text_of_seconds(max(0.0, as_of - job.submitted_at))
 
     parameters = Column(title="PARAMETERS", text=parameters_of)
     return [

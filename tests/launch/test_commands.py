@@ -43,6 +43,15 @@ def test_list_prints_a_table_and_when_it_was_true(run: Run) -> None:
     assert ran.err == "1 job as of 2023-11-14T22:13:30.000Z\n"
 
 
+def test_the_age_of_a_job_is_that_of_its_submission(run: Run, bucket: Bucket) -> None:
+    """Also of one that has ended: how long it lived is no age."""
+    end(bucket.store, "old-0123456789")
+    ran = run("list", "--all")
+    head, *lines = ran.out.splitlines()
+    ages = {line.split()[0]: line[head.index("AGE") :].split()[0] for line in lines}
+    assert ages == {JOB: "10s", "old-0123456789": "10s"}
+
+
 def test_every_form_of_output_is_the_same_jobs(run: Run) -> None:
     """Names for pipes, JSON for programs, wide for more."""
     assert run("list", "-q").out == run("list", "-o", "name").out == f"{JOB}\n"
@@ -622,8 +631,12 @@ def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> N
         job = run("launch", f"--code={tree}", "-q", "--", "python3", "train.py").out.strip()
     end(bucket.store, job)
     spec = json.loads(run("show", job, "--json").out)["spec"]
-    assert f"bundle {spec['code']['digest']}" in run("show", job).out
+    digest = spec["code"]["digest"]
     out = run("show", job, "--code").out
+    for told in (run("show", job).out, out):
+        line = next(each for each in told.splitlines() if digest in each)
+        assert line.split() == ["bundle", digest]
+        assert len(line) <= 80
     assert f"submitted by  bastion launch --code={tree} -q -- python3 train.py\n" in out
     assert "on branch main" in out
     assert "dirty         1 file changed, 0 not tracked\n" in out
@@ -744,6 +757,7 @@ def test_import_prints_what_a_file_becomes(
     assert one == two
     assert one["jobs"][0]["max_runtime"] == 3600.0
     assert json.loads(run("import", "job.sbatch", "--json").out)["launch"]["name"] == "old"
+    assert '"--lr=0.1"' in run("import", "job.sbatch", "--", "--lr=0.1").out
 
 
 @pytest.mark.parametrize("verb", ["launch", "run"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.screen.job_spec import code_text
+from launch.screen.job_spec import code_field
 from launch.screen.notes import note
 from launch.screen.render import counted, plain, write_lines
 from launch.session import Session
@@ -37,7 +37,7 @@ def _fields(view: CodeView) -> Iterator[tuple[str, str]]:
     yield "launch", view.launch
     yield "again of", view.again_of
     yield "user", view.user
-    yield "code", code_text(view.code)
+    yield code_field(view.code)
     if view.origin is None:
         yield "origin", "not stored, or deleted"
         return

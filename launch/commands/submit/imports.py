@@ -21,6 +21,7 @@ def register(verbs: Verbs) -> None:
         " mapped is refused with its line; bastion launch FILE submits at once.",
         example="bastion import job.sbatch > spec.toml\nbastion import job.sbatch -- --lr=0.1",
     )
+    parser.behind = "ARGUMENTS..."
     parser.add_argument("source", nargs=1, metavar="FILE", help="the file")
     add_code_flags(parser)
 
