@@ -221,4 +221,4 @@ def test_a_start_looks_before_it_writes(bastion: Callable[..., Ran], tmp_path: P
         assert up.returncode == 2
         assert up.stderr.startswith(f"error: {flag}: {file} is a file, not a folder\n")
     assert bastion("up", "--resources=h100").returncode == 2
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "work"}
