@@ -236,7 +236,7 @@ def array_of_jobs(made: Road, number: int) -> float:
 def rated(
     made: Road, what: str, run: Callable[[Road, int], float], number: int, wanted: str
 ) -> Iterator[Row]:
-    """Yield how many of `number` jobs a second went down the road, and what each took of whom."""
+    """Yield the rate of `number` jobs, in jobs a second, and the processor time by program."""
     before = made.processor_s()
     yield _row(f"{what} a second", run(made, number), wanted)
     for kind, used_s in sorted((made.processor_s() - before).items()):
