@@ -51,9 +51,9 @@ def discount_plans(draft: Draft) -> None:
 
 def gaps(draft: Draft, shape: Shape, reserved: Iterable[Reserved]) -> list[Reserved]:
     """What is closed until a time by which a gang of `shape` has ended if it starts now."""
-    if shape.max_runtime_s is None:
+    end = draft.end_of(shape)
+    if end is None:
         return []
-    end = draft.now + shape.max_runtime_s + shape.grace_s
     return [each for each in reserved if end <= each.until and not each.drains]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.backfill import backfill, count_plans, discount_plans, gaps
+from bastion.scheduler.phases.backfill import backfill, count_plans, discount_plans
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
 from bastion.scheduler.phases.outcome import stopped_now
@@ -184,10 +184,8 @@ def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
     """Start on what is open, or for a short while on what is closed for a later time."""
     if start_borrowing(draft, gang, shape):
         return True
-    reserved = [*draft.reserved.values(), *draft.plans.values()]
-    opened = gaps(draft, shape, (each for each in reserved if each.gang is not gang))
-    project = gang[0].project  # what others drain is had back within their share
-    opened += [each for each in reserved if each.drains and each.gang[0].project != project]
+    found = draft.reservations.ends.opened_to(gang[0].project, draft.end_of(shape))
+    opened = [each for each in found if each.gang is not gang]
     if not opened or draft.search.effort.is_spent:
         return False
     count_plans(draft)

@@ -451,6 +451,11 @@ class Draft:
         """Whether it is being stopped, or will be; `firm` as in `departing`."""
         return running.is_leaving or self._is_doomed(running, firm=firm)
 
+    def end_of(self, shape: Shape) -> float | None:
+        """When a gang of `shape` has ended at the latest if it starts now; None without a limit."""
+        limit = shape.max_runtime_s
+        return None if limit is None else self.now + limit + shape.grace_s
+
     def ends_at(self, running: Running) -> float:
         """When it has ended at the latest, as far as that is set."""
         doom = self.doomed.get(running.name)

@@ -7,6 +7,7 @@ It must not know how it was found.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 from bastion.scheduler.placement.capacity import Hold
@@ -68,6 +69,35 @@ class Reserved:
         return math.isinf(self.until)
 
 
+class Ends:
+    """Reservations by the time until which they close devices."""
+
+    def __init__(self, reserved: Iterable[Reserved]) -> None:
+        self._draining: dict[str, list[Reserved]] = {}
+        """Those that drain, by project."""
+        timed = []
+        for each in reserved:
+            if each.drains:
+                self._draining.setdefault(each.gang[0].project, []).append(each)
+            else:
+                timed.append(each)
+        self._timed = sorted(timed, key=lambda each: each.until)
+        self._times = [each.until for each in self._timed]
+
+    def opened_to(self, project: str, end: float | None) -> list[Reserved]:
+        """
+        What a borrower of `project` may use that has ended at `end`; promises first, each in order.
+
+        That is what is closed until then or longer, and what other projects drain: they have it
+        back within their share.
+        """
+        found = [] if end is None else self._timed[bisect_left(self._times, end) :]
+        for owner, draining in self._draining.items():
+            if owner != project:
+                found += draining
+        return sorted(found, key=lambda each: (each.drains, not each.is_promise, each.number))
+
+
 class Reservations:
     """Promises and planned starts by project, and by what they wait for."""
 
@@ -80,10 +110,13 @@ class Reservations:
         self._waiting: dict[str, dict[int, Reserved]] = {}
         """Running gang -> what waits for it, by number."""
         self._made = 0
+        self._ends: Ends | None = None
+        """As long as none is added or removed."""
 
     def add(self, reserved: Reserved, *, is_firm: bool) -> None:
         """Take part from now on."""
         self._made += 1
+        self._ends = None
         reserved.number = self._made
         kept = self._by_project if reserved.is_promise else self._plans
         kept.setdefault(reserved.gang[0].project, {})[reserved.name] = reserved
@@ -93,6 +126,7 @@ class Reservations:
 
     def remove(self, reserved: Reserved) -> None:
         """Take part no longer."""
+        self._ends = None
         self._unlink(reserved)
         kept = self._by_project if reserved.is_promise else self._plans
         kept[reserved.gang[0].project].pop(reserved.name, None)
@@ -111,6 +145,14 @@ class Reservations:
     def _unlink(self, reserved: Reserved) -> None:
         for running in reserved.waits:
             self._waiting.get(running.name, {}).pop(reserved.number, None)
+
+    @property
+    def ends(self) -> Ends:
+        """Until when devices are closed, of all that take part."""
+        if self._ends is None:
+            kept = (*self._by_project.values(), *self._plans.values())
+            self._ends = Ends(each for found in kept for each in found.values())
+        return self._ends
 
     def of(self, project: str) -> Iterable[Reserved]:
         """The promises to gangs of `project`, in the order in which they were reserved."""
