@@ -27,13 +27,13 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from bastion.clock import Clock
 from bastion.machine import Machine, Pool
 from bastion.machine_name import pool_of
+from bastion.own_program import own_program
 from bastion.provider.agent_environment import agent_environment
 from bastion.provider.machine_folder import (
     agent_lives,
@@ -49,13 +49,8 @@ from bastion.provider.machine_folder import (
 )
 from bastion.provider.port import Listed, State
 
-COMMAND = (sys.executable, "-P", "-m", "bastion", "agent")
-"""
-Command that starts an agent; the arguments are those of `bastion.agent.main`.
-
-`-P`, as wherever a program of ours is started: or Python looks for its modules in the folder of the
-user first, and runs a `launch.py` or `queue.py` that is there.
-"""
+COMMAND = tuple(own_program("bastion", "agent"))
+"""Command that starts an agent; the arguments are those of `bastion.agent.main`."""
 
 _REMEMBERED_S = 30 * 86400.0
 """

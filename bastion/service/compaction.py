@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 
 from bastion.errors import BastionError, StoreError
 from bastion.lane import Lane
+from bastion.own_program import own_program
 from bastion.records.root import Root
 from bastion.service.journal import Journal
 
@@ -67,7 +67,7 @@ def compact_in_process(root_url: str) -> Compact:
     """Return a compaction of the bucket at `root_url` in a process of its own."""
 
     def compact() -> Mapping[str, str]:
-        command = [sys.executable, "-P", "-m", "bastion", "compact", root_url]
+        command = own_program("bastion", "compact", root_url)
         try:
             done = subprocess.run(
                 command,

@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from bastion.clock import Clock
 from bastion.errors import BastionError
+from bastion.own_program import own_program
 from bastion.records.keys import layout
 from launch.demo.devices import MadeDevices
 
@@ -133,7 +133,7 @@ class Stage:
         """A process of our own command, with all its output in `log`."""
         with log.open("wb") as file:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "launch.cli", *words],
+                own_program("launch.cli", *words),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

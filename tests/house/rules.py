@@ -88,6 +88,7 @@ KEY = re.compile(
     r"(?:inbox|run|jobs|state|machines|results|launches|view|logs|bundles|history|usage|project-quotas)/"
 )
 
+OWN_PROGRAM = "bastion/own_program.py"
 
 ON_MACHINES = ("bastion/agent/", "bastion/logs/")
 JOB_FILES = "bastion/agent/machine/job_files.py"
@@ -229,6 +230,19 @@ def job_files_are_opened_with_care(path: str, tree: ast.Module) -> Iterator[Find
                 yield Finding(path, node.lineno, what)
 
 
+def own_programs_are_started_one_way(path: str, tree: ast.Module) -> Iterator[Finding]:
+    """Only `own_program` runs a module of ours with this Python."""
+    if path == OWN_PROGRAM:
+        return
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.List | ast.Tuple):
+            continue
+        within = [*ast.walk(node)]
+        is_python = any(_dotted(n) == "sys.executable" for n in within if isinstance(n, ast.expr))
+        if is_python and any(isinstance(n, ast.Constant) and n.value == "-m" for n in within):
+            yield Finding(path, node.lineno, f"use `own_program` of {OWN_PROGRAM}")
+
+
 RULES: tuple[Rule, ...] = (
     core_is_pure,
     no_clock_no_chance,
@@ -237,6 +251,7 @@ RULES: tuple[Rule, ...] = (
     stdout_is_data,
     keys_are_in_the_layout,
     job_files_are_opened_with_care,
+    own_programs_are_started_one_way,
 )
 
 

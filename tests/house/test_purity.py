@@ -55,6 +55,8 @@ LONG = "def f():\n" + "    x = 1\n" * rules.MAX_FUNCTION_LINES
         (rules.stdout_is_data, "bastion/job.py", "print('x', file=sys.stdout)"),
         (rules.keys_are_in_the_layout, "bastion/client.py", "key = 'inbox/x'"),
         (rules.keys_are_in_the_layout, "bastion/client.py", "key = f'run/{project}'"),
+        (rules.own_programs_are_started_one_way, "launch/a.py", "[sys.executable, '-m', 'launch']"),
+        (rules.own_programs_are_started_one_way, "launch/a.py", "(*(sys.executable, '-P'), '-m')"),
         (rules.job_files_are_opened_with_care, "bastion/agent/home.py", "open(path)"),
         (rules.job_files_are_opened_with_care, "bastion/agent/home.py", "Path(a, b).read_bytes()"),
         (

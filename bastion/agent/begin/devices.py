@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 from bastion.agent.begin.nvml import MISSING
 from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS
 from bastion.catalog import units_a_chip
+from bastion.own_program import own_program
 from bastion.value import value
 
 QUERY = (
@@ -74,13 +74,7 @@ def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
     if counted or not gpus:
         return DeviceReport(unwell=counted)
     log = _kernel_log()
-    library = [
-        sys.executable,
-        "-P",
-        "-m",
-        "bastion.agent.begin.nvml",
-        *(() if log else (f"{XID_S:g}",)),
-    ]
+    library = own_program("bastion.agent.begin.nvml", *(() if log else (f"{XID_S:g}",)))
     smi = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
     table = _answer("the library of its GPUs", library)
     if table is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,6 +19,7 @@ from bastion.agent.settings import AgentSettings
 from bastion.clock import Clock
 from bastion.errors import ConflictError
 from bastion.machine import Check
+from bastion.own_program import own_program
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.register import create_same
@@ -27,7 +27,7 @@ from bastion.records.reports.facts import Checked
 from bastion.records.reports.registers import CheckOutcome
 from bastion.store.port import ObjectStore
 
-_LOAD = (sys.executable, "-P", "-m", "bastion.agent.check.burn")
+_LOAD = tuple(own_program("bastion.agent.check.burn"))
 _LAST_S = 1.0
 """For the output of a load that was killed."""
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from bastion.agent.usage.port import DeviceProcess, Devices
 from bastion.agent.usage.probe import MISSING, Row, rows
 from bastion.errors import SpecError
+from bastion.own_program import own_program
 from bastion.records.reports.usage import MAX_DEVICES, DeviceUse
 
 DEVICE_FILE = "BASTION_DEVICE_FILE"
@@ -51,11 +51,7 @@ class DeviceProbe:
     """
 
     def __init__(self, *, file: str = "", period_s: float = PERIOD_S) -> None:
-        said = [file] if file else []
-        self._command = [
-            *(sys.executable, "-P", "-m", "bastion.agent.usage.probe"),
-            *(f"{period_s:g}", *said),
-        ]
+        self._command = _probe(f"{period_s:g}", file)
         self._program: subprocess.Popen[bytes] | None = None
         self._fresh_s = 2.5 * period_s
         self._start_at = 0.0
@@ -125,16 +121,8 @@ def look_once(file: str = "") -> Devices:
     """Return the devices after one look, which may take as long as their driver takes to start."""
     if not file and not may_have_devices():
         return Devices()
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "bastion.agent.usage.probe",
-        "1",
-        *([file] if file else []),
-    ]
     try:
-        done = subprocess.run(command, input=b"", capture_output=True, timeout=_SILENT_S)
+        done = subprocess.run(_probe("1", file), input=b"", capture_output=True, timeout=_SILENT_S)
     except (OSError, subprocess.TimeoutExpired):
         return Devices()
     lines = done.stdout.splitlines()
@@ -172,3 +160,7 @@ def _process(device: int, said: Mapping[str, object]) -> DeviceProcess:
         user=str(said.get("user", "")),
         mark=str(said.get("mark", "")),
     )
+
+
+def _probe(period: str, file: str) -> list[str]:
+    return own_program("bastion.agent.usage.probe", period, *([file] if file else []))

@@ -86,7 +86,7 @@ def main(folder: str) -> int:
     keep("current", build)
     own = ["--machine=" + machine, "--home=" + folder + "/home", "--boot=" + folder]
     what = said.get("run") or ["-m", "bastion", "agent", *said["agent"], *own]
-    command = [python, *(word.replace("{folder}", folder) for word in what)]
+    command = [python, "-P", *(word.replace("{folder}", folder) for word in what)]
     line = " ".join(map(shlex.quote, command))
     build = shlex.quote(os.path.join(folder, build))
     keep("agent", "PYTHONPATH=%s exec %s\n" % (build, line))

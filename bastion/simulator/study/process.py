@@ -20,6 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 from bastion.errors import BastionError, SpecError
+from bastion.own_program import own_program
 from bastion.simulator.engine.result import Result
 from bastion.simulator.study.point import Point
 
@@ -52,7 +53,7 @@ class PointProcess:
                 asked.seek(0)
                 given = os.getpid(), telling, self._answer.fileno()
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", PROGRAM, *map(str, given)],
+                    own_program(PROGRAM, *map(str, given)),
                     stdin=asked,
                     stdout=2,  # what a policy prints is no data of ours
                     pass_fds=(telling, self._answer.fileno()),

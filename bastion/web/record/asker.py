@@ -6,7 +6,6 @@ import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from threading import Lock, Thread
@@ -14,11 +13,12 @@ from typing import IO
 
 from bastion.clock import Clock
 from bastion.errors import BastionError
+from bastion.own_program import own_program
 from bastion.records.coding.codec import decode
 from bastion.web.record.summary import FAILED, Summary
 
 DEADLINE_S = 60.0
-PROGRAM = (sys.executable, "-P", "-m", "bastion.web.record.child")
+PROGRAM = tuple(own_program("bastion.web.record.child"))
 _CHUNK = 1 << 16
 
 

@@ -6,10 +6,10 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bastion.own_program import own_program
 from launch.commands.here.removed_bucket import until
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class LocalBastion:
         with log.open("ab") as out:
             self._from_bytes = out.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "launch.start", *words],
+                own_program("launch.start", *words),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
