@@ -9,7 +9,8 @@ It must not know how the start was found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.shape import Shape
@@ -67,25 +68,51 @@ def awaited(
         for running in ending
         if running.name not in certain and (counts_quota or gone.is_less_with(running))
     )
-    needed: list[Running] = []
+
+    def go(some: Sequence[Running], sign: int) -> None:
+        gone.count(some, sign=sign)
+        if counts_quota:
+            draft.shares.move(some, sign=-sign)
+
+    needed: dict[str, Running] = {}
     with draft.shares.without(certain.values() if counts_quota else ()):
         try:
             while not has_room():
-                running = next(others, None)
-                if running is None:
+                more = list(islice(others, len(needed) + 1))
+                if not more:
                     return None
-                needed.append(running)
-                gone.add(running, counts_quota=counts_quota)
-            for running in reversed(needed[:-1]):
-                gone.remove(running, counts_quota=counts_quota)
-                if has_room():
-                    needed.remove(running)
-                else:
-                    gone.add(running, counts_quota=counts_quota)
+                needed.update((running.name, running) for running in more)
+                go(more, 1)
+            for running in _spared([*reversed(needed.values())], go, has_room):
+                del needed[running.name]
         finally:
             if counts_quota:
-                draft.shares.stay(*needed)
-    return sorted([*certain.values(), *needed], key=draft.ends_at, reverse=True)
+                draft.shares.stay(*needed.values())
+    return sorted([*certain.values(), *needed.values()], key=draft.ends_at, reverse=True)
+
+
+def _spared(
+    some: Sequence[Running],
+    go: Callable[[Sequence[Running], int], None],
+    has_room: Callable[[], bool],
+) -> Iterator[Running]:
+    """
+    Let go on, one after the other, each of `some` without which there is room all the same.
+
+    Many are tried at once, and halves of them where that fails: room only grows as more of them go,
+    so that the outcome is that of trying each alone.
+    """
+    parts = [some] if some else []
+    while parts:
+        part = parts.pop()
+        go(part, -1)
+        if has_room():
+            yield from part
+            continue
+        go(part, 1)
+        half = len(part) // 2
+        if half:
+            parts += part[half:], part[:half]
 
 
 def has_room_then(
@@ -109,48 +136,37 @@ class _Gone:
     def __init__(
         self, draft: Draft, wanted: Footprint, placed: Placed, gone: Iterable[Running]
     ) -> None:
-        self.draft = draft
         self.lacking = wanted.lacking(draft.capacity)
         self.short = [
-            {t: n - free[t] for t, n in asked.items() if n > free[t]}
-            for free, asked in zip(draft.capacity.tier_free, placed.charge)
+            (tier, short)
+            for tier, (free, asked) in enumerate(zip(draft.capacity.tier_free, placed.charge))
+            if (short := {t: n - free[t] for t, n in asked.items() if n > free[t]})
         ]
-        """Tier -> type -> units that its total has too few of."""
+        """(tier, type -> units) that its total has too few of."""
         self.gone: dict[str, Running] = {}
-        for running in gone:
-            self._count(running, sign=1)
+        self.count(gone, sign=1)
 
-    def add(self, running: Running, *, counts_quota: bool) -> None:
-        """Let one more end."""
-        self._count(running, sign=1)
-        if counts_quota:
-            self.draft.shares.leave(running)
-
-    def remove(self, running: Running, *, counts_quota: bool) -> None:
-        """Let it not have ended after all."""
-        self._count(running, sign=-1)
-        if counts_quota:
-            self.draft.shares.stay(running)
+    def count(self, some: Iterable[Running], *, sign: int) -> None:
+        """Let some more end, or with `sign=-1` not have ended after all."""
+        for running in some:
+            if sign > 0:
+                self.gone[running.name] = running
+            else:
+                del self.gone[running.name]
+            for tier, short in self.short:
+                left = running.left[tier]
+                for resource in short:
+                    short[resource] -= sign * left[resource]
 
     def is_less_with(self, running: Running) -> bool:
         """Whether it gives anything of what is lacking."""
-        pairs = zip(self.short, running.left)
-        if any(left[resource] for short, left in pairs for resource in short):
+        if any(running.left[tier][resource] for tier, short in self.short for resource in short):
             return True
         return any(running.footprint.frees(*where) for where in self.lacking)
 
-    def _count(self, running: Running, *, sign: int) -> None:
-        if sign > 0:
-            self.gone[running.name] = running
-        else:
-            del self.gone[running.name]
-        for short, left in zip(self.short, running.left):
-            for resource in short:
-                short[resource] -= sign * left[resource]
-
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""
-        if any(units > 0 for short in self.short for units in short.values()):
+        if any(units > 0 for _, short in self.short for units in short.values()):
             return False
         return all(
             _freed(self.gone.values(), *where) >= units for where, units in self.lacking.items()

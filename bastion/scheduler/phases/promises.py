@@ -14,7 +14,7 @@ It must not know how a promise is made.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass, Placement, ReplicaPlace
@@ -137,16 +137,25 @@ def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
     """Whether it has no room even after all that end by then have ended."""
     others = sharing(draft, reserved)
+    project, shape, wanted = reserved.gang[0].project, reserved.shape, reserved.footprint
+
+    def has_room(gone: Collection[Running]) -> bool:
+        return has_room_then(draft, project, shape, wanted, reserved.placed, gone)
+
     draft.set_apart([reserved], others)
-    project = reserved.gang[0].project
-    gone = {running.name: running for running in reserved.waits}
+    # What it waits for is enough, unless others have taken of that since.
+    lacks = not (has_room(reserved.waits) or has_room(_ended_by(draft, reserved)))
+    draft.put_back([reserved], others)
+    return lacks
+
+
+def _ended_by(draft: Draft, reserved: Reserved) -> Collection[Running]:
+    """All that have ended when it starts."""
+    ended = {running.name: running for running in reserved.waits}
     for running in draft.running.values():
         if draft.is_departing(running) or running.frees_at <= reserved.until:
-            gone[running.name] = running
-    shape, wanted, placed = reserved.shape, reserved.footprint, reserved.placed
-    has_room = has_room_then(draft, project, shape, wanted, placed, gone.values())
-    draft.put_back([reserved], others)
-    return not has_room
+            ended[running.name] = running
+    return ended.values()
 
 
 def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:

@@ -198,13 +198,14 @@ class Shares:
 
     def leave(self, *gone: Running) -> None:
         """Count without those that are `gone`, as if they had ended; `stay` puts them back."""
-        self._move(gone, sign=-1)
+        self.move(gone, sign=-1)
 
     def stay(self, *gone: Running) -> None:
         """End what `leave` began."""
-        self._move(gone, sign=1)
+        self.move(gone, sign=1)
 
-    def _move(self, gone: Sequence[Running], *, sign: int) -> None:
+    def move(self, gone: Sequence[Running], *, sign: int) -> None:
+        """`leave` with `sign=-1`, `stay` with 1."""
         if gone:
             self._count_all(self._questions.once(gone), sign=sign)
 
