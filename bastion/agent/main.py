@@ -222,7 +222,7 @@ def _serve(
         say(f"agent of {settings.machine}, life {keeper.life}, process {os.getpid()}")
         first = layout.instructions(settings.machine, keeper.life, 0)
         watch = open_watch(settings.root_url, layout.folder_of(first), clock)
-        keeper.wakes = watch.fileno
+        keeper.wakes = watch
         agent = Agent(
             store,
             keeper,
@@ -341,7 +341,7 @@ def _kill_all(keeper: KeeperClient) -> None:
 def _end_keeper(keeper: KeeperClient, clock: SystemClock) -> None:
     """Tell the keeper to end, and wait until it has."""
     deadline = clock.monotonic() + _KEEPER_S
-    keeper.wakes = lambda: -1
+    keeper.wakes = None
     with suppress(KeeperGoneError):
         keeper.terminate()
         while clock.monotonic() < deadline:

@@ -50,6 +50,10 @@ class Watch(Protocol):
         """Whether there is news since the last call."""
         ...
 
+    def hears(self) -> bool:
+        """Whether there is news, of which `has_news` will tell too."""
+        ...
+
     def fileno(self) -> int:
         """Return a descriptor that is readable when there may be news; -1 if there is none."""
         ...
@@ -75,6 +79,10 @@ class Pause:
         return False
 
     def has_news(self) -> bool:
+        """See `Watch`."""
+        return False
+
+    def hears(self) -> bool:
         """See `Watch`."""
         return False
 
@@ -108,7 +116,7 @@ class FolderWatch:
         self._mark = f".{mark}".encode()
         self._clock = clock
         self._handle = -1
-        self._is_deleted = False
+        self._is_deleted = self._has_heard = False
         self._libc = _libc()
         self._begin()
 
@@ -129,6 +137,16 @@ class FolderWatch:
 
     def has_news(self) -> bool:
         """See `Watch`."""
+        found = self.hears()
+        self._has_heard = False
+        return found
+
+    def hears(self) -> bool:
+        """See `Watch`."""
+        self._has_heard = self._read() or self._has_heard
+        return self._has_heard
+
+    def _read(self) -> bool:
         found = False
         while self.fileno() >= 0:
             try:

@@ -120,6 +120,10 @@ def test_an_agent_that_news_wakes_polls_seldom_and_starts_at_once(is_watched: bo
             """See `Watch`."""
             return self.is_there
 
+        def hears(self) -> bool:
+            """See `Watch`."""
+            return self.is_there
+
     looks: list[str] = []
 
     def faults(operation: str, key: str) -> object:

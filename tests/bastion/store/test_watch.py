@@ -67,6 +67,16 @@ def test_an_agent_is_told_of_its_own_instructions(root: Path) -> None:
     watch.close()
 
 
+def test_news_that_a_wait_has_heard_is_still_told(root: Path, inbox: Watch) -> None:
+    """The wait learns of it first, and the turn after it looks."""
+    assert not inbox.hears()
+    LocalStore(root).create(layout.request("blue", "ada", "0" * 26, "cancel"), b"{}")
+    assert inbox.hears()
+    assert inbox.hears()
+    assert inbox.has_news()
+    assert not inbox.has_news()
+
+
 def test_a_swap_is_news_too(root: Path) -> None:
     """A view or a root that is replaced."""
     store = LocalStore(root)

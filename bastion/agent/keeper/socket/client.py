@@ -19,8 +19,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from bastion.agent.keeper.port import (
     AttemptStart,
@@ -71,6 +71,18 @@ main()
 """
 
 
+class Waker(Protocol):
+    """What may end a wait for events."""
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when there may be news; -1 if there is none."""
+        ...
+
+    def hears(self) -> bool:
+        """Whether there is news, after reading what made the descriptor readable."""
+        ...
+
+
 class KeeperClient:
     """
     A connection to the keeper that serves `home`: a `Keeper` and a `Spool`.
@@ -83,8 +95,8 @@ class KeeperClient:
     """
 
     def __init__(self, home: Path) -> None:
-        self.wakes: Callable[[], int] = lambda: -1
-        """Returns a descriptor that ends `poll` early while it is readable; -1: there is none."""
+        self.wakes: Waker | None = None
+        """What ends `poll` early; None: nothing does."""
         self._folder = Path(os.path.realpath(home)) / "keeper"
         self._lock = threading.Lock()
         self._number = 0
@@ -152,7 +164,7 @@ class KeeperClient:
         deadline = time.monotonic() + timeout_s
         while True:
             left_s = max(0.0, deadline - time.monotonic())
-            if not _is_readable(self._event_socket, left_s, also=self.wakes()):
+            if not _is_readable(self._event_socket, left_s, also=self.wakes):
                 return ()
             self._event_bytes += self._received(self._event_socket)
             *lines, self._event_bytes = self._event_bytes.split(b"\n")
@@ -308,20 +320,30 @@ def _connect(folder: Path) -> socket.socket:
     return connection
 
 
-def _is_readable(connection: socket.socket, timeout_s: float, *, also: int) -> bool:
+def _is_readable(connection: socket.socket, timeout_s: float, *, also: Waker | None) -> bool:
     """
     Whether data or the end has arrived; by `poll`, as `select` stops at descriptor 1023.
 
-    The wait ends too when the descriptor `also` is readable.
+    The wait ends too when `also` hears news. Most of what makes it readable is for others, and
+    costs its reader no turn.
     """
-    waiter = select.poll()
-    try:
-        waiter.register(connection, select.POLLIN)
-    except ValueError:
-        raise KeeperGoneError("this connection to the keeper is closed") from None
-    if also >= 0:
-        waiter.register(also, select.POLLIN)
-    return any(found != also for found, _ in waiter.poll(timeout_s * 1e3))
+    deadline = time.monotonic() + timeout_s
+    while True:
+        waiter = select.poll()
+        try:
+            waiter.register(connection, select.POLLIN)
+        except ValueError:
+            raise KeeperGoneError("this connection to the keeper is closed") from None
+        waker = -1 if also is None else also.fileno()
+        if waker >= 0:
+            waiter.register(waker, select.POLLIN)
+        left_s = max(0.0, deadline - time.monotonic())
+        ready = {found for found, _ in waiter.poll(left_s * 1e3)}
+        if not ready or ready != {waker}:
+            return bool(ready)
+        assert also is not None
+        if also.hears():
+            return False
 
 
 def _event(line: bytes) -> KeeperEvent | None:

@@ -165,14 +165,40 @@ def test_a_keeper_that_cannot_be_seen_is_not_gone(world: RealWorld) -> None:
     assert not isinstance(raised.value, KeeperGoneError)
 
 
+class Letters:
+    """A waker that reads letters from a pipe; only some of them are for its reader."""
+
+    def __init__(self) -> None:
+        self._ends, self._other = os.pipe()
+        self.heard: list[bytes] = []
+
+    def post(self, letter: bytes) -> None:
+        """Send a letter of one byte."""
+        os.write(self._other, letter)
+
+    def fileno(self) -> int:
+        """See `Waker`."""
+        return self._ends
+
+    def hears(self) -> bool:
+        """See `Waker`."""
+        self.heard.append(os.read(self._ends, 1))
+        return self.heard[-1] == b"!"
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._ends)
+        os.close(self._other)
+
+
 def test_a_wait_for_events_ends_with_other_news(world: RealWorld) -> None:
-    """An agent waits for its keeper and for its instructions at once."""
-    ends, other = os.pipe()
-    world.keeper.wakes = lambda: ends
-    os.write(other, b"news")
+    """An agent waits for its keeper and for its instructions at once; news of others is no news."""
+    letters = Letters()
+    world.keeper.wakes = letters
+    for letter in (b"a", b"b", b"!"):
+        letters.post(letter)
     assert world.keeper.poll(60.0) == ()
-    os.read(ends, 10)
+    assert letters.heard == [b"a", b"b", b"!"]
     world.keeper.start(attempt("a", EXITS))
     assert world.ended("a").processes[0].code == 0
-    os.close(ends)
-    os.close(other)
+    letters.close()
