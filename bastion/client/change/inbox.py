@@ -42,6 +42,11 @@ _SLOW_POLLS = 12
 _FREE_POLL_S = 0.02
 """Where polls are this frequent they cost a system call, and the answer comes within 0.1 s."""
 _GROWTH, _FREE_GROWTH = 1.5, 1.15
+_FIRST_POLL_S = 0.002
+_LONGEST_TOOK_S = 0.2
+"""A longer wait says more about one moment than about the next answer."""
+_FIRST_SHARE, _NEXT_SHARE = 0.5, 0.125
+"""Of the time that the last answer took: before the first look for the next, and between looks."""
 
 
 @value
@@ -80,6 +85,8 @@ class Inbox:
         self._clock = clock
         self._poll_s = poll_s
         self._outage = outage
+        self._took_s = 0.0
+        """How long the last answer took, where looks are frequent: the next takes about as long."""
 
     def post(self, ref: RequestRef, body: Body) -> None:
         """
@@ -150,13 +157,20 @@ class Inbox:
         Raises:
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
         """
-        until = self._clock.monotonic() + timeout_s
-        slow_at = self._clock.monotonic() + max(_SLOW_S, _SLOW_POLLS * self._poll_s)
-        pause_s = min(self._poll_s, 0.002)
-        growth = _GROWTH if self._poll_s > _FREE_POLL_S else _FREE_GROWTH
+        began = self._clock.monotonic()
+        until = began + timeout_s
+        slow_at = began + max(_SLOW_S, _SLOW_POLLS * self._poll_s)
+        is_free = self._poll_s <= _FREE_POLL_S
+        growth = _FREE_GROWTH if is_free else _GROWTH
+        first_s = min(_FIRST_SHARE * self._took_s, timeout_s)
+        pause_s = min(self._poll_s, max(_FIRST_POLL_S, _NEXT_SHARE * self._took_s))
+        if first_s > _FIRST_POLL_S:
+            self._clock.sleep(first_s)
         while True:
             answer = self._poll(ref)
             if answer is not None:
+                if is_free:
+                    self._took_s = min(self._clock.monotonic() - began, _LONGEST_TOOK_S)
                 return answer
             if self._clock.monotonic() >= until:
                 raise TimedOutError(

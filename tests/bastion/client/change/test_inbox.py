@@ -212,3 +212,40 @@ def test_a_refusal_while_waiting_is_no_refusal_of_the_request() -> None:
     inbox.post(ASKED, BODY)
     assert inbox.wait(ASKED, timeout_s=5).accepted
     assert not left
+
+
+def test_a_second_answer_is_looked_for_when_it_is_due() -> None:
+    """A wait learns from the one before: fewer looks, and no later answer."""
+    clock, takes_s, looks = Clock(), 0.1, 0
+
+    class Slow(MemoryStore):
+        def read(
+            self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+        ) -> Object | None:
+            nonlocal looks
+            looks += "results" in key
+            return super().read(key, unless=unless, limit_bytes=limit_bytes)
+
+    store = Slow(clock.wall)
+    bastion = ScriptedBastion(store, clock)
+    act = clock.on_sleep.pop()
+    inbox = inbox_on(store, clock)
+    clock.on_sleep.append(lambda: act() if clock.monotonic() >= due_at else None)
+    counts, lasted_s = list[int](), list[float]()
+    for number in range(3):
+        if number == 2:
+            takes_s = 0.01
+        asked, looks, began = (
+            replace(ASKED, ulid=f"{ASKED.ulid[:-1]}{number}"),
+            0,
+            clock.monotonic(),
+        )
+        due_at = began + takes_s
+        inbox.post(asked, BODY)
+        assert inbox.wait(asked, timeout_s=5).accepted
+        counts.append(looks)
+        lasted_s.append(clock.monotonic() - began)
+    assert len(bastion.taken) == 3
+    assert counts[1] < counts[0] / 2
+    assert max(lasted_s[:2]) < 0.12
+    assert lasted_s[2] < 0.06
