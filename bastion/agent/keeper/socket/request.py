@@ -14,7 +14,7 @@ import re
 KEY_BYTES = 255
 """Longest key, percent-encoded: it names a folder (Linux, NAME_MAX)."""
 
-_PLAIN = re.compile(rb"[A-Za-z0-9_-]")
+_SPECIAL = re.compile(rb"[^A-Za-z0-9_-]")
 
 
 class BadRequestError(ValueError):
@@ -143,9 +143,7 @@ def key(fields: dict[str, object]) -> str:
 
 def file_name(of_key: str) -> str:
     """Return the file name of a key: one to one, and never special to a file system."""
-    return "".join(
-        chr(byte) if _PLAIN.match(bytes((byte,))) else f"%{byte:02X}" for byte in of_key.encode()
-    )
+    return _SPECIAL.sub(lambda found: b"%%%02X" % ord(found[0]), of_key.encode()).decode()
 
 
 def text(value: object, name: str) -> str:
