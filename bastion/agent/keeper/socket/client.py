@@ -342,7 +342,7 @@ def _is_readable(connection: socket.socket, timeout_s: float, *, also: Waker | N
         if not ready or ready != {waker}:
             return bool(ready)
         assert also is not None
-        if also.hears():
+        if also.hears() or time.monotonic() >= deadline:
             return False
 
 

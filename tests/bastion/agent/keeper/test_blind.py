@@ -202,3 +202,19 @@ def test_a_wait_for_events_ends_with_other_news(world: RealWorld) -> None:
     world.keeper.start(attempt("a", EXITS))
     assert world.ended("a").processes[0].code == 0
     letters.close()
+
+
+def test_news_of_others_without_end_holds_no_agent(world: RealWorld) -> None:
+    """A wait ends in time though what wakes it is always readable and never for it."""
+
+    class Flood(Letters):
+        def hears(self) -> bool:
+            """See `Waker`; it reads nothing, as if more came at once."""
+            return False
+
+    flood = Flood()
+    flood.post(b"a")
+    world.keeper.wakes = flood
+    assert world.keeper.poll(0.01) == ()
+    world.keeper.wakes = None
+    flood.close()
