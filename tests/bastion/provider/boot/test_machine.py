@@ -98,6 +98,15 @@ def test_a_new_machine_greets_with_its_steps(root: str, tmp_path: Path) -> None:
     assert (tmp_path / "m" / "ran").read_text() == "ready\n"
 
 
+def test_a_file_in_the_folder_of_a_machine_is_no_module_of_ours(root: str, tmp_path: Path) -> None:
+    """What was left there under our name is not run in place of the agent."""
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "bastion.py").write_text("raise SystemExit(9)\n")
+    with booted(POOL, root, tmp_path / "m", {}):
+        (hello,) = first_facts(open_store(root))
+    assert isinstance(hello, Hello)
+
+
 def test_a_failed_command_is_told_with_its_output(root: str, tmp_path: Path) -> None:
     """No agent greets; a bell says which command failed and how, and the script ends."""
     pool = replace(POOL, setup=("echo no driver here; exit 3",))
