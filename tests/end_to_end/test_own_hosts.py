@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from bastion.errors import NotFoundError
 from bastion.records.keys import layout
 from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.programs import Programs, until
@@ -45,6 +44,10 @@ def own(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Programs]:
         on = Programs(tmp_path, place)
         try:
             on.serve()
+            # A first launch may be answered before there is a view.
+            until(
+                lambda: any(place.store.list(layout.view("status"))), "the first view is published"
+            )
             yield on
         finally:
             on.stop_everything()
@@ -69,17 +72,10 @@ def test_a_gang_runs_on_hosts_of_ones_own(own: Programs) -> None:
     assert [machine["name"] for machine in after] == [machine["name"] for machine in before]
 
 
-def _runs_one(on: Programs) -> bool:
-    try:
-        return bool(on.client.status().counts.get("running"))
-    except NotFoundError:
-        return False  # the first launch of a bucket may be answered before a view is published
-
-
 def test_a_host_that_comes_back_goes_on(own: Programs) -> None:
     """Jobs of a host whose sshd is away run on, and others start where the way is open."""
     long = own.run("launch", "-q", "--resources=h100=8", "--", "sleep", "3").stdout.strip()
-    until(lambda: _runs_one(own), "one runs")
+    until(lambda: own.client.status().counts.get("running"), "one runs")
     (server, *_) = own.processes("sshd", "gpu1/sshd_config")
     server.suspend()
     try:
