@@ -9,7 +9,8 @@ It must not change anything: what it tries, it undoes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TypeVar
@@ -27,7 +28,7 @@ from bastion.scheduler.explain.quota_walls import QuotaWalls
 from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
-from bastion.scheduler.placement.place import cheapest
+from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.placement.room import GUESTS
 from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.preemption.victims import Found, find
@@ -45,6 +46,7 @@ from bastion.scheduler.reasons.reason import (
     WaitingReason,
 )
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
@@ -93,7 +95,8 @@ class Diagnosis:
         self.supply = Supply(draft, change.gone if change else ())
         self.searches = self.trials = 0
         self._waits = waits
-        self._closure: dict[int, WaitingReason | None] = {}
+        self._opened: dict[int, WaitingReason | None] = {}
+        """Form of a shape -> what is closed that it would fit on, once that has been tried."""
         self._maintained: dict[int, WaitingReason | None] = {}
         self._outages: dict[int, NextWall | None] = {}
         self._scatters: dict[int, Scatter] = {}
@@ -112,7 +115,7 @@ class Diagnosis:
             self.draft.beyond(shape)
             or self.quota.find(project, shape)
             or self._once(self._maintained, self._by_maintenance, shape)
-            or self._once(self._closure, self._by_closure, shape)
+            or self._by_closure(shape)
             or self._by_capacity(project, shape)
         )
         return self._with_next(gang, shape, found)
@@ -216,10 +219,15 @@ class Diagnosis:
         return allows(shape.asked) and self._is_placed(shape, allows)
 
     def _is_placed(self, shape: Shape, allows: Callable[[Amounts], bool] | None = None) -> bool:
+        return self._placed(shape, allows) is not None
+
+    def _placed(
+        self, shape: Shape, allows: Callable[[Amounts], bool] | None = None
+    ) -> Placed | None:
         self.draft.capacity.begin()
         placed = self.draft.try_place(shape, allows, guaranteed=False)
         self.draft.capacity.undo()
-        return placed is not None
+        return placed
 
     def _by_maintenance(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for maintenance."""
@@ -246,20 +254,43 @@ class Diagnosis:
 
     def _by_closure(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for others."""
-        draft = self.draft
-        closed = [*draft.reserved.values(), *draft.plans.values()]
-        if not closed:
-            return None
+        if shape.form not in self._opened:
+            waiting = (line.shape for line in self.draft.blocked if not line.is_over)
+            self._open({each.form: each for each in (*waiting, shape)})
+        return self._opened[shape.form]
+
+    def _open(self, shapes: Mapping[int, Shape]) -> None:
+        """Try all `shapes` while everything is open: to open it takes longer than to look."""
+        closed = [*self.draft.reserved.values(), *self.draft.plans.values()]
+        with self._lent(closed):
+            placed = {form: self._placed(shape) for form, shape in shapes.items() if closed}
+        on: dict[str, list[Reserved]] = {}
         for each in closed:
-            draft.lend(each)
-        draft.capacity.begin()
-        placed = draft.try_place(shape, guaranteed=False)
-        draft.capacity.undo()
+            for machine in each.footprint.masks:
+                on.setdefault(machine, []).append(each)
+        for form, shape in shapes.items():
+            there = placed.get(form)
+            reason = None if there is None else _kept(self._in_the_way(shape, there, on) or closed)
+            self._opened[form] = reason
+
+    def _in_the_way(
+        self, shape: Shape, placed: Placed, on: Mapping[str, Sequence[Reserved]]
+    ) -> list[Reserved]:
+        """What is closed where it was `placed`; none if it does not fit with these alone open."""
+        wanted = Footprint(pairs_of(shape.parts, placed.placements))
+        near = {each.name: each for machine in wanted.masks for each in on.get(machine, ())}
+        found = [each for each in near.values() if each.footprint.meets(wanted)]
+        with self._lent(found):
+            return found if self._placed(shape) is not None else []
+
+    @contextmanager
+    def _lent(self, closed: Sequence[Reserved]) -> Iterator[None]:
+        """Open all of `closed` for a moment."""
         for each in closed:
-            draft.call_in(each)
-        if placed is None:
-            return None
-        return _kept(closed)
+            self.draft.lend(each)
+        yield
+        for each in closed:
+            self.draft.call_in(each)
 
     def _by_capacity(self, project: str, shape: Shape) -> WaitingReason:
         if shape.form not in self._free_of:

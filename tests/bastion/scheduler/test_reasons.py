@@ -598,3 +598,24 @@ def test_a_lost_job_that_starts_again_is_told_that_its_gang_will_be_stopped() ->
     assert world.why("b0") == world.why("b1") == "will be preempted in 9m 50s: a gets its devices"
     world.run(700)
     assert world.runs("a")
+
+
+def test_of_many_planned_starts_the_one_in_the_way_is_told() -> None:
+    """Each pair of machines is kept for a gang; what fits on one of them is told which."""
+    shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}}
+    w = World(quota_of({"gpu": 40}, shares, plan_after_s=60), machines_of(4, gpu=8))
+    pairs = {"A": ("p-000", "p-001"), "B": ("p-002", "p-003")}
+    for project, (machine, _) in pairs.items():
+        here = Where(hostnames=(machine,))
+        w.ask(project, f"{project}-runs", gpu=4, max_runtime_s=9_000, where=here)
+    w.cycle()
+    for project, pair in pairs.items():
+        w.ask(project, f"{project}-gang", replicas=2, gpu=6, where=Where(hostnames=pair))
+    w.cycle()
+    w.pass_time(100)
+    w.cycle()
+    assert [w.reason(f"{project}-gang") for project in pairs] == ["Planned", "Planned"]
+    w.ask("C", "late", gpu=4, where=Where(hostnames=("p-003",)))
+    w.cycle()
+    assert w.why("late").startswith("waits for B-gang, for which 12 gpu are reserved")
+    reasons_are_true(w)
