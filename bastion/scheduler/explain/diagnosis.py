@@ -256,13 +256,13 @@ class Diagnosis:
         """Whether it would fit if nothing were closed for others."""
         if shape.form not in self._opened:
             waiting = (line.shape for line in self.draft.blocked if not line.is_over)
-            self._open({each.form: each for each in (*waiting, shape)})
+            self._try_open({each.form: each for each in (*waiting, shape)})
         return self._opened[shape.form]
 
-    def _open(self, shapes: Mapping[int, Shape]) -> None:
+    def _try_open(self, shapes: Mapping[int, Shape]) -> None:
         """Try all `shapes` while everything is open: to open it takes longer than to look."""
         closed = [*self.draft.reserved.values(), *self.draft.plans.values()]
-        with self._lent(closed):
+        with self._open_all(closed):
             placed = {form: self._placed(shape) for form, shape in shapes.items() if closed}
         on: dict[str, list[Reserved]] = {}
         for each in closed:
@@ -280,17 +280,19 @@ class Diagnosis:
         wanted = Footprint(pairs_of(shape.parts, placed.placements))
         near = {each.name: each for machine in wanted.masks for each in on.get(machine, ())}
         found = [each for each in near.values() if each.footprint.meets(wanted)]
-        with self._lent(found):
+        with self._open_all(found):
             return found if self._placed(shape) is not None else []
 
     @contextmanager
-    def _lent(self, closed: Sequence[Reserved]) -> Iterator[None]:
-        """Open all of `closed` for a moment."""
+    def _open_all(self, closed: Sequence[Reserved]) -> Iterator[None]:
+        """Open what machines and tiers keep for `closed`, for a moment; the quota still counts."""
+        capacity = self.draft.capacity
+        capacity.begin()
         for each in closed:
-            self.draft.lend(each)
+            assert each.hold is not None
+            capacity.lift(each.hold)
         yield
-        for each in closed:
-            self.draft.call_in(each)
+        capacity.undo()
 
     def _by_capacity(self, project: str, shape: Shape) -> WaitingReason:
         if shape.form not in self._free_of:

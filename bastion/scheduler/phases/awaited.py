@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
+from typing import TypeVar
 
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.shape import Shape
@@ -18,11 +20,12 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.running import Running
 
+Order = TypeVar("Order", bound=tuple[object, ...])
 
-def by_end(draft: Draft, ending: Iterable[Running]) -> Iterator[Running]:
-    """`ending`, the first to end first; sorted when the first is asked for."""
-    ends = [(draft.ends_at(running), running.name, running) for running in ending]
-    yield from (running for _, _, running in sorted(ends, key=lambda each: each[:2]))
+
+def by_end(draft: Draft) -> Callable[[Running], tuple[float, str]]:
+    """The order in which they end."""
+    return lambda running: (draft.ends_at(running), running.name)
 
 
 def awaited(
@@ -33,6 +36,7 @@ def awaited(
     placed: Placed,
     sure: Iterable[Running],
     ending: Iterable[Running],
+    order: Callable[[Running], Order],
     *,
     within_share: bool,
 ) -> list[Running] | None:
@@ -48,7 +52,8 @@ def awaited(
         wanted: What it takes.
         placed: At what charge; neither is closed or counted yet.
         sure: Gangs that have ended by then in any case, all holders of its devices among them.
-        ending: Others that will have ended by then, in the order in which to count on them.
+        ending: Others that will have ended by then.
+        order: The first in this order is counted on first.
         within_share: Whether the room in the quota is within a share, so that only the tiers, and
             the ceilings of groups, have to have some.
     """
@@ -63,11 +68,12 @@ def awaited(
             return draft.shares.is_under_group_ceilings(project, placed.total)
         return draft.shares.has_room(project, shape, placed.total)
 
-    others = (
-        running
-        for running in ending
-        if running.name not in certain and (counts_quota or gone.is_less_with(running))
-    )
+    def in_order() -> Iterator[Running]:
+        able = ending if counts_quota else gone.less_with(ending)
+        others = [(order(running), running) for running in able if running.name not in certain]
+        yield from (running for _, running in sorted(others, key=itemgetter(0)))
+
+    others = in_order()
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
@@ -158,11 +164,15 @@ class _Gone:
                 for resource in short:
                     short[resource] -= sign * left[resource]
 
-    def is_less_with(self, running: Running) -> bool:
-        """Whether it gives anything of what is lacking."""
-        if any(running.left[tier][resource] for tier, short in self.short for resource in short):
-            return True
-        return any(running.footprint.frees(*where) for where in self.lacking)
+    def less_with(self, ending: Iterable[Running]) -> Iterator[Running]:
+        """Those of `ending` that give anything of what is lacking."""
+        short = [(tier, resource) for tier, lacks in self.short for resource in lacks]
+        for running in ending:
+            if (
+                not running.is_spent
+                and any(running.left[tier][resource] for tier, resource in short)
+            ) or any(running.footprint.frees(*where) for where in self.lacking):
+                yield running
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""

@@ -442,11 +442,18 @@ def _waits(
 ) -> list[Running]:
     """The gangs that the promise of `found` waits for: no other has to end for it."""
     sure = [*found.ending, *found.victims]
-    others = by_end(draft, found.departing)
     wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
     project = gang[0].project
     waits = awaited(
-        draft, project, shape, wanted, found.placed, sure, others, within_share=within_share
+        draft,
+        project,
+        shape,
+        wanted,
+        found.placed,
+        sure,
+        found.departing,
+        by_end(draft),
+        within_share=within_share,
     )
     assert waits is not None, "it fits once all of them have ended: so it was found"
     return waits

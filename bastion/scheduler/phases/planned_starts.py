@@ -366,25 +366,30 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     """The gangs that must end before `plan` starts; None when it has no room even then."""
-    others = _enders(draft, plan)
+    is_gone = _is_gone_at(draft, plan)
     new = [running for running in starting(draft) if running.footprint.meets(plan.footprint)]
-    if not all(map(_is_gone_at(draft, plan), new)):
+    if not all(map(is_gone, new)):
         return None
     project, shape = plan.gang[0].project, plan.shape
     sure = [*draft.holders(plan.footprint), *new]
     wanted = plan.footprint
-    return awaited(draft, project, shape, wanted, plan.placed, sure, others, within_share=False)
 
+    def order(running: Running) -> tuple[bool, float, str]:
+        """None is rotated for room that comes anyway."""
+        end = ends_at(draft, running, shape, project)
+        return draft.ends_at(running) > plan.until, end, running.name
 
-def _enders(draft: Draft, plan: Reserved) -> Iterator[Running]:
-    """The gangs that have ended when `plan` starts; none is rotated for room that comes anyway."""
-    is_gone = _is_gone_at(draft, plan)
-    ends = [
-        (draft.ends_at(r) > plan.until, ends_at(draft, r, plan.shape, _project(plan)), r.name, r)
-        for r in holding(draft)
-        if is_gone(r)
-    ]
-    yield from (running for *_, running in sorted(ends, key=lambda each: each[:3]))
+    return awaited(
+        draft,
+        project,
+        shape,
+        wanted,
+        plan.placed,
+        sure,
+        filter(is_gone, holding(draft)),
+        order,
+        within_share=False,
+    )
 
 
 def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:

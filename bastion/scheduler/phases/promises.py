@@ -299,7 +299,8 @@ def _waits(
         wanted,
         placed,
         sure.values(),
-        by_end(draft, others),
+        others,
+        by_end(draft),
         within_share=promise.within_share,
     )
 

@@ -96,7 +96,7 @@ class Draft:
     def close(self) -> None:
         """Leave what is kept for the next cycle as it was before this one decided anything."""
         for running in self._paid:
-            running.left = running.charge
+            running.refund()
         self.memory.end()
 
     def cost_of(self, promise: Promise, gang: Gang) -> Amounts:

@@ -58,8 +58,9 @@ class Footprint:
                 continue
             if machine in self.whole or machine in other.whole:
                 return True
-            if any(mask & theirs.get(resource, 0) for resource, mask in masks.items()):
-                return True
+            for resource, mask in masks.items():
+                if mask & theirs.get(resource, 0):
+                    return True
         return False
 
     def lacking(self, capacity: Capacity) -> dict[tuple[str, str], int]:

@@ -34,6 +34,7 @@ class Running:
         "grace_s",
         "held",
         "is_leaving",
+        "is_spent",
         "job_class",
         "jobs",
         "left",
@@ -95,8 +96,14 @@ class Running:
     def begin(self) -> None:
         """Be as at the beginning of a cycle."""
         self.job_class = self._was
+        self.refund()
+
+    def refund(self) -> None:
+        """No gang that waits for its end counts on anything of it."""
         self.left: Charge = self.charge
-        """What no gang that waits for its end counts on yet."""
+        """What none counts on yet."""
+        self.is_spent = not any(self.charge)
+        """Whether nothing of that is left."""
 
     def _frees_at(self) -> float:
         """When it has ended at the latest by itself; infinite when nothing bounds it."""
@@ -112,6 +119,7 @@ class Running:
         left = list(self.left)
         left[tier] = left[tier] - units
         self.left = tuple(left)
+        self.is_spent = not any(left)
 
     @property
     def saved_at(self) -> float:
