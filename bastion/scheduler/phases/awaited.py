@@ -11,21 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
-from operator import itemgetter
-from typing import TypeVar
 
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.running import Running
-
-Order = TypeVar("Order", bound=tuple[object, ...])
-
-
-def by_end(draft: Draft) -> Callable[[Running], tuple[float, str]]:
-    """The order in which they end."""
-    return lambda running: (draft.ends_at(running), running.name)
 
 
 def awaited(
@@ -36,9 +27,9 @@ def awaited(
     placed: Placed,
     sure: Iterable[Running],
     ending: Iterable[Running],
-    order: Callable[[Running], Order],
     *,
     within_share: bool,
+    order: Callable[[Running], tuple[object, ...]] | None = None,
 ) -> list[Running] | None:
     """
     Return `sure` and those of `ending` that must end first; None where there is no room even then.
@@ -53,9 +44,9 @@ def awaited(
         placed: At what charge; neither is closed or counted yet.
         sure: Gangs that have ended by then in any case, all holders of its devices among them.
         ending: Others that will have ended by then.
-        order: The first in this order is counted on first.
         within_share: Whether the room in the quota is within a share, so that only the tiers, and
             the ceilings of groups, have to have some.
+        order: The first in this order is counted on first; by default the first to end.
     """
     certain = {running.name: running for running in sure}
     counts_quota = draft.shares.is_nested or not within_share
@@ -68,10 +59,12 @@ def awaited(
             return draft.shares.is_under_group_ceilings(project, placed.total)
         return draft.shares.has_room(project, shape, placed.total)
 
+    def by_end(running: Running) -> tuple[object, ...]:
+        return draft.ends_at(running), running.name
+
     def in_order() -> Iterator[Running]:
         able = ending if counts_quota else gone.less_with(ending)
-        others = [(order(running), running) for running in able if running.name not in certain]
-        yield from (running for _, running in sorted(others, key=itemgetter(0)))
+        yield from sorted((r for r in able if r.name not in certain), key=order or by_end)
 
     others = in_order()
 

@@ -22,6 +22,7 @@ from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.revocation import may_yield
 from bastion.scheduler.preemption.harm import first_to_yield, in_project
+from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import find, yields_to
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score, first_asked
 from bastion.scheduler.queue.shape import Shape
@@ -134,6 +135,9 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
         )
         if roomy[shape.form] or is_short or _has_lower(draft, project, shape):
             hopeful.add(id(shape))
+    if not hopeful:
+        draft.blocked += lines
+        return []
     found: list[Line] = []
     for line in lines:
         (found if id(line.shape) in hopeful else draft.blocked).append(line)
@@ -147,7 +151,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
     A victim may free more than it was preempted for. A gang that needed no victim, because enough
     was to be freed anyway, may need one now that others have taken of that.
     """
-    lines, search = draft.blocked, draft.search
+    lines, search, is_served = draft.blocked, draft.search, False
     if not is_better:
         begun = {project for project, started in draft.admitted_by.items() if started}
         lines = [
@@ -164,8 +168,10 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
             while not line.is_over and _outrank(draft, line, outranks_none):
                 draft.forget_plan(line.head)
                 line.at += 1
+                is_served = True
         lines = draft.blocked if len(draft.promises) > before else []
-    draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
+    if is_served:
+        draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
 
 
 def _reclaim_again(draft: Draft) -> None:
@@ -207,8 +213,10 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
         line.head, outranks=True
     ):
         return False
-    spared = draft.spare_for(own) if own else {}
     draft.search.effort.spend(1 + len(draft.departing()) // 4)
+    if own is None and _is_too_little(draft, line):
+        return False
+    spared = draft.spare_for(own) if own else {}
     lower = _lower(draft, line)
     first = next(lower, None)
     if first is None:
@@ -243,6 +251,26 @@ def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
     return draft.lowest_priority(project) > shape.priority or any(
         each.project == project and each.is_grown for each in draft.occupancy.elastic.values()
     )
+
+
+def _is_too_little(draft: Draft, line: Line) -> bool:
+    """Whether there are too few devices for it even with all of lower priority gone."""
+    gang, shape, (part, *others) = line.head, line.shape, line.shape.parts
+    if others or part.takes_whole or not part.devices or draft.parts.preemption.follows_order:
+        return False
+    lower = [
+        *may_yield(draft, line.project, shape.priority, follows_order=False),
+        *draft.occupancy.by_project.get(line.project, ()),
+    ]
+    lower = [each for each in lower if yields_to(draft, each, gang, shape)]
+    lack = Lack(draft.capacity, part)
+    for running in chain(draft.departing().useful, lower):
+        if lack.replicas <= 0:
+            return False
+        lack.let_go(running.footprint)
+    if not all(map(draft.is_departing, lower)):
+        draft.search.asked.add(line.key)
+    return lack.replicas > 0
 
 
 def _lower(draft: Draft, line: Line) -> Iterator[Running]:

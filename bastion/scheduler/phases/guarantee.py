@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.awaited import awaited, by_end
+from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.phases.backfill import backfill, counted, gaps
 from bastion.scheduler.phases.revocation import could_borrow, may_yield, take_back
 from bastion.scheduler.preemption.harm import in_project
@@ -154,6 +154,8 @@ def _divide(
             known[key] = _may_be_within(draft, project, shape, own=own)
         if known[key]:
             fitting.add(id(shape))
+    if not fitting:
+        return [], lines
     within: list[Line] = []
     beyond: list[Line] = []
     for line in lines:
@@ -444,17 +446,8 @@ def _waits(
     sure = [*found.ending, *found.victims]
     wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
     project = gang[0].project
-    waits = awaited(
-        draft,
-        project,
-        shape,
-        wanted,
-        found.placed,
-        sure,
-        found.departing,
-        by_end(draft),
-        within_share=within_share,
-    )
+    ending, placed = found.departing, found.placed
+    waits = awaited(draft, project, shape, wanted, placed, sure, ending, within_share=within_share)
     assert waits is not None, "it fits once all of them have ended: so it was found"
     return waits
 

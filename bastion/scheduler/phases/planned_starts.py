@@ -20,9 +20,11 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from heapq import heapify, heappop
 from itertools import chain
+from typing import TypeVar
 
 from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.phases.backfill import count_plans, counted, discount_plans
@@ -53,6 +55,8 @@ SEARCHES = 4
 PART = 4
 """Before phase 3 that part of the steps is spent on planned starts at most, as one of so many."""
 
+Place = TypeVar("Place", bound=tuple[object, ...])
+
 
 def take_over_plans(draft: Draft) -> None:
     """Close again what earlier cycles planned, as far as it holds."""
@@ -67,7 +71,7 @@ def plan_ahead(draft: Draft) -> None:
         for planned, _, entry in _planned_before(draft)
         if planned.gang[0] not in draft.plans
     ]
-    _plan_ahead(draft, [*lapsed, *_aged_on_shares(draft)])
+    _plan_ahead(draft, chain(lapsed, _aged_on_shares(draft)))
 
 
 def _planned_before(draft: Draft) -> Iterator[tuple[PlannedStart, Line, Entry]]:
@@ -99,14 +103,20 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
         draft.reserve(plan)
 
 
-def _aged_on_shares(draft: Draft) -> list[Line]:
+def _aged_on_shares(draft: Draft) -> Iterator[Line]:
     """Lines with aged heads that the share of their project holds, the first to plan for first."""
-    aged = _aged_in(draft, draft.lines.values())
-    found = [line for line in aged if fits_share(draft, line.project, line.shape)]
-    return sorted(found, key=lambda line: place_of(line.gangs[line.at]))
+    fitting: dict[tuple[str, int], bool] = {}
+    found = []
+    for line in _aged_in(draft, draft.lines):
+        fits = fitting.get(line.key)
+        if fits is None:
+            fits = fitting[line.key] = fits_share(draft, line.project, line.shape)
+        if fits:
+            found.append((place_of(line.gangs[line.at]), line))
+    return _in_order(found)
 
 
-def _plan_ahead(draft: Draft, lines: Sequence[Line]) -> None:
+def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
     """
     Plan for the first of each project in each pool, before anything after it starts.
 
@@ -202,14 +212,11 @@ def plan_again(draft: Draft) -> None:
 
 def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
     """Start the oldest of each pool without a plan, or plan for it; `claims`, if they are known."""
-    aged = _aged(draft)
-    if not aged:
-        return
     if claims is not None and claims.version != draft.shares.version:
         claims = None
     planned_pools = {each for plan in draft.plans.values() for each in _places(draft, plan)}
     searches = 0
-    for line in aged:
+    for line in _aged(draft):
         owner = line.project if fits_share(draft, line.project, line.shape) else ""
         pools = {(owner, name) for name in _pools(draft, line.shape)}
         if line.is_over or line.head[0].id in draft.plans:
@@ -316,21 +323,31 @@ def _line_with(draft: Draft, plan: Reserved) -> Line | None:
     return next((line for line in lines if line.has(plan.gang)), None)
 
 
-def _aged(draft: Draft) -> list[Line]:
+def _aged(draft: Draft) -> Iterator[Line]:
     """Lines with heads that have waited long, the longest first; each line once."""
-    found = [
-        (line.gangs[line.at][4], line.head[0].id, line)
-        for line in _aged_in(draft, draft.rest.values())
-        # Within its share it is promised a start, and elsewhere it has none.
-        if draft.shares.ever_borrows(line.project, line.shape)
-    ]
-    return [line for *_, line in sorted(found, key=lambda each: each[:2])]
+    borrow = {name: draft.shares.project(name).borrow for name in draft.rest}
+    return _in_order(
+        [
+            ((line.gangs[line.at][4], line.head[0].id), line)
+            for line in _aged_in(draft, draft.rest)
+            # Within its share it is promised a start, and elsewhere it has none.
+            if line.shape.borrows and borrow[line.project]
+        ]
+    )
 
 
-def _aged_in(draft: Draft, lines: Iterable[list[Line]]) -> Iterator[Line]:
+def _in_order(found: list[tuple[Place, Line]]) -> Iterator[Line]:
+    """The lowest first; few of thousands are ever asked for."""
+    heapify(found)
+    while found:
+        yield heappop(found)[1]
+
+
+def _aged_in(draft: Draft, lines: Mapping[str, list[Line]]) -> Iterator[Line]:
     """Those with heads that have waited for `plan_after_s` and have no planned start."""
     since = draft.now - draft.options.plan_after_s
-    for line in chain.from_iterable(lines):
+    aged = (found for project, found in lines.items() if draft.oldest[project] <= since)
+    for line in chain.from_iterable(aged):
         gangs, at = line.gangs, line.at
         if at >= len(gangs) or gangs[at][4] > since or line.fail_when_busy:
             continue
@@ -387,8 +404,8 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
         plan.placed,
         sure,
         filter(is_gone, holding(draft)),
-        order,
         within_share=False,
+        order=order,
     )
 
 

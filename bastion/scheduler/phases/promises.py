@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass, Placement, ReplicaPlace
-from bastion.scheduler.phases.awaited import awaited, by_end, has_room_then
+from bastion.scheduler.phases.awaited import awaited, has_room_then
 from bastion.scheduler.phases.backfill import may_fit_beside
 from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.placement.capacity import Capacity
@@ -300,7 +300,6 @@ def _waits(
         placed,
         sure.values(),
         others,
-        by_end(draft),
         within_share=promise.within_share,
     )
 

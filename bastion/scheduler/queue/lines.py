@@ -20,6 +20,8 @@ class Lines:
     def __init__(self) -> None:
         self._lines: dict[LineKey, Line] = {}
         self._by_project: dict[str, list[Line]] = {}
+        self.oldest: dict[str, float] = {}
+        """Project -> since when the first of its gangs waits."""
 
     def by_project(self) -> Mapping[str, list[Line]]:
         """The lines of every project with waiting gangs; each in order, and so are the lines."""
@@ -41,6 +43,7 @@ class Lines:
         for found in by_project.values():
             found.sort(key=of_head)
         self._lines, self._by_project = lines, by_project
+        self.oldest = {project: _oldest(found) for project, found in by_project.items()}
 
     def change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
         """Let `gone` wait no longer, and `come` from now on."""
@@ -75,5 +78,10 @@ class Lines:
         left = [line for line in self._by_project[project] if line.everybody]
         if left:
             self._by_project[project] = sorted(left, key=of_head)
+            self.oldest[project] = _oldest(left)
         else:
-            del self._by_project[project]
+            del self._by_project[project], self.oldest[project]
+
+
+def _oldest(lines: Iterable[Line]) -> float:
+    return min(queued_at for line in lines for *_, queued_at in line.everybody)

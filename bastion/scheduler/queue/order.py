@@ -277,7 +277,7 @@ class Projects:
 
 def first_asked(lines: Iterable[Line]) -> float:
     """When the first of all that wait in `lines` was submitted; infinite when none does."""
-    return min((line.since for line in lines if not line.is_over), default=inf)
+    return min([line.gangs[line.at][1] for line in lines if line.at < len(line.gangs)], default=inf)
 
 
 def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:

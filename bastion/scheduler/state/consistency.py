@@ -61,6 +61,7 @@ def _facts(draft: Draft) -> Iterator[tuple[str, object]]:
     )
     yield "lowest priority", {name: draft.lowest_priority(name) for name in draft.shares.names()}
     yield "set aside", draft.aside
+    yield "oldest", draft.oldest
     yield (
         "in line",
         {

@@ -48,6 +48,8 @@ class Draft:
         self.of_job = self.occupancy.of_job
         self.shares: Shares
         self.lines: Mapping[str, list[Line]] = {}
+        self.oldest: Mapping[str, float] = {}
+        """Project -> since when the first of its gangs waits, whatever becomes of it."""
         self.rest: dict[str, list[Line]] = {}
         """Lines that phase 3 passed on."""
         self.blocked: list[Line] = []
