@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.running import Running
+
+Order = Callable[[Running], tuple[Any, ...]]
+"""The lowest comes first."""
 
 
 def awaited(
@@ -29,7 +33,7 @@ def awaited(
     ending: Iterable[Running],
     *,
     within_share: bool,
-    order: Callable[[Running], tuple[object, ...]] | None = None,
+    order: Order | None = None,
 ) -> list[Running] | None:
     """
     Return `sure` and those of `ending` that must end first; None where there is no room even then.
@@ -59,14 +63,14 @@ def awaited(
             return draft.shares.is_under_group_ceilings(project, placed.total)
         return draft.shares.has_room(project, shape, placed.total)
 
-    def by_end(running: Running) -> tuple[object, ...]:
-        return draft.ends_at(running), running.name
+    def matters(running: Running) -> bool:
+        """Whether it gives anything: all that it leaves may be promised to others."""
+        if counts_quota and (running.project == project or draft.shares.left_of(running)):
+            return True
+        return gone.is_less_with(running)
 
-    def in_order() -> Iterator[Running]:
-        able = ending if counts_quota else gone.less_with(ending)
-        yield from sorted((r for r in able if r.name not in certain), key=order or by_end)
-
-    others = in_order()
+    more = (each for each in ending if each.name not in certain and matters(each))
+    others = _in_order(draft, more, order)
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
@@ -88,6 +92,11 @@ def awaited(
             if counts_quota:
                 draft.shares.stay(*needed.values())
     return sorted([*certain.values(), *needed.values()], key=draft.ends_at, reverse=True)
+
+
+def _in_order(draft: Draft, some: Iterable[Running], order: Order | None) -> Iterator[Running]:
+    """`some`, gone through and sorted when the first is asked for."""
+    yield from sorted(some, key=order or (lambda each: (draft.ends_at(each), each.name)))
 
 
 def _spared(
@@ -152,20 +161,19 @@ class _Gone:
                 self.gone[running.name] = running
             else:
                 del self.gone[running.name]
-            for tier, short in self.short:
+            for tier, short in self.short if not running.is_spent else ():
                 left = running.left[tier]
                 for resource in short:
                     short[resource] -= sign * left[resource]
 
-    def less_with(self, ending: Iterable[Running]) -> Iterator[Running]:
-        """Those of `ending` that give anything of what is lacking."""
-        short = [(tier, resource) for tier, lacks in self.short for resource in lacks]
-        for running in ending:
-            if (
-                not running.is_spent
-                and any(running.left[tier][resource] for tier, resource in short)
-            ) or any(running.footprint.frees(*where) for where in self.lacking):
-                yield running
+    def is_less_with(self, running: Running) -> bool:
+        """Whether it gives anything of what is lacking."""
+        return (
+            not running.is_spent
+            and any(
+                running.left[tier][resource] for tier, short in self.short for resource in short
+            )
+        ) or any(running.footprint.frees(*where) for where in self.lacking)
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""

@@ -14,8 +14,10 @@ It must not know how a promise is made.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, has_room_then
@@ -32,6 +34,8 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running, charge_of
+
+_frees_at = attrgetter("frees_at")
 
 
 def stand_by(draft: Draft) -> None:
@@ -151,11 +155,12 @@ def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
 
 def _ended_by(draft: Draft, reserved: Reserved) -> Collection[Running]:
     """All that have ended when it starts."""
-    ended = {running.name: running for running in reserved.waits}
-    for running in draft.running.values():
-        if draft.is_departing(running) or running.frees_at <= reserved.until:
-            ended[running.name] = running
-    return ended.values()
+    limited = draft.search.limited
+    if limited is None:
+        bounded = (running for running in draft.running.values() if running.frees_at < math.inf)
+        limited = draft.search.limited = sorted(bounded, key=_frees_at)
+    over = limited[: bisect_right(limited, reserved.until, key=_frees_at)]
+    return {*reserved.waits, *draft.departing(), *over}
 
 
 def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:

@@ -46,6 +46,8 @@ class Search:
         """How many changes of the victims these have taken over."""
         self.ends: Ends | None = None
         """When what runs ends, as far as it is the same for all gangs that want its place."""
+        self.limited: list[Running] | None = None
+        """What runs and ends by itself, the first to end first; once it is asked for."""
         self.harm: dict[str, tuple[bool, bool, float, float, str]] = {}
         """Running gang -> what it would lose; see `least_lost`."""
         self.by_priority: dict[str, list[Running]] = {}
