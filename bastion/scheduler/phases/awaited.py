@@ -9,14 +9,15 @@ It must not know how the start was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any
 
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
+from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 
 Order = Callable[[Running], tuple[Any, ...]]
@@ -69,8 +70,8 @@ def awaited(
             return True
         return gone.is_less_with(running)
 
-    more = (each for each in ending if each.name not in certain and matters(each))
-    others = _in_order(draft, more, order)
+    able = (each for each in ending if each.name not in certain and matters(each))
+    others = _in_order(draft, able, order)
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
@@ -123,19 +124,17 @@ def _spared(
             parts += part[half:], part[:half]
 
 
-def has_room_then(
-    draft: Draft,
-    project: str,
-    shape: Shape,
-    wanted: Footprint,
-    placed: Placed,
-    gone: Collection[Running],
-) -> bool:
-    """Whether a gang of `project` may have what it wants once all of `gone` have ended."""
-    if not _Gone(draft, wanted, placed, gone).leaves_enough():
+def has_room_then(draft: Draft, reserved: Reserved, ended: Iterable[Running]) -> bool:
+    """Whether `reserved`, which is lent, has room once `ended` and all that depart have ended."""
+    departing = draft.departing()
+    ended = set(ended).difference(departing)
+    placed = reserved.placed
+    gone = _Gone(draft, reserved.footprint, placed, chain(departing, ended))
+    if not gone.leaves_enough():
         return False
-    with draft.shares.without(gone):
-        return draft.shares.has_room(project, shape, placed.total)
+    with draft.shares.without(ended, standing=departing.sums):
+        project = reserved.gang[0].project
+        return draft.shares.has_room(project, reserved.shape, placed.total)
 
 
 class _Gone:

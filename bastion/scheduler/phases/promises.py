@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -140,27 +140,15 @@ def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
 
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
     """Whether it has no room even after all that end by then have ended."""
-    others = sharing(draft, reserved)
-    project, shape, wanted = reserved.gang[0].project, reserved.shape, reserved.footprint
-
-    def has_room(gone: Collection[Running]) -> bool:
-        return has_room_then(draft, project, shape, wanted, reserved.placed, gone)
-
-    draft.set_apart([reserved], others)
-    # What it waits for is enough, unless others have taken of that since.
-    lacks = not (has_room(reserved.waits) or has_room(_ended_by(draft, reserved)))
-    draft.put_back([reserved], others)
-    return lacks
-
-
-def _ended_by(draft: Draft, reserved: Reserved) -> Collection[Running]:
-    """All that have ended when it starts."""
-    limited = draft.search.limited
+    others, limited = sharing(draft, reserved), draft.search.limited
     if limited is None:
         bounded = (running for running in draft.running.values() if running.frees_at < math.inf)
         limited = draft.search.limited = sorted(bounded, key=_frees_at)
     over = limited[: bisect_right(limited, reserved.until, key=_frees_at)]
-    return {*reserved.waits, *draft.departing(), *over}
+    draft.set_apart([reserved], others)
+    lacks = not has_room_then(draft, reserved, {*reserved.waits, *over})
+    draft.put_back([reserved], others)
+    return lacks
 
 
 def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
