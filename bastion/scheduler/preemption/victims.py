@@ -11,13 +11,16 @@ It must not know which gang is next, nor which victims are legal: both are argum
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.harm import borrowers_of
+from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.need import Need, Reach
+from bastion.scheduler.preemption.pending import Pending
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.departing import Departing
@@ -96,6 +99,7 @@ def find(
         if may_stop is not None and need.is_for_devices and search.may_cost(shape.asked):
             looked_at: list[Running] = []
             need.reach = Reach(draft, need.parts[0], may_stop)
+            search.pending = Pending(Lack(capacity, need.parts[0].part))
             capacity.begin()
             victims = search.victims(_noted(legal, looked_at))
             is_known = not need.reach.is_in_doubt
@@ -181,6 +185,9 @@ class _Search:
         self.gone = set(gone)
         """Those of the departing that were let go already."""
         self.released: list[Release] = []
+        self._passed_over = 0
+        self.pending: Pending | None = None
+        """What is only counted; None where each is let go at once."""
 
     def may_cost(self, units: Amounts) -> bool:
         """Whether the quota lets it be charged `units` once those let go have gone."""
@@ -202,18 +209,34 @@ class _Search:
         """Whether the gang fits once enough of `legal` are gone."""
         if self._is_enough():
             return True
-        passed_over = 0
         for running in legal:
             if not self.need.is_helped_by(running):
-                passed_over += 1
-                if passed_over % PASSED_OVER == 0:
-                    self.draft.search.effort.spend()
-            else:
-                self._leave_with(running)
-                self.released.append(self.need.release(running))
-                if self._is_enough():
-                    return True
+                self._pass_over()
+            elif self._leave(running) and self._is_enough():
+                return True
         return False
+
+    def _leave(self, running: Running) -> bool:
+        """Let `running` go; whether that makes a difference yet."""
+        if self.pending is None:
+            self._leave_with(running)
+            self.released.append(self.need.release(running))
+            return True
+        going = self.pending.let_go(running)
+        self._pass_over()
+        for each in going:
+            self._leave_with(each)
+            insort(self.released, self.need.release(each), key=self._number)
+        return bool(going)
+
+    def _pass_over(self) -> None:
+        self._passed_over += 1
+        if self._passed_over % PASSED_OVER == 0:
+            self.draft.search.effort.spend()
+
+    def _number(self, release: Release) -> int:
+        assert self.pending is not None
+        return self.pending.number(release.running)
 
     def _leave_with(self, running: Running) -> None:
         """Release first what leaves the machines of `running` anyway."""
