@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.draft import Draft
 from quota.amounts import NOTHING, Amounts
 from quota.tree import Group
@@ -25,7 +26,7 @@ class Claims:
         self.shares = draft.shares
         self.version = draft.shares.version
         if waits is None:
-            waits = {name: _waited_for(draft, name) for name in draft.rest}
+            waits = _waits(draft)
         self._waits = waits
         """What each project waits for within its share."""
         wanted = {}
@@ -108,6 +109,19 @@ class Claims:
                 return False
             inside = group.name
         return self.shares.totals.holds(self.of_others(line.project), asked)
+
+
+def _waits(draft: Draft) -> Mapping[str, Amounts]:
+    """What each project waits for; where nothing is done for it yet, as in the last cycle."""
+    touched, found = moved(draft), {}
+    for name in draft.rest:
+        known = None if name in touched else draft.memory.groups.get(name)
+        if known is not None and known.lines is draft.lines.get(name):
+            nominal = draft.shares.project(name).nominal
+            found[name] = known.waited_for(nominal, draft.asks)
+        else:
+            found[name] = _waited_for(draft, name)
+    return found
 
 
 def _waited_for(draft: Draft, project: str) -> Amounts:

@@ -24,14 +24,14 @@ class Blocked:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         found: dict[str, Groups] = {}
-        moved = _moved(draft)
+        touched = moved(draft)
         last, draft.memory.groups = draft.memory.groups, found
         for project, lines in draft.lines.items():
-            if project not in moved:
+            if project not in touched:
                 known = last.get(project)
                 is_known = known is not None and known.lines is lines
                 found[project] = known if known is not None and is_known else Groups(lines)
-        self.by_project = {**found, **_groups_of(draft.blocked, moved)}
+        self.by_project = {**found, **_groups_of(draft.blocked, touched)}
         """In no order that matters."""
 
     def waited_for(self) -> Mapping[str, Amounts]:
@@ -48,16 +48,16 @@ class Blocked:
         return min([each.first_after(now, wait_s) for each in groups], default=inf)
 
 
-def _moved(draft: Draft) -> Collection[str]:
+def moved(draft: Draft) -> Collection[str]:
     """The projects for which anything was done, or was to be done."""
     jobs = draft.snapshot.jobs
     named = [each.gang[0] for each in draft.snapshot.promises]
     named += [each.gang[0] for each in draft.snapshot.planned]
-    moved = {jobs[name].project for name in named if name in jobs}
-    moved |= {each.gang[0].project for each in draft.reserved.values()}
-    moved |= {each.gang[0].project for each in draft.plans.values()}
-    moved |= {line.project for line in draft.taken_back}
-    return moved | draft.admitted_by.keys()
+    found = {jobs[name].project for name in named if name in jobs}
+    found |= {each.gang[0].project for each in draft.reserved.values()}
+    found |= {each.gang[0].project for each in draft.plans.values()}
+    found |= {line.project for line in draft.taken_back}
+    return found | draft.admitted_by.keys()
 
 
 def _groups_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Groups]:
