@@ -30,7 +30,8 @@ from bastion.errors import (
 from bastion.job import JobRecord
 from bastion.machine import Machine, Warm
 from bastion.records.coding import migrate
-from bastion.records.coding.codec import decode, encode, plain
+from bastion.records.coding.codec import decode, plain
+from bastion.records.encoded_records import EncodedList, EncodedMap
 from bastion.records.keys import layout
 from bastion.records.reports.history import HistoryRecord
 from bastion.records.requests.request import Answer
@@ -148,8 +149,8 @@ class RootWriter:
     """
     Reads and commits root.
 
-    The encoder keeps the bytes of unchanged jobs and machines, so the cost of a commit depends on
-    what changed and not on the size of root. For stores that bill by the byte the object is
+    The bytes of unchanged jobs and machines are kept, so a commit encodes only what changed; it
+    still writes all of root. For stores that bill by the byte the object is
     gzipped.
 
     Args:
@@ -169,9 +170,9 @@ class RootWriter:
         self._clock = clock
         self._compress = compress
         self._is_over = is_over
-        self._encoded: dict[str, tuple[object, str]] = {}
-        self._joined: dict[str, tuple[object, str]] = {}
-        """By kind: the map of the last commit and its text; a map is never changed in place."""
+        self._machines, self._arrays = EncodedMap(), EncodedMap()
+        self._runs, self._jobs = EncodedMap(), EncodedMap()
+        self._events, self._sealed = EncodedList(), EncodedList()
 
     def read(self, *, unless: Version | None = None) -> Held | None:
         """
@@ -298,45 +299,21 @@ class RootWriter:
 
     def encoded(self, root: Root) -> bytes:
         """Return `root` encoded; only for the thread that commits."""
-        fields = plain(_without_maps(root))
-        jobs = self._map("j", root.jobs)
-        machines = self._map("m", root.machines)
-        arrays = f',"arrays":{self._map("a", root.arrays)}' if root.arrays else ""
-        runs = f',"runs":{self._map("r", root.runs)}' if root.runs else ""
-        events = self._tuple("events", {f"e/{each.n}": each for each in root.events})
-        events += self._tuple("sealed", {f"s/{each.first}": each for each in root.sealed})
-        if len(self._encoded) > 2 * _records_in(root) + 10_000:
-            self._encoded.clear()
+        fields = plain(_without_many(root))
         head = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-        text = f'{head[:-1]}{events},"machines":{machines}{arrays}{runs},"jobs":{jobs}}}\n'
-        data = text.encode()
+        parts = [head[:-1].encode()]
+        if root.events:
+            parts += [b',"events":', self._events.of(root.events)]
+        if root.sealed:
+            parts += [b',"sealed":', self._sealed.of(root.sealed)]
+        parts += [b',"machines":', self._machines.of(root.machines)]
+        if root.arrays:
+            parts += [b',"arrays":', self._arrays.of(root.arrays)]
+        if root.runs:
+            parts += [b',"runs":', self._runs.of(root.runs)]
+        parts += [b',"jobs":', self._jobs.of(root.jobs), b"}\n"]
+        data = b"".join(parts)
         return gzip.compress(data, 1, mtime=0) if self._compress else data
-
-    def _map(self, kind: str, records: Mapping[str, object]) -> str:
-        joined = self._joined.get(kind)
-        if joined is not None and joined[0] is records:
-            return joined[1]
-        parts = []
-        for name, record in records.items():
-            known = self._encoded.get(f"{kind}/{name}")
-            if known is None or known[0] is not record:
-                known = (record, f"{json.dumps(name)}:{encode(record).decode()}")
-                self._encoded[f"{kind}/{name}"] = known
-            parts.append(known[1])
-        text = "{" + ",\n".join(parts) + "}"
-        self._joined[kind] = (records, text)
-        return text
-
-    def _tuple(self, name: str, records: Mapping[str, object]) -> str:
-        """The field `name` of root, a list of `records` by their names here; empty if none."""
-        parts = []
-        for key, record in records.items():
-            known = self._encoded.get(key)
-            if known is None or known[0] is not record:
-                known = (record, encode(record).decode())
-                self._encoded[key] = known
-            parts.append(known[1])
-        return f',"{name}":[{",".join(parts)}]' if parts else ""
 
 
 def lost_root(trace: str = "") -> RecordError:
@@ -393,10 +370,5 @@ def _head(data: bytes) -> dict[str, str]:
         raise RecordError(f"{layout.ROOT}: not a root: {error!r}") from error
 
 
-def _without_maps(root: Root) -> Root:
+def _without_many(root: Root) -> Root:
     return replace(root, jobs={}, arrays={}, machines={}, runs={}, events=(), sealed=())
-
-
-def _records_in(root: Root) -> int:
-    named = len(root.jobs) + len(root.arrays) + len(root.machines) + len(root.runs)
-    return named + len(root.events) + len(root.sealed)

@@ -1,0 +1,66 @@
+"""
+The bytes of what root holds many of, carried from one commit to the next.
+
+Of ten thousand records a commit changes ten. Only these are encoded; the bytes of the others are
+kept beside them and joined anew.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from itertools import compress, count
+from operator import is_not
+
+from bastion.changes import changes
+from bastion.records.coding.codec import encode
+
+
+class EncodedMap:
+    """The bytes of a map of records by name, in its order. A map is never changed in place."""
+
+    def __init__(self) -> None:
+        self._records: Mapping[str, object] = {}
+        self._texts: dict[str, bytes] = {}
+        self._joined = b"{}"
+
+    def of(self, records: Mapping[str, object]) -> bytes:
+        """Return `records` as one JSON object, each record on a line of its own."""
+        if records is not self._records:
+            self._take_in(records)
+            self._joined = b"{%s}" % b",\n".join(self._texts.values())
+        return self._joined
+
+    def _take_in(self, records: Mapping[str, object]) -> None:
+        gone, come = changes(self._records, records)
+        # A record that cannot be encoded raises here, before anything is changed.
+        new = {name: _line(name, records[name]) for name in come}
+        texts = self._texts
+        for name in gone:
+            if name not in new:
+                del texts[name]
+        texts.update(new)
+        if list(texts) != list(records):
+            self._texts = {name: texts[name] for name in records}
+        self._records = records
+
+
+def _line(name: str, record: object) -> bytes:
+    return b"%s:%s" % (json.dumps(name).encode(), encode(record))
+
+
+class EncodedList:
+    """The bytes of records in a row, to which more are added at the end."""
+
+    def __init__(self) -> None:
+        self._records: tuple[object, ...] = ()
+        self._texts: list[bytes] = []
+
+    def of(self, records: tuple[object, ...]) -> bytes:
+        """Return `records` as one JSON array."""
+        both = map(is_not, self._records, records)
+        shortest = min(len(self._records), len(records))
+        same = next(compress(count(), both), shortest)
+        self._texts[same:] = map(encode, records[same:])
+        self._records = records
+        return b"[%s]" % b",".join(self._texts)
