@@ -32,8 +32,9 @@ from bastion.records.root import Event, Leader, Root
 from bastion.scheduler.cycle import decide
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.publish.queue_view import queue_view
+from bastion.service.publish.totals import totals
 from bastion.service.publish.view_json import view_bytes
-from bastion.service.publish.views import pool_view, status_view, totals
+from bastion.service.publish.views import pool_view, status_view
 from bastion.spec.request import Request
 from bastion.store.port import ObjectStore
 from quota import Amounts, parse

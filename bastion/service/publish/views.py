@@ -8,13 +8,11 @@ of one committed root and the plan made for it, and they are published at their 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bastion.clock import Clock
 from bastion.errors import ConflictError, NotFoundError
-from bastion.job import state_of
 from bastion.lifecycle.remark import SILENT_S
 from bastion.machine import Machine, Pool
 from bastion.metrics.meter import NO_METER, Meter
@@ -22,20 +20,18 @@ from bastion.records.coding.codec import plain
 from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.records.settings.notification import iso
-from bastion.scheduler.charge import held_by
 from bastion.scheduler.plan import Plan
 from bastion.service.act.shortages import Shortage
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.intake.requests import told
 from bastion.service.publish.queue_view import JobRows, queue_bytes, queue_lines, queue_view
 from bastion.service.publish.steady_machines import SteadyMachines
+from bastion.service.publish.totals import RunningTotals, Totals
 from bastion.service.publish.view_json import view_bytes
 from bastion.spec.quantity import text_of_seconds
 from bastion.store import ObjectStore, Version
-from bastion.value import value
 from bastion.version import VERSION
 from quota import NOTHING, Amounts, Quota
-from quota.ledger import borrowed, lent
 
 COST_SHARE = 10.0
 """A view that took t seconds to make is made again after this many times t."""
@@ -95,6 +91,7 @@ class Publisher:
         self._lines: tuple[list[bytes], ...] = ()
         """The rows of the queue as last published."""
         self._steady = SteadyMachines()
+        self._sums = RunningTotals()
         self._totals: tuple[tuple[object, ...], Totals] | None = None
         self._is_writing = False
         self._versions: dict[str, Version] = {}
@@ -209,7 +206,7 @@ class Publisher:
         """Sum up all jobs, or return the sums of the last time if nothing they need has changed."""
         of = (root.jobs, root.arrays, self._steady.of(root.machines), quota)
         if self._totals is None or any(a is not b for a, b in zip(of, self._totals[0])):
-            self._totals = of, totals(root, quota)
+            self._totals = of, self._sums.of(root, quota)
         return self._totals[1]
 
     def _write(self, data: Mapping[str, bytes], seq: int) -> None:
@@ -327,21 +324,6 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
     }
 
 
-@value
-class Totals:
-    """Sums over all jobs of one root."""
-
-    counts: Mapping[str, int]
-    """Jobs by state; every task counts as a job."""
-    projects: Mapping[str, Any]
-    """Usage and queued jobs by project; empty without a quota file."""
-
-
-def totals(root: Root, quota: Quota | None) -> Totals:
-    """Sum up the jobs of `root`."""
-    return Totals(counts=_counts(root), projects=_projects(root, quota) if quota else {})
-
-
 def status_view(
     root: Root, files: AdminFiles, problems: tuple[str, ...], *, totals: Totals
 ) -> dict[str, Any]:
@@ -388,35 +370,4 @@ def _silences(root: Root) -> dict[str, int]:
         machine.name: int((root.now - machine.heard_at) // TIME_STEP_S)
         for machine in root.machines.values()
         if machine.heartbeat_s and root.now - machine.heard_at > SILENT_S
-    }
-
-
-def _counts(root: Root) -> dict[str, int]:
-    """Count the jobs in each state; every task counts as a job."""
-    counts = Counter(state_of(job) for job in root.jobs.values())
-    for array in root.arrays.values():
-        counts += Counter(queued=len(array.ready), held=len(array.held))
-    return dict(counts)
-
-
-def _projects(root: Root, quota: Quota) -> dict[str, Any]:
-    usage: dict[str, Amounts] = {}
-    queued: Counter[str] = Counter()
-    for job in root.jobs.values():
-        if job.is_admitted:
-            usage[job.project] = usage.get(job.project, NOTHING) + held_by(job, root.machines)
-        elif job.phase.value == "queued":
-            queued[job.project] += 1
-    for array in root.arrays.values():
-        queued[array.project] += len(array.waiting)
-    lends = lent(quota, usage)
-    return {
-        name: {
-            "nominal": dict(project.nominal.items()),
-            "usage": dict(usage.get(name, NOTHING).items()),
-            "borrowed": dict(borrowed(quota, usage, name).items()),
-            "lent": dict(lends[name].items()),
-            "queued": queued[name],
-        }
-        for name, project in quota.projects.items()
     }

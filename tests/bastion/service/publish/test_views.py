@@ -25,8 +25,9 @@ from bastion.scheduler.reasons.reason import Held, Planned, Promised, WaitingFor
 from bastion.service.act.final_record import array_result, result_of
 from bastion.service.config.admin_files import AdminFiles
 from bastion.service.publish.queue_view import JobRows, queue_bytes, queue_lines, queue_view
+from bastion.service.publish.totals import totals
 from bastion.service.publish.view_json import view_bytes
-from bastion.service.publish.views import Publisher, status_view, totals
+from bastion.service.publish.views import Publisher, status_view
 from bastion.spec import task_id
 from bastion.spec.indices import Indices
 from bastion.store.memory import MemoryStore

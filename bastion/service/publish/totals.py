@@ -1,0 +1,89 @@
+"""
+The sums over all jobs that the status tells, kept from one status to the next.
+
+What has moved since the last is taken out and put in; jobs that stand in the queue are not gone
+through again. What projects use is summed up over the jobs that hold anything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from bastion.changes import changes
+from bastion.job import JobRecord, Phase, state_of
+from bastion.records.root import Root
+from bastion.scheduler.charge import held_by
+from bastion.value import value
+from quota import NOTHING, Amounts, Quota
+from quota.ledger import borrowed, lent
+
+
+@value
+class Totals:
+    """Sums over all jobs of one root."""
+
+    counts: Mapping[str, int]
+    """Jobs by state; every task counts as a job."""
+    projects: Mapping[str, Any]
+    """Usage and queued jobs by project; empty without a quota file."""
+
+
+def totals(root: Root, quota: Quota | None) -> Totals:
+    """Sum up the jobs of `root` from nothing."""
+    return RunningTotals().of(root, quota)
+
+
+class RunningTotals:
+    """The totals of one root after the other."""
+
+    def __init__(self) -> None:
+        self._jobs: Mapping[str, JobRecord] = {}
+        self._counts: Counter[str] = Counter()
+        self._queued: Counter[str] = Counter()
+        """By project."""
+        self._working: dict[str, JobRecord] = {}
+        """Those that are not just queued."""
+
+    def of(self, root: Root, quota: Quota | None) -> Totals:
+        """Return the totals of `root`, whose maps are never changed in place."""
+        gone, come = changes(self._jobs, root.jobs)
+        for job in (self._jobs[name] for name in gone):
+            self._count(job, -1)
+            self._working.pop(job.id, None)
+        for job in (root.jobs[name] for name in come):
+            self._count(job, 1)
+            if job.phase is not Phase.QUEUED:
+                self._working[job.id] = job
+        self._jobs = root.jobs
+        counts = Counter(self._counts)
+        for array in root.arrays.values():
+            counts.update(queued=len(array.ready), held=len(array.held))
+        return Totals(counts=dict(+counts), projects=self._projects(root, quota) if quota else {})
+
+    def _count(self, job: JobRecord, number: int) -> None:
+        self._counts[state_of(job)] += number
+        if job.phase is Phase.QUEUED:
+            self._queued[job.project] += number
+
+    def _projects(self, root: Root, quota: Quota) -> dict[str, Any]:
+        usage: dict[str, Amounts] = {}
+        for job in self._working.values():
+            if job.is_admitted:
+                held = held_by(job, root.machines)
+                usage[job.project] = usage.get(job.project, NOTHING) + held
+        queued = Counter(self._queued)
+        for array in root.arrays.values():
+            queued[array.project] += len(array.waiting)
+        lends = lent(quota, usage)
+        return {
+            name: {
+                "nominal": dict(project.nominal.items()),
+                "usage": dict(usage.get(name, NOTHING).items()),
+                "borrowed": dict(borrowed(quota, usage, name).items()),
+                "lent": dict(lends[name].items()),
+                "queued": queued[name],
+            }
+            for name, project in quota.projects.items()
+        }
