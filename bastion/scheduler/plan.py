@@ -148,7 +148,8 @@ class Verdicts(Mapping[str, Verdict]):
             for line in self.in_line:
                 for gang, reason in line.reasons():
                     wait = wait_for(reason, self.starts.get(gang[0].id))
-                    found.update(dict.fromkeys((job.id for job in gang), wait))
+                    for job in gang:
+                        found[job.id] = wait
             self._all = {name: found[name] for name in sorted(found)}
         return self._all
 

@@ -46,9 +46,10 @@ def _line_up(draft: Draft) -> None:
     others = [stand(gang, draft.shapes, draft.rank) for gang in waiting.gangs]
     if draft.parts.order.is_lasting and not is_failing:
         others = memory.keep_ready(others)
-    standing = others if is_failing else [*memory.ready.values(), *others]
     held_back: Mapping[str, WaitingReason] = {}
+    standing: Sequence[Standing] = others
     if draft.parts.admission is not admit_all or memory.limits_users:
+        standing = others if is_failing else [*memory.ready.values(), *others]
         held_back = _held_back(draft, standing)
     draft.aside = {**waiting.aside, **held_back}
     if is_failing or held_back:

@@ -9,6 +9,7 @@ It must not know what became of any gang.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 
 from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, of_head, place_of
@@ -48,31 +49,30 @@ class Lines:
     def change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
         """Let `gone` wait no longer, and `come` from now on."""
         lines = self._lines
-        left: dict[LineKey, set[int]] = {}
         changed: dict[LineKey, list[Entry]] = {}
         for _, key, _, entry in gone:
-            left.setdefault(key, set()).add(id(entry))
-        for key, ids in left.items():
-            changed[key] = [each for each in lines[key].everybody if id(each) not in ids]
+            entries = self._changed(changed, key)
+            del entries[bisect_left(entries, place_of(entry), key=place_of)]
         for _, key, shape, entry in come:
-            entries = changed.get(key)
-            if entries is None:
-                line = lines.get(key)
-                if line is None:
-                    line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
-                    self._by_project.setdefault(key[0], []).append(line)
-                entries = changed[key] = line.everybody.copy()
-            entries.append(entry)
+            if key not in lines:
+                line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
+                self._by_project.setdefault(key[0], []).append(line)
+            insort(self._changed(changed, key), entry, key=place_of)
         for line in lines.values():
             line.begin()
         for key, entries in changed.items():
-            if len(entries) > 1:
-                entries.sort(key=place_of)
             lines[key].renew(entries)
             if not entries:
                 del lines[key]
         for project in {key[0] for key in changed}:
             self._sort(project)
+
+    def _changed(self, changed: dict[LineKey, list[Entry]], key: LineKey) -> list[Entry]:
+        """Return all in line `key`, as a list that this change may change: plans keep the old."""
+        entries = changed.get(key)
+        if entries is None:
+            entries = changed[key] = self._lines[key].everybody.copy()
+        return entries
 
     def _sort(self, project: str) -> None:
         left = [line for line in self._by_project[project] if line.everybody]

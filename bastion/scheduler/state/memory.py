@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
+from bastion.changes import changes
 from bastion.job import JobRecord, Phase
 from bastion.scheduler.queue.groups import Groups
 from bastion.scheduler.queue.lines import Lines
@@ -72,8 +73,8 @@ class Memory:
         """The other jobs that wait: gangs, and those that may be set aside."""
         self.failing: dict[str, JobRecord] = {}
         """Jobs whose whole launch is stopped."""
-        self._records: dict[int, JobRecord] = {}
-        """Of the last cycle, by identity."""
+        self._jobs: dict[str, JobRecord] = {}
+        """Of the last cycle."""
         self._gone: list[Standing] = []
         self._come: list[Standing] = []
         self._passing: list[Standing] = []
@@ -108,14 +109,10 @@ class Memory:
     def take_in(self, snapshot: Snapshot) -> set[str]:
         """Bring everything up to date with the jobs of `snapshot`; projects where jobs moved."""
         jobs = snapshot.jobs
-        records = dict(zip(map(id, jobs.values()), jobs.values()))
-        before, self._records = self._records, records
-        gone = [before[key] for key in before.keys() - records.keys()]
-        if before:
-            come = [records[key] for key in records.keys() - before.keys()]
-            come.sort(key=lambda job: job.id)
-        else:
-            come = list(jobs.values())
+        before, self._jobs = self._jobs, dict(jobs)  # a caller may change its own
+        moved = changes(before, self._jobs)
+        gone = [before[name] for name in moved.gone]
+        come = [jobs[name] for name in (sorted(moved.come) if before else moved.come)]
         self._come = []
         self._gone = [self.ready.pop(job.id) for job in gone if job.id in self.ready]
         for job in gone:

@@ -104,9 +104,9 @@ class Forgetful(Memory):
 
     def take_in(self, snapshot: Snapshot) -> set[str]:
         """Nobody tells it that the record has gone."""
-        for number, key in enumerate(sorted(self._records)):
-            if number % 3 == 0 and self._records[key].id not in snapshot.jobs:
-                del self._records[key]
+        for number, key in enumerate(sorted(self._jobs)):
+            if number % 3 == 0 and key not in snapshot.jobs:
+                del self._jobs[key]
         return super().take_in(snapshot)
 
 
