@@ -67,8 +67,26 @@ def snapshot_of(
         decayed_by_user=by_user,
         stockouts=stockouts or {},
         runs=root.runs if runs is None else runs,
-        reports={job.id: job.report for job in known.values() if job.report},
+        reports=_Reports(known),
     )
+
+
+class _Reports(Mapping[str, Mapping[str, float]]):
+    """Job -> what it reported, looked up when a policy asks: most ask for nothing."""
+
+    def __init__(self, jobs: Mapping[str, JobRecord]) -> None:
+        self._jobs = jobs
+
+    def __getitem__(self, name: str) -> Mapping[str, float]:
+        if not (report := self._jobs[name].report):
+            raise KeyError(name)
+        return report
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, job in self._jobs.items() if job.report)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _gangs(kept: Iterable[Promise | PlannedStart]) -> Iterator[str]:

@@ -126,7 +126,7 @@ class Leader:
         self._synced_at = clock.monotonic()
         self._absorbed = AbsorbedObjects(store, clock)
         standing = Draft(held.root, held.root.now)
-        self._working, self._dependents = tuple(standing.working), tuple(standing.dependents)
+        self._know(standing)
         self._cycles = Cycles(pace.ttl_s, journal)
         self._plan: Plan | None = None
         self._must_decide = True
@@ -159,6 +159,7 @@ class Leader:
             self.now,
             working=self._working,
             dependents=self._dependents,
+            queued=self._queued,
             pools=self._files.config.pools,
         )
         if not self._is_told and (mine := self.held.root.leader) is not None:
@@ -352,7 +353,7 @@ class Leader:
         for name, why in wrong.items():
             self._journal.problem(f"machine {name}", BastionError(f"gets nothing new: it {why}"))
         snapshot = snapshot_of(
-            accrued(draft.root, self._charges_by, draft.now),
+            accrued(draft.root, self._charges_by, draft.now, self._working),
             quota,
             now=draft.now,
             pools=pools,
@@ -378,7 +379,7 @@ class Leader:
         return self._clock.monotonic() - self._synced_at > self._pace.ttl_s / 3
 
     def _commit(self, draft: Draft, **changes: object) -> None:
-        charged = accrued(draft.root, self._charges_by, draft.now)
+        charged = accrued(draft.root, self._charges_by, draft.now, self._working)
         root = draft.finish(
             write_id=self._nonce(),
             cycles=self._cycles.times,
@@ -396,9 +397,14 @@ class Leader:
             self._cycles.times.clear()
         self._journal.tell_events(new)
         self._meter.committed(new, root.jobs)
-        self._working, self._dependents = tuple(draft.working), tuple(draft.dependents)
+        self._know(draft)
         self._synced_at = self._clock.monotonic()
         self._charges_by = self._files.quota
+
+    def _know(self, draft: Draft) -> None:
+        """Keep what `draft` knows of the jobs that are committed now, so that none looks again."""
+        self._working, self._dependents = tuple(draft.working), tuple(draft.dependents)
+        self._queued = +draft.queued
 
     def _act(self) -> None:
         root = self.held.root

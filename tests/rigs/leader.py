@@ -56,6 +56,7 @@ from bastion.spec import After, Array, CodeRef, Job, Launch, Notify, Process, Re
 from bastion.spec.where import ANYWHERE, Where
 from bastion.store import ObjectStore
 from bastion.store.memory import MemoryStore
+from tests.rigs.carried import wrongly_carried
 
 _T = TypeVar("_T")
 
@@ -461,6 +462,7 @@ class Rig:
         """Make turns; after each one all agents poll and `seconds` pass."""
         for _ in range(times):
             self.leader.turn()
+            assert not (wrong := wrongly_carried(self.leader)), wrong
             for agent in self.agents.values():
                 agent.poll()
             self.clock.advance(seconds)

@@ -30,6 +30,7 @@ from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
 from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
+from tests.rigs.carried import wrongly_carried
 from tests.simulation.baton import Baton, Crash, SimClock
 from tests.simulation.machines import CalmHome, SimMachine, SimProvider
 from tests.simulation.rights import AgentRights, of_pool
@@ -179,6 +180,7 @@ class Bastion:
             now = self.clock.monotonic()
             moved_at = now if moved else moved_at
             self.problems += [p for p in journal.problems if "internal error" in p]
+            self.problems += [wrong] if (wrong := wrongly_carried(leader)) else []
             if self.problems:
                 self._baton.fail("no bug is met", self.problems[0])
             self.clock.sleep(leader.wait_s(moved=moved, busy=now - moved_at < BUSY_FOR_S))

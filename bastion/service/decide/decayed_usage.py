@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bastion.job import JobClass
 from bastion.records.root import Root
@@ -16,20 +16,23 @@ _FORGOTTEN = 1e-6
 """Unit-seconds below which a project or user is dropped."""
 
 
-def accrued(root: Root, quota: Quota | None, now: float) -> Root:
+def accrued(
+    root: Root, quota: Quota | None, now: float, working: Iterable[str] | None = None
+) -> Root:
     """
     Return `root` with its usage decayed to `now`, plus what was held since its commit.
 
     A project is charged for what it borrows, a group of projects for what it holds beyond its own
     share, a user for everything held. The charge is the dominant
     share of the pool times seconds, halved every `usage_half_life_s`. Without a quota file there is
-    no charge.
+    no charge. `working` names the jobs of `root` that are not just queued, where the caller knows
+    them.
     """
     projects, users = dict(root.decayed), dict(root.decayed_by_user)
     passed_s = max(0.0, now - root.decayed_at)
     if quota is not None and passed_s > 0.0:
         kept, counted_s = faded(passed_s, quota.scheduler.usage_half_life_s)
-        by_project, by_user = _charges(root, quota)
+        by_project, by_user = _charges(root, root.jobs if working is None else working, quota)
         _charge(projects, by_project, kept, counted_s)
         _charge(users, by_user, kept, counted_s)
     at = max(now, root.decayed_at)
@@ -46,11 +49,13 @@ def _charge(
             del books[name]
 
 
-def _charges(root: Root, quota: Quota) -> tuple[dict[str, float], dict[str, float]]:
+def _charges(
+    root: Root, names: Iterable[str], quota: Quota
+) -> tuple[dict[str, float], dict[str, float]]:
     by_project: dict[str, float] = defaultdict(float)
     by_user: dict[str, float] = defaultdict(float)
     usage: dict[str, Amounts] = {}
-    for job in root.jobs.values():
+    for job in (root.jobs[name] for name in names):
         if job.attempt is None or not job.is_admitted:
             continue
         held = held_by(job, root.machines)

@@ -46,11 +46,13 @@ class Draft:
 
     `is_changed`: there is something to commit. `is_scheduling`: something changed that matters to
     the scheduler. `working` names the jobs that are not just queued, so the cost of a turn does not
-    grow with the queue. `dependents` names the jobs that wait for other jobs.
+    grow with the queue. `dependents` names the jobs that wait for other jobs, `queued` counts the
+    jobs of each user that wait; an array counts as one job.
 
     Args:
         working: Those of `root`, where the caller knows them; else they are looked for.
         dependents: The same.
+        queued: The same.
         pools: Those in force: the prices and shapes of machines, for the history.
     """
 
@@ -61,6 +63,7 @@ class Draft:
         *,
         working: Iterable[str] | None = None,
         dependents: Iterable[str] | None = None,
+        queued: Mapping[str, int] | None = None,
         pools: Mapping[str, Pool] = NO_POOLS,
     ) -> None:
         self.root = root
@@ -75,6 +78,7 @@ class Draft:
             arrays = (array.each for array in root.arrays.values())
             dependents = (job.id for job in (*root.jobs.values(), *arrays) if job.after)
         self.dependents: dict[str, None] = dict.fromkeys(dependents)
+        self.queued = Counter(queued_by_user(root) if queued is None else queued)
         self.machines: dict[str, Machine] = dict(root.machines)
         self.pools = pools
         self.warm: Mapping[str, Warm] = root.warm
@@ -88,7 +92,6 @@ class Draft:
         self.is_scheduling = False
         self._kept_events = root.events
         self._events: list[Event] = []
-        self._queued: Counter[str] | None = None
         self.first: dict[str, bytes] = {}
         """Objects that are written before the commit."""
         self._instructions: dict[str, list[Instruction]] = {}
@@ -149,6 +152,8 @@ class Draft:
 
     def put(self, job: JobRecord) -> None:
         """Add `job`, or replace it."""
+        before = self.jobs.get(job.id)
+        self.queued[job.user] += _waits(job) - (before is not None and _waits(before))
         self.jobs[job.id] = job
         if job.phase is Phase.QUEUED:
             self.working.pop(job.id, None)
@@ -164,16 +169,12 @@ class Draft:
         """Add a new job."""
         self.put(job)
         self.is_scheduling = True
-        if self._queued is not None:
-            self._queued[job.user] += 1
         self.tell(what="submitted", job=job, text=f"by {job.user}")
 
     def add_array(self, array: ArrayRecord) -> None:
         """Add a new array: one record and one line of history for all its tasks."""
         self.put_array(array)
         self.is_scheduling = True
-        if self._queued is not None:
-            self._queued[array.each.user] += 1
         n = len(array.tasks)
         text = f"by {array.each.user}: {n} {'task' if n == 1 else 'tasks'}"
         self.tell(what="submitted", job=array.each, text=text)
@@ -181,6 +182,8 @@ class Draft:
     def put_array(self, array: ArrayRecord) -> None:
         """Add `array`, or replace it."""
         before = self.arrays.get(array.id)
+        did_wait = before is not None and bool(before.waiting)
+        self.queued[array.each.user] += bool(array.waiting) - did_wait
         self.arrays[array.id] = array
         if array.each.after and array.ended_at is None:
             self.dependents[array.id] = None
@@ -212,27 +215,17 @@ class Draft:
             if job_id in self.jobs:
                 yield self.jobs[job_id]
 
-    def queued_of(self, user: str) -> int:
-        """
-        Return how many jobs of `user` wait, counted once a turn.
-
-        An array counts as one job.
-        """
-        if self._queued is None:
-            alone = (job for job in self.jobs.values() if job.task is None)
-            waiting = [job.user for job in alone if job.phase is Phase.QUEUED]
-            waiting += [array.each.user for array in self.arrays.values() if array.waiting]
-            self._queued = Counter(waiting)
-        return self._queued[user]
-
     def withdraw(self, names: Collection[str]) -> None:
         """Undo `add` or `add_array` for jobs that are refused in the turn that added them."""
         gone = frozenset(names)
         committed = gone & (self.root.jobs.keys() | self.root.arrays.keys())
         assert not committed, f"{', '.join(sorted(committed))}: committed"
         for name in gone:
-            self.jobs.pop(name, None)
-            self.arrays.pop(name, None)
+            job, array = self.jobs.pop(name, None), self.arrays.pop(name, None)
+            if job is not None and _waits(job):
+                self.queued[job.user] -= 1
+            if array is not None and array.waiting:
+                self.queued[array.each.user] -= 1
             self.dependents.pop(name, None)
         self.outbox = tuple(each for each in self.outbox if each.job not in gone)
         kept = (event for event in self._events if event.job not in gone)
@@ -456,6 +449,17 @@ class Draft:
             text = f"attempt {job.attempt.number} on {', '.join(sorted(places)[:4])}"
             text += f" and {len(places) - 4} more" if len(places) > 4 else ""
         self.tell(what=state, text=text, job=job, record=record)
+
+
+def queued_by_user(root: Root) -> Counter[str]:
+    """Count the jobs of each user that wait; an array counts as one job."""
+    waiting = [job.user for job in root.jobs.values() if _waits(job)]
+    return Counter([*waiting, *(each.each.user for each in root.arrays.values() if each.waiting)])
+
+
+def _waits(job: JobRecord) -> bool:
+    """Whether `job` counts as one that waits: its array counts for a task."""
+    return job.phase is Phase.QUEUED and job.task is None
 
 
 def _unless_equal(new: Mapping[str, _T], old: Mapping[str, _T]) -> Mapping[str, _T]:

@@ -246,9 +246,9 @@ def _launch(
         array = queued_array(launch, jobs[0])
     except SpecError as error:
         problems += error.problems
-    active: dict[str, JobRecord | ArrayRecord] = {**draft.jobs, **draft.arrays}
-    there = [job.id for job in jobs if job.id in active or job.id in ended]
-    of_others = {*taken, *(one for one in there if _is_of_another(active.get(one), waiting))}
+    active = {job.id: draft.jobs.get(job.id) or draft.arrays.get(job.id) for job in jobs}
+    there = [job.id for job in jobs if active[job.id] is not None or job.id in ended]
+    of_others = {*taken, *(one for one in there if _is_of_another(active[one], waiting))}
     is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs) and not of_others
     problems += [f"there is a job {one} already" for one in there if not is_known]
     if any(job.after for job in jobs) and not is_known:
@@ -317,7 +317,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
         ]
     assert rules.quota is not None
     limit = rules.quota.scheduler.max_queued_per_user
-    queued = draft.queued_of(name.user)
+    queued = draft.queued[name.user]
     if queued + len(launch.jobs) > limit:
         return [
             f"{name.user} has {queued} jobs in the queue; with these {len(launch.jobs)} it would be"
