@@ -29,7 +29,7 @@ from bastion.agent.home import Home
 from bastion.agent.host.claim import Launches
 from bastion.agent.host.command.commands import Commands
 from bastion.agent.host.command.long_command import LongCommands
-from bastion.agent.host.context import KeeperAndSpool, Surroundings
+from bastion.agent.host.context import KeeperAndSpool, KeeperRequests, Surroundings
 from bastion.agent.host.host import Host
 from bastion.agent.host.stage import Stage
 from bastion.agent.instructions import Instructions
@@ -135,9 +135,7 @@ class Agent:
         self._watcher = watch or Pause(clock)
         self._removed = RemovedBucket(self._watcher, keeper, say)
         self._store, self._keeper, self._clock = store, keeper, clock
-        self._settings = settings
-        self._home = home
-        self._say = say
+        self._settings, self._home, self._say = settings, home, say
         self._lane = lane
         retry_s = settings.tempo.retry_s
         self._errands = Errands(
@@ -154,6 +152,7 @@ class Agent:
         self._around = Surroundings(
             store=store,
             keeper=keeper,
+            requests=KeeperRequests(keeper),
             errands=self._errands,
             bells=self._bells,
             instructions=self._instructions,
@@ -226,6 +225,7 @@ class Agent:
         self._long_commands.turn(now)
         # 4. Every host goes on as far as it can.
         moved |= self._advance_hosts(now)
+        self._around.requests.send(self._hosts, now)
         for commands in self._refused:
             commands.turn(now)
         self._refused = [commands for commands in self._refused if not commands.is_done]

@@ -260,6 +260,32 @@ def test_a_key_is_started_once(world: World) -> None:
         world.keeper.start(attempt("a", EXITS))
 
 
+def test_many_are_started_at_once(world: World) -> None:
+    """Each is started or refused on its own: one that is refused keeps no other from running."""
+    world.keeper.start(attempt("a", EXITS))
+    starts = [attempt("a", EXITS), attempt("b", HELLO), attempt("c"), attempt("d", FAILS)]
+    again, begun, malformed, failing = world.keeper.start_all(starts)
+    assert isinstance(again, ConflictError)
+    assert type(malformed) is KeeperError
+    assert (begun, failing) == (None, None)
+    assert world.ended("b").processes[0].code == 0
+    assert world.ended("d").processes[0].code != 0
+    assert world.keeper.start_all([]) == ()
+
+
+def test_many_are_forgotten_at_once(world: World) -> None:
+    """Each is forgotten or refused on its own."""
+    world.keeper.start_all([attempt("a", EXITS), attempt("b", SLEEPS), attempt("c", EXITS)])
+    world.ended("a")
+    world.ended("c")
+    gone, running, unknown, last = world.keeper.forget_all(["a", "b", "x", "c"])
+    assert isinstance(running, ConflictError)
+    assert (gone, unknown, last) == (None, None, None)
+    (left,) = world.keeper.attempts()
+    assert isinstance(left, Running)
+    assert left.key == "b"
+
+
 def test_a_later_life_refuses_it_too(world: World) -> None:
     """A key that an older life started can never be started again, ended or not."""
     world.keeper.start(attempt("a", EXITS))

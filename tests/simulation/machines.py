@@ -10,13 +10,15 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from bastion.agent.cloud.metadata import Metadata
 from bastion.agent.home import FolderHome, Folders, Home, Marks, Word
-from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Reaction, Script, error_of
 from bastion.agent.keeper.port import (
+    Answers,
     AttemptStart,
     AttemptState,
     KeeperEvent,
@@ -157,6 +159,10 @@ class SimKeeper:
 
         self._call("keeper start", attempt.key, work)
 
+    def start_all(self, attempts: Sequence[AttemptStart]) -> Answers:
+        """See `Keeper.start_all`."""
+        return tuple(error_of(partial(self.start, each)) for each in attempts)
+
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""
 
@@ -198,6 +204,10 @@ class SimKeeper:
     def forget(self, key: str) -> None:
         """See `Keeper.forget`."""
         self._call("keeper forget", key, lambda: self._keeper.forget(key))
+
+    def forget_all(self, keys: Sequence[str]) -> Answers:
+        """See `Keeper.forget_all`."""
+        return tuple(error_of(partial(self.forget, key)) for key in keys)
 
     def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
         """See `Keeper.poll`; the sleep in it hands the baton on."""

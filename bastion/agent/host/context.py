@@ -2,24 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, MutableMapping
+from typing import Protocol, TypeVar
 
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.agent.host.claim import Launches
+from bastion.agent.host.stage import Stage
 from bastion.agent.instructions import Instructions
-from bastion.agent.keeper.port import Keeper, Spool
+from bastion.agent.keeper.port import AttemptStart, Keeper, KeeperGoneError, Spool
 from bastion.agent.report.bells import Bells
 from bastion.agent.settings import AgentSettings
 from bastion.agent.usage.series import Holding, HostSeries
+from bastion.errors import BastionError
 from bastion.records.reports.facts import HostFact
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
+_Host = TypeVar("_Host", bound="Asker")
+
 
 class KeeperAndSpool(Keeper, Spool, Protocol):
     """A keeper, and the folder with the logs of its attempts."""
+
+
+Done = Callable[[BastionError | None], None]
+"""Is told why the keeper refused, or None."""
+
+
+class Asker(Protocol):
+    """A host, as the answers to it need it."""
+
+    stage: Stage
+
+    def surprise(self, error: Exception, now: float) -> None:
+        """Contain an internal error."""
+        ...
+
+
+class KeeperRequests:
+    """
+    What the hosts of one turn ask the keeper, sent together at its end.
+
+    A start is a sync of the keeper's journal, and the keeper makes one for all that it has read.
+    Sent one by one, ten starts would wait for ten syncs.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._starts: list[tuple[AttemptStart, Done]] = []
+        self._forgets: list[tuple[str, Done]] = []
+
+    def start(self, attempt: AttemptStart, done: Done) -> None:
+        """Have `attempt` started."""
+        self._starts.append((attempt, done))
+
+    def forget(self, key: str, done: Done) -> None:
+        """Have the keeper forget an attempt that is over."""
+        self._forgets.append((key, done))
+
+    def send(self, hosts: MutableMapping[str, _Host], now: float) -> None:
+        """
+        Send what waits, and give `hosts` the answers; those that are gone then are taken out.
+
+        Raises:
+            KeeperGoneError: No answer.
+        """
+        starts, self._starts = self._starts, []
+        forgets, self._forgets = self._forgets, []
+        answers = self._keeper.start_all([attempt for attempt, _ in starts]) if starts else ()
+        for (attempt, done), refused in zip(starts, answers, strict=True):
+            _answer(hosts, attempt.key, done, refused, now)
+        answers = self._keeper.forget_all([key for key, _ in forgets]) if forgets else ()
+        for (key, done), refused in zip(forgets, answers, strict=True):
+            _answer(hosts, key, done, refused, now)
+
+
+def _answer(
+    hosts: MutableMapping[str, _Host],
+    key: str,
+    done: Done,
+    refused: BastionError | None,
+    now: float,
+) -> None:
+    host = hosts[key]
+    try:
+        done(refused)
+    except KeeperGoneError:
+        raise
+    except Exception as error:  # noqa: BLE001 - one bad host harms itself alone
+        host.surprise(error, now)
+    if host.stage is Stage.GONE:
+        del hosts[key]
 
 
 @value
@@ -28,6 +102,7 @@ class Surroundings:
 
     store: ObjectStore
     keeper: KeeperAndSpool
+    requests: KeeperRequests
     errands: Errands
     bells: Bells
     instructions: Instructions

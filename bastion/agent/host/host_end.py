@@ -72,12 +72,21 @@ class HostEnd:
             if run is None or run.is_shipped:
                 self._drained = context.bells.ring(facts.Drained(of=self._of))
         elif context.bells.has_landed(self._drained):
-            if run is not None:
-                context.keeper.forget(self._key)
-                if run.series is not None:
-                    run.series.forget()
-            context.home.leave(self._key)
-            self._leave()
+            if run is None:
+                self._clear()
+            else:
+                context.requests.forget(self._key, partial(self._forgotten, run))
+
+    def _forgotten(self, run: HostRun, refused: BastionError | None) -> None:
+        if refused is not None:
+            raise refused
+        if run.series is not None:
+            run.series.forget()
+        self._clear()
+
+    def _clear(self) -> None:
+        self._context.home.leave(self._key)
+        self._leave()
 
     def _wrote(self, outcome: Won[EndRegister] | Lost[EndRegister]) -> None:
         self.exists(outcome.record.end)

@@ -18,7 +18,7 @@ from bastion.agent.host.claim import (
 from bastion.agent.host.context import Surroundings
 from bastion.agent.host.stage import Progress, Stage
 from bastion.agent.host.start_request import attempt_start, holding_of, planned
-from bastion.agent.keeper.port import KeeperError, KeeperGoneError
+from bastion.agent.keeper.port import AttemptStart, KeeperError
 from bastion.agent.report.setup_progress import SetUpProgress
 from bastion.agent.setup.prepare import Prepared, is_quick, prepare, with_python
 from bastion.errors import BastionError, ConflictError, SpecError
@@ -197,16 +197,21 @@ class HostStart:
             addresses=go.addresses if go else (self._claim.address,),
             port=go.port if go else self._claim.port,
         )
-        try:
-            self._context.keeper.start(attempt)
-        except ConflictError:
-            self._host.adopt_started(now)
-            return
-        except KeeperGoneError:
-            raise
-        except KeeperError as error:
-            self._host.fail(error)
-            return
+        self._context.requests.start(attempt, partial(self._answered, attempt, now))
+
+    def _answered(self, attempt: AttemptStart, now: float, refused: BastionError | None) -> None:
+        match refused:
+            case None:
+                self._started(attempt, now)
+            case ConflictError():
+                self._host.adopt_started(now)
+            case KeeperError():
+                self._host.fail(refused)
+            case _:
+                raise refused
+
+    def _started(self, attempt: AttemptStart, now: float) -> None:
+        assert self._start is not None
         # From here on the keeper has the secrets.
         self._prepared = None
         self._host.run(

@@ -8,8 +8,9 @@ the same home, as `spawn_keeper` would. One thread at a time may call.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 
 from bastion.agent.keeper.port import (
@@ -18,6 +19,7 @@ from bastion.agent.keeper.port import (
     LOST_CONTACT,
     SIBLING_FAILED,
     TIME_LIMIT,
+    Answers,
     AttemptStart,
     AttemptState,
     Ended,
@@ -35,7 +37,7 @@ from bastion.agent.keeper.port import (
 from bastion.agent.keeper.reasons import LOST_GRACE_S
 from bastion.agent.keeper.script import Reaction, Script, ScriptedAttempt, ScriptedProcess
 from bastion.clock import Clock
-from bastion.errors import ConflictError, NotFoundError
+from bastion.errors import BastionError, ConflictError, NotFoundError
 
 __all__ = ["FakeHome", "FakeKeeper", "Reaction", "Script"]
 
@@ -133,6 +135,10 @@ class FakeKeeper:
         self._conclude(made, now)
         self._catch_up()
 
+    def start_all(self, attempts: Sequence[AttemptStart]) -> Answers:
+        """See `Keeper.start_all`."""
+        return tuple(error_of(partial(self.start, each)) for each in attempts)
+
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""
         now = self._catch_up()
@@ -178,6 +184,10 @@ class FakeKeeper:
         if attempt is not None and attempt.record is None:
             raise ConflictError(f"{key} is running: it can be stopped")
         self._home._attempts.pop(key, None)
+
+    def forget_all(self, keys: Sequence[str]) -> Answers:
+        """See `Keeper.forget_all`."""
+        return tuple(error_of(partial(self.forget, key)) for key in keys)
 
     def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
         """See `Keeper.poll`; sleeps on the clock until the next event is due."""
@@ -379,6 +389,17 @@ class FakeKeeper:
                 if process.exit is None:
                     process.notice(at)
         attempt.kill_at = min(attempt.kill_at, at + grace_s - kept_s)
+
+
+def error_of(request: Callable[[], None]) -> BastionError | None:
+    """Make `request`; return why it is refused, or None."""
+    try:
+        request()
+    except KeeperGoneError:
+        raise
+    except BastionError as error:
+        return error
+    return None
 
 
 def _state(attempt: ScriptedAttempt, life: int) -> AttemptState:

@@ -2,8 +2,8 @@
 The port to the keeper: what an agent may request of the program that holds users' processes.
 
 Seven operations: `start`, `stop` and `limit` an attempt, renew the `permit` of all, list the
-`attempts`, `forget` one that is over, `poll` for events. `tests/contracts/test_keeper.py` holds
-the real keeper and the fake to these rules:
+`attempts`, `forget` one that is over, `poll` for events; `start_all` and `forget_all` do many at
+once. `tests/contracts/test_keeper.py` holds the real keeper and the fake to these rules:
 
 * A key is started at most once, whatever crashes: the start is on disk before the first fork, and
   a second start of the same key is refused by this keeper and by every later one of this home.
@@ -18,7 +18,7 @@ It must not know the bucket, the agent's instructions or what a job is: a key is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Protocol, TypeAlias
 
@@ -39,6 +39,7 @@ __all__ = [
     "SIBLING_FAILED",
     "SPOOL_LIMIT_BYTES",
     "TIME_LIMIT",
+    "Answers",
     "AttemptStart",
     "AttemptState",
     "Ended",
@@ -279,6 +280,10 @@ class WentIdle:
 KeeperEvent: TypeAlias = OutputGrew | Exited | WentIdle
 
 
+Answers: TypeAlias = tuple[BastionError | None, ...]
+"""Why each of several requests was refused; None where it was not."""
+
+
 class Keeper(Protocol):
     """
     One life of the keeper of one machine.
@@ -306,6 +311,17 @@ class Keeper(Protocol):
             KeeperError: The attempt is malformed or the permit has expired. Nothing was started,
                 the key may be used again.
             KeeperGoneError: No answer; a later `attempts` shows whether it was started.
+        """
+        ...
+
+    def start_all(self, attempts: Sequence[AttemptStart]) -> Answers:
+        """
+        Start each of `attempts` as `start` does, with one wait for all of them.
+
+        Return for each the error that `start` raises, or None where it was started.
+
+        Raises:
+            KeeperGoneError: No answer; a later `attempts` shows which were started.
         """
         ...
 
@@ -368,6 +384,15 @@ class Keeper(Protocol):
 
         Raises:
             ConflictError: The attempt is running.
+            KeeperGoneError: No answer.
+        """
+        ...
+
+    def forget_all(self, keys: Sequence[str]) -> Answers:
+        """
+        Forget each of `keys` as `forget` does; return for each the error that it raises, or None.
+
+        Raises:
             KeeperGoneError: No answer.
         """
         ...

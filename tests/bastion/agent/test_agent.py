@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper.fake import Reaction, Script
+from bastion.agent.keeper.fake import FakeKeeper, Reaction, Script
 from bastion.agent.keeper.port import ProcessStart
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim, End
@@ -38,6 +38,43 @@ def test_a_short_job_leaves_claim_end_and_facts_in_order() -> None:
     assert (end.kind, end.codes, end.sizes, end.notice) == ("exited", (0,), (6,), "")
     assert rig.bucket.log() == b"hello\n"
     assert rig.keeper.attempts() == ()
+
+
+def test_many_hosts_are_started_and_forgotten_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The keeper is asked once for all that a turn starts or forgets: it syncs its disk once."""
+    asked: dict[str, list[int]] = {"start_all": [], "forget_all": []}
+    for name in asked:
+        plain = getattr(FakeKeeper, name)
+        counted = lambda self, each, name=name, plain=plain: (  # noqa: E731
+            asked[name].append(len(each)) or plain(self, each)
+        )
+        monkeypatch.setattr(FakeKeeper, name, counted)
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    hosts = [replace(OF, replica=replica) for replica in range(5)]
+    rig.bucket.instruct(*map(start, hosts))
+    rig.pass_s(1)
+    assert [rig.executions(of) for of in hosts] == [1] * 5
+    assert asked == {"start_all": [5], "forget_all": [5]}
+    assert rig.keeper.attempts() == ()
+
+
+def test_hosts_that_the_keeper_refuses_together_are_lost_each() -> None:
+    """A full disk ends every host that was to start on it, and none that comes later."""
+    rig = Rig(lambda _: SHORT)
+    rig.bucket.spec(job())
+    rig.keeper_home.full = "No space left on device"
+    hosts = [replace(OF, replica=replica) for replica in range(2)]
+    rig.bucket.instruct(*map(start, hosts))
+    rig.pass_s(1)
+    assert [end and end.kind for end in map(rig.bucket.end, hosts)] == ["lost", "lost"]
+    rig.keeper_home.full = ""
+    last = replace(OF, replica=2)
+    rig.bucket.instruct(start(last))
+    rig.pass_s(1)
+    end = rig.bucket.end(last)
+    assert end is not None
+    assert (end.kind, end.codes) == ("exited", (0,))
 
 
 def test_the_first_bell_says_hello() -> None:

@@ -19,10 +19,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
 from bastion.agent.keeper.port import (
+    Answers,
     AttemptStart,
     AttemptState,
     Ended,
@@ -42,7 +44,7 @@ from bastion.agent.keeper.port import (
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.machine.machine_fault import fault_text, is_machine_fault
 from bastion.agent.machine.stray_processes import MARK
-from bastion.errors import ConflictError, NotFoundError
+from bastion.errors import BastionError, ConflictError, NotFoundError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -117,6 +119,29 @@ class KeeperClient:
 
     def start(self, attempt: AttemptStart) -> None:
         """See `Keeper.start`; a keeper of an older Bastion may not support the whole request."""
+        self._request("start", **self._fields_of(attempt))
+
+    def start_all(self, attempts: Sequence[AttemptStart]) -> Answers:
+        """See `Keeper.start_all`."""
+        errors: dict[int, BastionError] = {}
+        asked: dict[int, dict[str, object]] = {}
+        for number, attempt in enumerate(attempts):
+            try:
+                asked[number] = self._fields_of(attempt)
+            except KeeperError as error:
+                errors[number] = error
+        for number, answer in zip(asked, self._requests("start", list(asked.values()))):
+            if isinstance(answer, BastionError):
+                errors[number] = answer
+        return tuple(errors.get(number) for number in range(len(attempts)))
+
+    def _fields_of(self, attempt: AttemptStart) -> dict[str, object]:
+        """
+        Return the fields of the request that starts `attempt`.
+
+        Raises:
+            KeeperError: The keeper is too old for it.
+        """
         if attempt.secrets and not self._keeps_secrets:
             raise KeeperError(
                 f"the keeper of {self._folder} is older than secrets: it would write them down",
@@ -137,7 +162,7 @@ class KeeperClient:
         fields["on_end"] = _plain(attempt.on_end) if attempt.on_end is not None else None
         fields["run_as"] = dataclasses.asdict(attempt.run_as) if attempt.run_as else None
         fields["idle"] = dataclasses.asdict(attempt.idle) if attempt.idle is not None else None
-        self._request("start", **fields)
+        return fields
 
     def stop(self, key: str, *, reason: str, by: str, grace_s: float) -> None:
         """See `Keeper.stop`."""
@@ -158,6 +183,11 @@ class KeeperClient:
     def forget(self, key: str) -> None:
         """See `Keeper.forget`."""
         self._request("forget", key=key)
+
+    def forget_all(self, keys: Sequence[str]) -> Answers:
+        """See `Keeper.forget_all`."""
+        answers = self._requests("forget", [{"key": key} for key in keys])
+        return tuple(each if isinstance(each, BastionError) else None for each in answers)
 
     def poll(self, timeout_s: float) -> tuple[KeeperEvent, ...]:
         """See `Keeper.poll`."""
@@ -207,21 +237,36 @@ class KeeperClient:
         self._event_socket.close()
 
     def _request(self, verb: str, **fields: object) -> dict[str, Any]:
+        (answer,) = self._requests(verb, [fields])
+        if isinstance(answer, BastionError):
+            raise answer
+        return answer
+
+    def _requests(
+        self, verb: str, each: Sequence[dict[str, object]]
+    ) -> list[dict[str, Any] | BastionError]:
+        """Send all requests, then wait for the answers, which the keeper gives in any order."""
         with self._lock:
-            self._number += 1
-            message = {"id": self._number, "do": verb, **fields}
+            numbers = range(self._number + 1, self._number + 1 + len(each))
+            self._number += len(each)
+            lines = [
+                json.dumps({"id": number, "do": verb, **fields}).encode() + b"\n"
+                for number, fields in zip(numbers, each)
+            ]
             try:
-                self._request_socket.sendall(json.dumps(message).encode() + b"\n")
+                self._request_socket.sendall(b"".join(lines))
             except OSError as error:
                 raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
-            while b"\n" not in self._answer_bytes:
-                self._answer_bytes += self._received(self._request_socket)
-            line, _, self._answer_bytes = self._answer_bytes.partition(b"\n")
+            answers = [self._next_answer() for _ in numbers]
+        found = {answer["id"]: answer for answer in answers}
+        return [_outcome(found[number]) for number in numbers]
+
+    def _next_answer(self) -> dict[str, Any]:
+        while b"\n" not in self._answer_bytes:
+            self._answer_bytes += self._received(self._request_socket)
+        line, _, self._answer_bytes = self._answer_bytes.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
-        if "ok" in answer:
-            found: dict[str, Any] = answer["ok"]
-            return found
-        raise _ERRORS.get(answer["error"], KeeperError)(answer["message"])
+        return answer
 
     def _received(self, connection: socket.socket) -> bytes:
         try:
@@ -233,6 +278,14 @@ class KeeperClient:
         if not data:
             raise KeeperGoneError(f"the keeper of {self._folder} went away")
         return data
+
+
+def _outcome(answer: dict[str, Any]) -> dict[str, Any] | BastionError:
+    """Return what `answer` holds, or the error that it stands for."""
+    if "ok" in answer:
+        found: dict[str, Any] = answer["ok"]
+        return found
+    return _ERRORS.get(answer["error"], KeeperError)(answer["message"])
 
 
 def spawn_keeper(
