@@ -20,12 +20,14 @@ class Changes(NamedTuple):
     """What stood under the name before is there no longer: it was removed or replaced."""
     come: list[str]
     """What stands under the name now was not there before: it is new or replaces another."""
+    same: int
+    """With so many records, the same ones, both maps begin."""
 
 
 def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Changes:
     """Return what has moved from `before` to `after`, new names in the order of `after`."""
     if before is after:
-        return Changes([], [])
+        return Changes([], [], len(after))
     same = _alike(before, after)
     if same:
         before = dict(islice(before.items(), same, None))
@@ -33,7 +35,7 @@ def changes(before: Mapping[str, object], after: Mapping[str, object]) -> Change
     gone = list(compress(before, map(is_not, map(after.get, before), before.values())))
     come = [name for name in gone if name in after]
     come += filterfalse(before.__contains__, after)
-    return Changes(gone, come)
+    return Changes(gone, come, same)
 
 
 def _alike(before: Mapping[str, object], after: Mapping[str, object]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from itertools import compress, count
+from itertools import compress, count, islice
 from operator import is_not
 
 from bastion.changes import changes
@@ -32,7 +32,7 @@ class EncodedMap:
         return self._joined
 
     def _take_in(self, records: Mapping[str, object]) -> None:
-        gone, come = changes(self._records, records)
+        gone, come, same = changes(self._records, records)
         # A record that cannot be encoded raises here, before anything is changed.
         new = {name: _line(name, records[name]) for name in come}
         texts = self._texts
@@ -40,7 +40,7 @@ class EncodedMap:
             if name not in new:
                 del texts[name]
         texts.update(new)
-        if list(texts) != list(records):
+        if list(islice(texts, same, None)) != list(islice(records, same, None)):
             self._texts = {name: texts[name] for name in records}
         self._records = records
 

@@ -29,6 +29,8 @@ def test_what_is_another_object_has_moved(
     found = changes(before, after)
     assert found.gone == [name for name in before if after.get(name) is not before[name]]
     assert sorted(found.come) == sorted(n for n in after if before.get(n) is not after[n])
+    both = list(zip(before.items(), after.items()))
+    assert all(a[0] == b[0] and a[1] is b[1] for a, b in both[: found.same])
     new = [name for name in found.come if name not in before]
     assert new == [name for name in after if name not in before]
 
@@ -36,4 +38,4 @@ def test_what_is_another_object_has_moved(
 def test_a_map_and_itself_differ_in_nothing() -> None:
     """The same map is not gone through."""
     records = {"a": RECORDS[0]}
-    assert changes(records, records) == Changes([], [])
+    assert changes(records, records) == Changes([], [], 1)

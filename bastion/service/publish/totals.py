@@ -48,7 +48,7 @@ class RunningTotals:
 
     def of(self, root: Root, quota: Quota | None) -> Totals:
         """Return the totals of `root`, whose maps are never changed in place."""
-        gone, come = changes(self._jobs, root.jobs)
+        gone, come, _ = changes(self._jobs, root.jobs)
         for job in (self._jobs[name] for name in gone):
             self._count(job, -1)
             self._working.pop(job.id, None)
