@@ -15,6 +15,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bastion.client.other_names import told_misfits
 from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.clock import Clock, SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from quota.tree import Project, Quota
 
 
+@told_misfits
 class Admin:
     """
     The bucket of one bastion, for its admins.

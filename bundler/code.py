@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from bundler.errors import InvalidCodeError
 from bundler.size import parse_size
 from bundler.url import url_problems
 from quota.pattern import pattern
 from quota.value import field, value
+
+if TYPE_CHECKING:
+    from quota.value import Misfit
 
 _STRICT = {"extra": "forbid"}
 _COMMIT = pattern(r"[0-9a-f]{7,64}\Z")
@@ -37,6 +40,12 @@ _BRANCH_FORBIDDEN = pattern(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:
 """Source: git-check-ref-format(1)."""
 
 
+def _misfit_error(misfit: Misfit) -> Exception:
+    from bundler.misuse import misfit_error  # which a call that fits needs for nothing
+
+    return misfit_error(misfit)
+
+
 @value
 class LocalDir:
     """
@@ -46,6 +55,7 @@ class LocalDir:
         InvalidCodeError: A field is wrong.
     """
 
+    __misfit__ = _misfit_error
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     root: str = field(default="", kw_only=False)
     """The top of the tree; empty: searched upward from the folder of the submission."""
@@ -87,6 +97,7 @@ class GitRepo:
         InvalidCodeError: A field is wrong.
     """
 
+    __misfit__ = _misfit_error
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     url: str = field(kw_only=False)
     """`https://host/path`, `git@host:path`, `ssh://host/path` or `file:///path`."""
@@ -117,6 +128,7 @@ class Image:
         InvalidCodeError: The reference is malformed.
     """
 
+    __misfit__ = _misfit_error
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     ref: str = field(kw_only=False)
     """`[registry/]name[:tag][@sha256:digest]`."""
@@ -135,6 +147,7 @@ class DockerBuild:
         InvalidCodeError: A field is wrong.
     """
 
+    __misfit__ = _misfit_error
     __pydantic_config__: ClassVar[dict[str, str]] = _STRICT
     image: str
     """The name to push it under, with its registry."""

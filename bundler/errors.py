@@ -27,6 +27,8 @@ class BundleError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # which Python prints below an uncaught error
 
     def __str__(self) -> str:
         """Return the message; hints are shown separately."""

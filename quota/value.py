@@ -5,6 +5,8 @@ A value is a dataclass whose methods are written here, and whose `__init__` is c
 first called. `dataclasses` compiles six functions for each class, and imports half the compiler for
 that: a short command loads a hundred classes of values and makes ten of them.
 
+A class with a `__misfit__` has it make the error for arguments that do not fit: `quota.explained`.
+
 Modules that a short command loads take `field`, `fields` and `replace` from here; elsewhere those
 of `dataclasses` do the same. What `dataclasses` knows of a value is made on first use.
 """
@@ -15,10 +17,14 @@ from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
+from quota.explained import explained
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from dataclasses import field as field
     from dataclasses import replace as replace
+
+    from quota.misfit import Misfit as Misfit
 
 _T = TypeVar("_T")
 
@@ -228,7 +234,8 @@ def _compiled(made: Any) -> Callable[..., None]:
     init.__annotations__ = types | {"return": None}
     init.__module__ = made.__module__
     init.__qualname__ = f"{made.__qualname__}.__init__"
-    return init
+    tell = getattr(made, "__misfit__", None)
+    return init if tell is None else explained(init, made.__name__, tell)
 
 
 class _LeftOut:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from bastion.client.change.requests import ChangeBody
 from bastion.client.handle import LaunchHandle
 from bastion.client.look.find_job import each_name, find_all, find_target, find_tasks
+from bastion.client.other_names import told_misfits
 from bastion.client.reader import Reader
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.requests.request import (
@@ -40,6 +41,7 @@ ANSWER_TIMEOUT_S = 60.0
 """Twelve turns of an idle bastion on a cloud store (5 s each)."""
 
 
+@told_misfits
 class Client(Reader):
     """
     A user's side of one bastion.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from bastion.client.look.views import JobView, LaunchStatus, name_of
 from bastion.client.look.watch import Watch, one_timeout
-from bastion.client.other_names import no_attribute
+from bastion.client.other_names import no_attribute, told_misfits
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.task import task_id
 from bastion.store.port import ObjectStore
@@ -49,6 +49,7 @@ class LaunchClient(Protocol):
         ...
 
 
+@told_misfits
 class LaunchHandle:
     """
     One submitted launch and its jobs.

@@ -1,6 +1,16 @@
-"""What others call the methods of a client or a handle: an unknown name is answered with ours."""
+"""
+What others call the methods of a client or a handle, and their arguments: an unknown name is
+answered with ours.
+"""
 
 from __future__ import annotations
+
+from typing import TypeVar
+
+from bastion.spec.spec_value import misfit_error
+from quota.explained import explain_methods
+
+_T = TypeVar("_T")
 
 _OURS = {
     "delete": "cancel",
@@ -51,3 +61,9 @@ def no_attribute(holder: object, name: str) -> AttributeError:
     known = [each for each in dir(kind) if not each.startswith("_")]
     near = [ours] if ours in known else get_close_matches(name, known, n=1)
     return AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
+
+
+def told_misfits(cls: type[_T]) -> type[_T]:
+    """Have the methods of a class raise a SpecError for arguments that they do not take."""
+    explain_methods(cls, misfit_error)
+    return cls

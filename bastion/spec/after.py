@@ -11,9 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from bastion.errors import SpecError
+from bastion.spec.spec_value import value
 from bastion.spec.typed import check_types
 from bastion.spec.written import once_each
-from bastion.value import field, value
+from bastion.value import field
 from quota.pattern import pattern
 
 _TARGET = pattern(r"[A-Za-z0-9](?:[A-Za-z0-9._@+-]{0,140}[A-Za-z0-9])?")

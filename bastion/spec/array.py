@@ -7,12 +7,14 @@ from collections.abc import Iterable
 
 from bastion.errors import SpecError
 from bastion.spec.indices import MAX_INDEX, MAX_TASKS, Indices
+from bastion.spec.spec_value import told_misfits
 from bastion.spec.written import Written
 from quota.pattern import pattern
 
 _LIMIT = pattern(r"[1-9]\d{0,5}", re.ASCII)
 
 
+@told_misfits
 class Array(Written):
     """
     The tasks of a launch: `Array("0-99%10")` is a hundred of which ten may run at once.

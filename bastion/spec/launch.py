@@ -19,10 +19,11 @@ from bastion.spec.quantity import seconds_of, text_of_seconds
 from bastion.spec.replicas import Replicas, range_problems, replicas_of, resume_problems
 from bastion.spec.resources import Resources
 from bastion.spec.secret import MAX_SECRETS, VARIABLE, Secret, secrets_problems
+from bastion.spec.spec_value import value
 from bastion.spec.sweep import Sweep
 from bastion.spec.typed import check_types
 from bastion.spec.where import ANYWHERE, Where
-from bastion.value import field, replace, value
+from bastion.value import field, replace
 from quota.amounts import Amounts
 
 MAX_JOBS = 1_000

@@ -11,9 +11,10 @@ from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
 from bastion.spec.names import check_name
+from bastion.spec.spec_value import value
 from bastion.spec.typed import check_types
 from bastion.spec.written import once_each
-from bastion.value import field, value
+from bastion.value import field
 from quota.pattern import pattern
 
 Occasion: TypeAlias = Literal["started", "idle", "preempted", "retried", "ended", "failed"]

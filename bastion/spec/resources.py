@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError
 from bastion.spec.quantity import bytes_of
+from bastion.spec.spec_value import told_misfits
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ MAX_UNITS = 10**15
 """Per type and process: a petabyte of memory; sums of it are still exact as floats."""
 
 
+@told_misfits
 class Resources:
     """
     Whole units by resource type: `Resources(h100=2, cpu=8, memory="64GiB")`.

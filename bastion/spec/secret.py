@@ -12,8 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from bastion.errors import SpecError
+from bastion.spec.spec_value import value
 from bastion.spec.typed import check_types
-from bastion.value import field, value
+from bastion.value import field
 from quota.pattern import pattern
 
 MIN_SECRET_BYTES = 8

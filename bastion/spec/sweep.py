@@ -16,8 +16,9 @@ from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
 from bastion.spec.indices import MAX_TASKS
+from bastion.spec.spec_value import value
 from bastion.spec.typed import check_types
-from bastion.value import field, value
+from bastion.value import field
 from quota.pattern import pattern
 
 Setting: TypeAlias = str | int | float | bool

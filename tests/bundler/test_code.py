@@ -244,3 +244,40 @@ def test_an_address_has_a_length() -> None:
     (problem,) = url_problems("https://" + "a" * 300_000)
     assert "300008 characters" in problem
     assert len(problem) < 100
+
+
+@pytest.mark.parametrize(
+    ("make", "told", "hint"),
+    [
+        (
+            lambda: LocalDir(path="."),  # type: ignore[call-arg]
+            "path: LocalDir takes no such argument; did you mean root?",
+            "as LocalDir('.', exclude=['data/'])",
+        ),
+        (
+            lambda: GitRepo(repo="x", rev="y"),  # type: ignore[call-arg]
+            "repo: GitRepo takes no such argument; did you mean url?;"
+            " rev: GitRepo takes no such argument; did you mean commit?",
+            "as GitRepo('https://git.example/team/train', branch='main')",
+        ),
+        (
+            lambda: Image(),  # type: ignore[call-arg]
+            "ref: is missing; the name of the image, with its registry",
+            "as Image('registry.example/team/train:1.0')",
+        ),
+        (
+            lambda: DockerBuild(image="a", colour="red"),  # type: ignore[call-arg]
+            "colour: DockerBuild takes no such argument",
+            "DockerBuild takes image, file, context, target, build_args, network; as"
+            " DockerBuild(image='registry.example/team/train')",
+        ),
+    ],
+)
+def test_a_misfit_argument_is_told_with_what_was_meant(
+    make: Callable[[], object], told: str, hint: str
+) -> None:
+    """Words of other systems, what is missing, and what is allowed where nothing is meant."""
+    with pytest.raises(InvalidCodeError) as caught:
+        make()
+    assert (str(caught.value), caught.value.hint) == (told, hint)
+    assert caught.value.__notes__ == [f"hint: {hint}"]

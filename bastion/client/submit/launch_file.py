@@ -200,19 +200,17 @@ def _code(table: object) -> Code | CodeRef | None:
     if made is None:
         raise SpecError(f"code.type: {kind!r} is not known; allowed: {', '.join(CODE_TYPES)}")
     names = {field.name for field in dataclasses.fields(made)}
-    unknown = [
+    wrong = [
         f"code.{name}: unknown field{_nearest(name, names)}" for name in options.keys() - names
     ]
-    if unknown:
-        raise SpecError(*unknown)
+    wrong += [f"code.{name}: missing" for name in sorted(_required(made) - options.keys())]
+    if wrong:
+        raise SpecError(*wrong)
     try:
         code: Code | CodeRef = made(**options)
         return code
     except InvalidCodeError as error:
         raise SpecError(*(f"code.{problem}" for problem in error.problems)) from None
-    except TypeError:
-        missing = sorted(_required(made) - options.keys())
-        raise SpecError(*(f"code.{name}: missing" for name in missing)) from None
 
 
 def _required(kind: type[Any]) -> set[str]:

@@ -1,0 +1,69 @@
+"""Arguments that a method of a client does not take: each is answered with ours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bastion import Admin, Client, Job, Launch, LaunchHandle, Process, SpecError
+from bastion.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LAUNCH = Launch(name="x", jobs=[Job(processes=[Process(["true"])])])
+ANY: Any = Client
+client: Any = Client(store=MemoryStore(lambda: 0.0), user="ann")
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda: ANY(bucket="b"), "bucket: Client takes no such argument; did you mean root?"),
+        (lambda: ANY("b", "ann"), "'ann': Client takes one argument without its name"),
+        (
+            lambda: client.launch(LAUNCH, gpus=1),
+            "gpus: launch takes no such argument; write Process(resources=Resources(gpu=1))",
+        ),
+        (
+            lambda: client.launch(LAUNCH, timeout=1),
+            "timeout: launch takes no such argument; did you mean timeout_s?",
+        ),
+        (
+            lambda: client.launch(),
+            "launch: is missing; what to submit: a Launch, or the path of its TOML file",
+        ),
+        (lambda: client.cancel(job="x"), "job: cancel takes no such argument; write cancel('x')"),
+        (
+            lambda: client.logs("x", tail=3),
+            "tail: logs takes no such argument; write wanted=Wanted(tail=3)",
+        ),
+        (
+            lambda: client.jobs(state="running"),
+            "state: jobs takes no such argument; did you mean states?",
+        ),
+        (lambda: client.why(), "name: is missing; the name or the id of a job"),
+        (lambda: client.status("x"), "'x': status takes no argument without its name"),
+        (
+            lambda: LaunchHandle(client, launch="x", project="p", jobs=()).wait(limit=1),  # type: ignore[call-arg]
+            "limit: wait takes no such argument; did you mean timeout_s?",
+        ),
+        (lambda: Admin(bucket="b"), "bucket: Admin takes no such argument; did you mean root?"),  # type: ignore[call-arg]
+    ],
+)
+def test_a_misfit_argument_is_told_with_what_was_meant(
+    call: Callable[[], object], meant: str
+) -> None:
+    """Words of other clients, of values of ours, and what is missing."""
+    with pytest.raises(SpecError) as caught:
+        call()
+    assert str(caught.value) == meant
+
+
+def test_the_hint_has_what_a_method_takes() -> None:
+    """Names without a name of their own stand there with their star."""
+    with pytest.raises(SpecError) as caught:
+        client.cancel("x", force=True)
+    assert str(caught.value) == "force: cancel takes no such argument"
+    assert caught.value.hint == "cancel takes *names, project"
