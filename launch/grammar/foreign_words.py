@@ -156,9 +156,9 @@ ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "--yes", "-l", "
 """Flags of Slurm and sky that take no value, and are nothing to a job here."""
 
 FLAGS = {
-    "--image": "--bundler_type=image --bundler_spec=image=NAME",
-    "--docker": "--bundler_type=image --bundler_spec=image=NAME",
-    "--container_image": "--bundler_type=image --bundler_spec=image=NAME",
+    "--image": "--bundler_type=image --bundler_spec=ref=NAME",
+    "--docker": "--bundler_type=image --bundler_spec=ref=NAME",
+    "--container_image": "--bundler_type=image --bundler_spec=ref=NAME",
     "--requirements": "--python_env=requirements.txt --code=.",
     "--conda": "--python_env=requirements.txt --code=.",
     "--env_file": "--flagfile=FILE with a line --env=NAME=TEXT for each",

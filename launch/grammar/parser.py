@@ -39,10 +39,19 @@ class Parser(argparse.ArgumentParser):
         self.behind = ""
         """What may stand behind `--`; empty: nothing is read there."""
         self.register("type", int, _whole_number)
+        self._words: Sequence[str] = ()
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse them, and keep them for errors."""
+        self._words = args or ()
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong, and where help is."""
         told = message.removeprefix("argument ")
+        names, colon, rest = told.partition(": ")
+        if message != told and (typed := self._typed(names.split("/"))):
+            told = f"{typed}{colon}{rest}"
         flag, _, value = told.partition(": ignored explicit argument ")
         if value:
             raise UsageError(
@@ -57,6 +66,11 @@ class Parser(argparse.ArgumentParser):
             if missing.startswith("JOB"):
                 hint = f"bastion list --all shows the jobs; {hint}"
         raise UsageError(told, hint=hint)
+
+    def _typed(self, names: Sequence[str]) -> str:
+        """The names of one flag that were typed; argparse tells all that it has."""
+        written = {word.partition("=")[0] for word in self._words}
+        return "/".join(name for name in names if name in written)
 
     def _allowed(self, name: str) -> str:
         """The words that a positional argument can be; empty where they are not few."""

@@ -25,6 +25,7 @@ from launch.grammar.foreign_words import (
     PROGRAMS,
     VERBS,
 )
+from launch.grammar.program_words import program_command
 from launch.grammar.slurm_words import slurm_command
 
 _YAML = (".yaml", ".yml")
@@ -125,7 +126,7 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
     if key in PROGRAMS and rest:
         if key == "bastion" and rest[0] in OF_THE_VM:  # `axlearn gcp bastion create`
             return f"bastion {shlex.join(rest)}"
-        return _of_program(list(rest), verbs)
+        return _of_program(key, list(rest), verbs)
     if ours := slurm_command(key, rest):
         return f"bastion {ours}"
     if rest and (phrase := PHRASES.get((key, rest[0].lower()))):
@@ -153,13 +154,15 @@ def _nearest(word: str, verbs: Sequence[str]) -> str:
     return f"did you mean bastion {VERBS.get(near[0], near[0])}?"
 
 
-def _of_program(words: list[str], verbs: Sequence[str]) -> str:
+def _of_program(program: str, words: list[str], verbs: Sequence[str]) -> str:
     """Return what to type instead of the words behind `sky`, `kubectl` and the like."""
     words = [word.removeprefix("pod/").removeprefix("job/") for word in words]
     verb, *rest = words
     if {"-h", "--help"} & set(words):
         page = "create" if verb == "bastion" else verb
         return f"bastion {page} --help" if page in verbs else ""
+    if ours := program_command(program, words):
+        return f"bastion {ours}"
     if phrase := PHRASES.get((verb, rest[0].lower() if rest else "")):
         return _in_place(phrase, [word for word in rest[1:] if not word.endswith(_YAML)])
     if verb not in verbs:
@@ -171,30 +174,16 @@ def _of_program(words: list[str], verbs: Sequence[str]) -> str:
         return ""
     if verb in DESTRUCTIVE:
         return ""
-    if verb == "logs" and len(rest) > 1 and rest[-1].isdecimal():
-        words.pop()  # `sky logs CLUSTER 1`: a job of a cluster, which is the job itself here
-    if verb == "exec":
-        return _exec(rest)
     if verb in ("launch", "run"):
         if any(word.endswith(_YAML) for word in rest):
             return f"bastion {verb} --code=. -- COMMAND; {_MORE}"
         flags, own = _flags_before(rest)
-        flags = ["--name" if flag == "-c" else flag for flag in flags]  # sky's name of a cluster
         if own and own[0].endswith(".py"):
             own = ["python3", *own]
             flags.append("--code=.")
         # What stood after -- is not among the words.
         return f"bastion {shlex.join([verb, *flags, '--', *(own or ['COMMAND'])])}"
     return f"bastion {shlex.join(word for word in words if not word.endswith(_YAML))}"
-
-
-def _exec(rest: Sequence[str]) -> str:
-    """Return what runs a command beside a job, or submits the job that a file is."""
-    if any(word.endswith(_YAML) for word in rest):
-        return f"bastion launch --code=. -- COMMAND; {_MORE}"
-    named = [n for n, word in enumerate(rest) if not word.startswith("-")][:1]
-    job, own = (rest[named[0]], rest[named[0] + 1 :]) if named else ("JOB", [])
-    return f"bastion exec {job} -- {shlex.join(own) or 'COMMAND'}"
 
 
 def _flags_before(rest: Sequence[str]) -> tuple[list[str], list[str]]:

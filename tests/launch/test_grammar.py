@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,66 @@ def test_another_systems_word_is_answered_with_ours(words: list[str], hint: str,
     ran = run(*words)
     assert ran.code == 2
     assert ran.err.splitlines()[1] == f"hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours"),
+    [
+        ("kubectl logs x -c main", "logs x"),
+        ("kubectl logs x -n team --previous --tail=20", "logs x --project_id team --tail=20"),
+        ("kubectl exec -it x -c main -- bash", "exec x -- bash"),
+        ("kubectl exec -n team x -- ls", "exec x --project_id team -- ls"),
+        ("kubectl get pods -A -w", "list --watch"),
+        ("kubectl get job x -o yaml", "show x -o json"),
+        ("kubectl describe pod x -n team", "show x --project_id team"),
+        ("kubectl delete job x --force", "cancel x"),
+        ("kubectl delete pods --all", "cancel --mine"),
+        ("kubectl cp x:/out ./out", "fetch x ./out"),
+        ("kubectl drain m-1 --ignore-daemonsets", "drain m-1"),
+        ("kubectl wait --for=condition=complete job/x", "wait x"),
+        (
+            "kubectl run x --image=python:3.11 -- python3 a.py",
+            "launch --name x --bundler_type=image --bundler_spec=ref=python:3.11 -- python3 a.py",
+        ),
+        ("ray job submit --working-dir . -- python3 a.py", "launch --code . -- python3 a.py"),
+        (
+            "ray job submit --no-wait --address http://h:1 --entrypoint-num-gpus 2 -- a",
+            "launch --gpus 2 -- a",
+        ),
+        ("ray job logs x --follow", "logs x -f"),
+        ("ray submit --start c.yaml a.py --lr 3", "launch --code=. -- python3 a.py --lr 3"),
+        ("sky launch -d --use-spot --num-nodes 2 -- a b", "launch --num_nodes 2 -- a b"),
+        ("sky jobs launch -n x --env A=1 -- a", "launch --name x --env A=1 -- a"),
+        ("sky exec main --gpus H100:1 -- a", "exec main -- a"),
+        ("sky logs main --no-follow", "logs main"),
+        ("sky down -a -y", "cancel --mine"),
+        ("dstack stop x -y", "cancel x"),
+        (
+            "xpk workload create --workload=x --tpu-type=v4-32 --command='python3 a.py'",
+            "launch --name=x --instance_type=v4-32 -- python3 a.py",
+        ),
+        ("xpk workload list --cluster=c", "list"),
+        ("xpk workload delete --workload=x --cluster=c", "cancel x"),
+        ("axlearn gcp launch run --instance_type=v4-32 -- a", "launch --instance_type=v4-32 -- a"),
+        ("axlearn gcp launch stop --name=x", "cancel x"),
+    ],
+)
+def test_a_command_of_another_program_keeps_its_meaning(typed: str, ours: str, run: Run) -> None:
+    """Each flag becomes ours, or is left out; what is told parses."""
+    ran = run(*shlex.split(typed))
+    hint = ran.err.splitlines()[1].removeprefix("hint: bastion ")
+    assert hint == ours
+    words, _ = split_command(shlex.split(hint))
+    parsed, unknown = build()[0].parse_known_args(normal(words))
+    assert (parsed.verb_name, unknown) == (hint.split()[0], [])
+
+
+@pytest.mark.parametrize("flag", ["--gpus=h100", "-G=h100", "--accelerators=h100"])
+def test_a_flag_with_many_names_is_told_under_the_one_that_was_typed(flag: str, run: Run) -> None:
+    """And not under all of them."""
+    ran = run("launch", flag, "--", "true")
+    name = flag.partition("=")[0]
+    assert ran.err.splitlines()[0] == f"error: {name}: 'h100' is not N or TYPE:N, as 2 or h100:2"
 
 
 @pytest.mark.parametrize(
@@ -291,7 +352,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "bastion exec x -- bash"),
         (["sky", "exec", "x", "nvidia-smi", "-L"], "unknown verb 'sky'",
          "bastion exec x -- nvidia-smi -L"),
-        (["kubectl", "logs", "-f", "job/x"], "unknown verb 'kubectl'", "bastion logs -f x"),
+        (["kubectl", "logs", "-f", "job/x"], "unknown verb 'kubectl'", "bastion logs x -f"),
         (["ray", "up", "cluster.yaml"], "unknown verb 'ray'", "bastion up"),
         (["srun", "-N", "2", "--gres=gpu:8", "python3", "a b"], "unknown verb 'srun'",
          "bastion run -N 2 --gres=gpu:8 -- python3 'a b'"),
@@ -337,13 +398,13 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["sattach", "3"], "unknown verb 'sattach'", "bastion logs -f 3"),
         (["sky", "jobs", "cancel", "3"], "unknown verb 'sky'", "bastion cancel 3"),
         (["sky", "jobs", "launch", "task.yaml"], "unknown verb 'sky'",
-         "bastion launch -- COMMAND"),
+         "bastion launch --code=. -- COMMAND; more: bastion help come-from-another-system"),
         (["sky", "logs", "main", "1"], "unknown verb 'sky'", "bastion logs main"),
         (["sky", "exec", "main", "task.yaml"], "unknown verb 'sky'",
          "bastion launch --code=. -- COMMAND; more: bastion help come-from-another-system"),
         (["down", "main"], "unknown argument main", "of one job: bastion cancel main"),
         (["launch", "-c", "main", "--", "true"],
-         "--cpus/-c/--cpus_per_task: 'main' is not a whole number of processors; the name of a job"
+         "-c: 'main' is not a whole number of processors; the name of a job"
          " is --name=NAME", ""),
         (["quota"], "ACTION is missing; it is show, check, diff, apply or edit",
          "bastion quota --help"),
@@ -363,7 +424,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["why"], "JOB is missing", "bastion list --all shows the jobs; bastion why --help"),
         (["launch", "--priority=high", "--", "x"],
          "--priority: 'high' is not a whole number", "bastion launch --help"),
-        (["list", "--output=jsn"], "-o/--output: 'jsn' is unknown, allowed are json, name, table,"
+        (["list", "--output=jsn"], "--output: 'jsn' is unknown, allowed are json, name, table,"
          " wide, nearest is json", "bastion list --help"),
         (["--root=gs://b/r", "list"], "--root stands before the verb", "bastion VERB --root ..."),
         (["launch"], "nothing to run: give a command after --, a launch in a .toml file, a .py"

@@ -1,0 +1,286 @@
+"""
+Whole commands of other programs, as ours: their verb, and each flag with what it means here.
+
+Source: kubectl(1); `ray job submit --help`, `ray submit --help`; `sky launch --help`; `dstack apply
+--help`; `xpk workload create --help`; `axlearn gcp launch --help`.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+_YAML = (".yaml", ".yml")
+_MORE = "more: bastion help come-from-another-system"
+_IMAGE = "--bundler_type=image --bundler_spec=ref={}"
+
+
+class Program(NamedTuple):
+    """What one program calls things. A flag may stand behind our verb for it, as `list -w`."""
+
+    verbs: Mapping[str, str]
+    """Its words, and ours."""
+    takes: Mapping[str, str]
+    """Its flags with a value, and ours: `JOB` is a name, `COMMAND` a command, empty leaves out."""
+    alone: Mapping[str, str]
+    """Its flags without a value, and ours; empty leaves out."""
+
+
+_PODS = ("pods", "pod", "po", "jobs", "job", "workloads", "workload")
+_PROGRAMS = {
+    "kubectl": Program(
+        verbs={
+            **{f"get {pods}": "list" for pods in _PODS},
+            **{f"describe {pods}": "show JOB" for pods in _PODS},
+            **{f"delete {pods}": "cancel JOB" for pods in _PODS},
+            "delete": "cancel JOB",
+            "get events": "events",
+            "get resourcequota": "quota show",
+            "get clusterqueue": "quota show",
+            "logs": "logs JOB",
+            "exec": "exec JOB -- COMMAND",
+            "attach": "logs -f JOB",
+            "cp": "fetch JOB",
+            "wait": "wait JOB",
+            "top pods": "top",
+            "top pod": "top",
+            "top": "top",
+            "run": "launch --name NAME -- COMMAND",
+            "create job": "launch --name NAME -- COMMAND",
+            "apply": "launch -- COMMAND",
+            "create": "launch -- COMMAND",
+            "rollout restart": "rerun JOB",
+            "drain": "drain JOB",
+        },
+        takes={
+            **dict.fromkeys(("-n", "--namespace"), "--project_id"),
+            **dict.fromkeys(("-c", "--container", "-l", "--selector", "--field_selector"), ""),
+            **dict.fromkeys(("--context", "--kubeconfig", "--grace_period", "--for"), ""),
+            **dict.fromkeys(("--restart", "--sort_by", "--since_time"), ""),
+            **dict.fromkeys(("-o", "--output"), "-o"),
+            **dict.fromkeys(("--tail", "--since", "--timeout"), "{flag}"),
+            "--image": _IMAGE,
+        },
+        alone={
+            **dict.fromkeys(("-i", "-t", "-it", "-ti", "--stdin", "--tty", "--rm"), ""),
+            **dict.fromkeys(("-A", "--all_namespaces", "--all_containers", "--timestamps"), ""),
+            **dict.fromkeys(("--force", "--now", "--ignore_daemonsets", "--prefix"), ""),
+            **dict.fromkeys(("--delete_emptydir_data", "--ignore_not_found", "-p"), ""),
+            **dict.fromkeys(("--previous", "--wait"), ""),
+            **dict.fromkeys(("list -w", "list --watch"), "--watch"),
+            **dict.fromkeys(("logs -f", "logs --follow"), "-f"),
+            "cancel --all": "--mine",
+        },
+    ),
+    "ray": Program(
+        verbs={
+            "job submit": "launch -- COMMAND",
+            "submit": "launch -- COMMAND",
+            "exec": "run -- COMMAND",
+            "job list": "list",
+            "job logs": "logs JOB",
+            "job status": "show JOB",
+            "job stop": "cancel JOB",
+        },
+        takes={
+            "--working_dir": "--code",
+            "--submission_id": "--name",
+            "--job_id": "--name",
+            "--entrypoint_num_gpus": "--gpus",
+            "--entrypoint_num_cpus": "--cpus",
+            **dict.fromkeys(("--address", "--runtime_env", "--runtime_env_json"), ""),
+            **dict.fromkeys(("--metadata_json", "--entrypoint_memory", "--cluster_name"), ""),
+        },
+        alone={
+            **dict.fromkeys(("--no_wait", "--verbose", "-v", "--start", "--stop"), ""),
+            **dict.fromkeys(("logs -f", "logs --follow"), "-f"),
+        },
+    ),
+    "sky": Program(
+        verbs={
+            "launch": "launch -- COMMAND",
+            "jobs launch": "launch -- COMMAND",
+            "exec": "exec JOB -- COMMAND",
+            "logs": "logs JOB",
+            "jobs logs": "logs JOB",
+            "queue": "list",
+            "jobs queue": "list",
+            "status": "list",
+            "cancel": "cancel JOB",
+            "jobs cancel": "cancel JOB",
+            "stop": "cancel JOB",
+            "down": "cancel JOB",
+        },
+        takes={
+            **dict.fromkeys(("-c", "--cluster", "-n", "--name"), "--name"),
+            **dict.fromkeys(("-i", "--idle_minutes_to_autostop", "--disk_size", "--ports"), ""),
+            **dict.fromkeys(("--cloud", "--infra", "--region", "--zone", "--disk_tier"), ""),
+            **dict.fromkeys(("exec --gpus", "exec --num_nodes", "exec --env"), ""),
+            "--image_id": _IMAGE,
+        },
+        alone={
+            **dict.fromkeys(("-y", "--yes", "-d", "--detach_run", "-s", "--detach_setup"), ""),
+            **dict.fromkeys(("--use_spot", "--no_use_spot", "--down", "-r"), ""),
+            **dict.fromkeys(("--retry_until_up", "--no_setup", "--fast", "--refresh"), ""),
+            **dict.fromkeys(("--follow", "--no_follow", "--controller", "--async"), ""),
+            **dict.fromkeys(("cancel -a", "cancel --all"), "--mine"),
+            **dict.fromkeys(("list -a", "list --all"), "-a"),
+        },
+    ),
+    "dstack": Program(
+        verbs={
+            "apply": "launch -- COMMAND",
+            "run": "launch -- COMMAND",
+            "ps": "list",
+            "logs": "logs JOB",
+            "attach": "logs -f JOB",
+            "stop": "cancel JOB",
+        },
+        takes={"-n": "--name", "--name": "--name", "--gpu": "--gpus", "--project": "--project_id"},
+        alone={
+            **dict.fromkeys(("-y", "--yes", "-d", "--detach", "-x", "--abort"), ""),
+            **dict.fromkeys(("list -a", "list --all"), "-a"),
+            **dict.fromkeys(("list -w", "list --watch"), "--watch"),
+        },
+    ),
+    "xpk": Program(
+        verbs={
+            "workload create": "launch -- COMMAND",
+            "workload list": "list",
+            "workload delete": "cancel JOB",
+        },
+        takes={
+            "cancel --workload": "JOB",
+            "--workload": "--name",
+            "--command": "COMMAND",
+            "--tpu_type": "--instance_type",
+            "--num_slices": "--replicas",
+            "--num_nodes": "--replicas",
+            "--docker_image": _IMAGE,
+            "--base_docker_image": _IMAGE,
+            **dict.fromkeys(("--cluster", "--project", "--zone", "--device_type"), ""),
+        },
+        alone={"--force": ""},
+    ),
+    "gcp": Program(
+        verbs={
+            "launch run": "launch -- COMMAND",
+            "launch list": "list",
+            "launch stop": "cancel JOB",
+        },
+        takes={"cancel --name": "JOB"},
+        alone={},
+    ),
+}
+
+
+def program_command(program: str, words: Sequence[str]) -> str:
+    """
+    Return our command, without `bastion`, for one of another program; empty where it is unknown.
+
+    What stood behind `--` is not among the words: `-- COMMAND` at the end is the place for it.
+    """
+    table = _PROGRAMS.get(program)
+    if table is None:
+        return ""
+    if program == "ray":
+        words = [word for word in words if not word.endswith(_YAML)]  # the file of a cluster
+    for size in (2, 1):
+        if ours := table.verbs.get(" ".join(words[:size]).lower()):
+            break
+    else:
+        return ""
+    verb = ours.split()[0]
+    flags, names, command = _parts(table, ours, words[size:])
+    if any(word.endswith(_YAML) for word in (*words, *command)) and "COMMAND" in ours:
+        return f"launch --code=. -- COMMAND; {_MORE}"
+    names = _plain_names(program, verb, names)
+    if verb == "cancel" and not names and "--mine" not in flags:
+        return ""  # nothing is cancelled that was not named
+    if verb == "list" and names and program == "kubectl":
+        return shlex.join(["show", *names, *flags])
+    return _written(ours, flags, names, command)
+
+
+def _parts(
+    table: Program, ours: str, words: Sequence[str]
+) -> tuple[list[str], list[str], list[str]]:
+    """Return the flags, as ours, the names, and the words of a command."""
+    verb = ours.split()[0]
+    most = sum(place in ours for place in ("JOB", "NAME")) if "COMMAND" in ours else len(words)
+    flags: list[str] = []
+    names: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-"):
+            if len(names) == most:
+                return flags, names, [word, *left]
+            names.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        if (alone := _look(table.alone, verb, flag)) is not None:
+            flags += [alone] if alone else []
+            continue
+        known = _look(table.takes, verb, flag)
+        if not equals and left and not left[0].startswith("-") and _has_value(known, flag):
+            value = left.pop(0)
+        if known == "JOB":
+            names.append(value)
+        elif known == "COMMAND":
+            return flags, names, shlex.split(value)
+        elif known is None or known == "{flag}":
+            flags += [word] if equals or not value else [flag, value]
+        elif known:
+            flags += _renamed(known, value, equals)
+    return flags, names, []
+
+
+def _look(known: Mapping[str, str], verb: str, flag: str) -> str | None:
+    return known.get(f"{verb} {flag}", known.get(flag))
+
+
+def _has_value(known: str | None, flag: str) -> bool:
+    """Whether the next word is its value; a flag that nothing tells of is one of ours, if long."""
+    return known is not None or flag.startswith("--") or flag in ("-e", "-f")
+
+
+def _renamed(ours: str, value: str, equals: str) -> list[str]:
+    if ours == "-o":
+        value = "json" if value.startswith(("json", "yaml")) else value
+        return [ours, value] if value in ("json", "wide", "name") else []
+    if "{}" in ours:
+        return ours.format(value).split()
+    return [f"{ours}={value}"] if equals else [ours, value]
+
+
+def _plain_names(program: str, verb: str, names: Sequence[str]) -> list[str]:
+    """Return the names without what another program writes around them."""
+    if program == "kubectl":
+        names = [name.rpartition("/")[2] if verb != "fetch" else name for name in names]
+        return [name.partition(":")[0] or name if verb == "fetch" else name for name in names]
+    if program == "sky" and len(names) > 1:
+        names = [name for name in names if not name.isdecimal()]  # a job of a cluster
+    return list(names)
+
+
+def _written(ours: str, flags: list[str], names: list[str], command: list[str]) -> str:
+    """Return our command with these flags, names and words in their places."""
+    words = ours.split()
+    if "NAME" in words:
+        words[words.index("--name") : words.index("NAME") + 1] = ["--name", *names[:1]]
+        words = words if names else [word for word in words if word != "--name"]
+    if "JOB" in words:
+        at = words.index("JOB")
+        words[at : at + 1] = names or ([] if "--mine" in flags else ["JOB"])
+    if "COMMAND" not in words:
+        return shlex.join([*words, *flags])
+    if len(command) == 1 and " " in command[0]:
+        command = shlex.split(command[0])
+    if command and command[0].endswith(".py"):
+        command = ["python3", *command]
+        has_code = any(flag.startswith(("--code", "--workdir")) for flag in flags)
+        flags = flags if has_code else [*flags, "--code=."]
+    behind = words.index("--")
+    return shlex.join([*words[:behind], *flags, "--", *(command or ["COMMAND"])])
