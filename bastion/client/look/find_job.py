@@ -258,7 +258,7 @@ def _rows(published: Published, text: str, project: str) -> Sequence[JobView]:
 
 def _recorded(published: Published, text: str, project: str) -> JobView | None:
     """The job of exactly this id or name that has no row: it was just submitted, or has ended."""
-    active = published.active(text)
+    active = published.active(text) or published.active_named(text, project=project)
     if active is not None and project in ("", active.project):
         return active
     for place in _places(published, project):

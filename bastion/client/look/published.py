@@ -238,6 +238,17 @@ class Published:
         """An active job as root has it: the truth, and younger than any view."""
         return _record(self._json(layout.ROOT) or {}, job)
 
+    def active_named(self, name: str, *, project: str = "") -> JobView | None:
+        """The newest active job or array of this name in root, until a view shows it; or None."""
+        root = self._json(layout.ROOT) or {}
+        arrays = (row["each"] for row in root.get("arrays", {}).values())
+        named = [
+            (row["submitted_at"], row["id"])
+            for row in (*root.get("jobs", {}).values(), *arrays)
+            if name in (row.get("name"), name_of(row["id"])) and project in ("", row["project"])
+        ]
+        return self.active(max(named)[1]) if named else None
+
     def active(self, job: str) -> JobView | None:
         """An active job or array from root, for the moment until a view shows it."""
         root = self._json(layout.ROOT) or {}

@@ -117,20 +117,41 @@ def test_finished_jobs_are_found_in_every_project() -> None:
         find(place, A, project="blue")
 
 
+def in_root(store: object, *ids: str) -> None:
+    """Have root hold these jobs, each submitted a second after the one before."""
+    jobs = {
+        job: JobRecord(
+            id=job,
+            project="blue",
+            user="ada",
+            launch=job,
+            ulid="0" * 26,
+            submitted_at=NOW + second,
+            request=Request(),
+        )
+        for second, job in enumerate(ids)
+    }
+    held = {job: plain(record) for job, record in jobs.items()}
+    put(store, layout.ROOT, json.dumps({"jobs": held}).encode())  # type: ignore[arg-type]
+
+
 def test_a_job_that_no_view_shows_yet_is_found_in_root() -> None:
     """Between the answer and the next view, root already knows the job."""
     place, store = published()
-    record = JobRecord(
-        id=A,
-        project="blue",
-        user="ada",
-        launch=A,
-        ulid="0" * 26,
-        submitted_at=NOW,
-        request=Request(),
-    )
-    put(store, layout.ROOT, json.dumps({"jobs": {A: plain(record)}}).encode())  # type: ignore[arg-type]
+    in_root(store, A)
     assert find(place, A).state == "queued"
+
+
+def test_a_name_that_no_view_shows_yet_is_found_in_root() -> None:
+    """What follows a submission may name it at once: the newest of that name, in its project."""
+    place, store = published()
+    in_root(store, A, B, C)
+    assert find(place, "train", project="blue").id == B
+    assert find_all(place, "eval", exact=True)[0].id == C
+    with pytest.raises(NotFoundError):
+        find(place, "train", project="red")
+    with pytest.raises(NotFoundError):
+        find(place, "trai", exact=True)
 
 
 def test_no_such_job_says_how_to_look() -> None:
