@@ -166,9 +166,10 @@ class Output:
         """
         A table for a terminal that is too narrow for it: names are never cut or folded.
 
-        Columns of which every cell is the same go, the state last, until the rest fits. If it does
-        not, the last columns get lines of their own, but a reason stands in its row where there is
-        room for it; a single row becomes a list of its cells.
+        Columns of which every cell is the same go, the state last, until the rest fits; one line
+        at the end tells what they say. If the rest does not fit, the last columns get lines of
+        their own, but a reason stands in its row where there is room for it. A single row becomes
+        a list of its cells.
         """
         if len(items) == 1:
             yield from self._cells(items[0], columns, width)
@@ -181,7 +182,22 @@ class Output:
                 kept.remove(column)
         if _needed(items, kept) <= width:
             yield from self._plain(items, kept)
-            return
+        else:
+            yield from self._unfit(items, columns, kept, width)
+        gone = [column for column in columns if column not in kept]
+        told = [(column.title.lower(), visible(column.text(items[0]))) for column in gone]
+        cells = [f"{name} {text}" for name, text in told if text not in ("", "-")]
+        if cells:
+            yield _folded(f"in every row: {', '.join(cells)}", width - 1, indent=0)
+
+    def _unfit(
+        self,
+        items: Sequence[_T],
+        columns: Sequence[Column[_T]],
+        kept: Sequence[Column[_T]],
+        width: int,
+    ) -> Iterator[str]:
+        """Rows whose last columns stand on lines of their own."""
         *short, last = kept if kept[-1] is columns[-1] else [*kept, columns[-1]]
         moved: list[Column[_T]] = []
         while len(short) > 1 and _needed(items, short) > width:

@@ -34,6 +34,7 @@ def test_a_name_is_never_folded(columns: int, bucket: Bucket, tmp_path: Path) ->
     assert any(line.startswith(f"{LONG} ") for line in lines)
     assert any(line.startswith(f"{OTHER} ") for line in lines)
     assert ("PROJECT" in lines[0]) is (columns == 180)
+    assert ("in every row: project blue, user ada" in "\n".join(lines)) is (columns == 80)
     if columns == 80:
         assert "    asks for 24 h100; the share of vision is used up," in "\n".join(lines)
         assert "    -" not in lines, "a cell that holds nothing has no line of its own"
@@ -85,7 +86,7 @@ def test_columns_that_do_not_fit_join_the_reason(bucket: Bucket, tmp_path: Path)
 
 
 def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path) -> None:
-    """Four equal machines keep what is free in 60 columns; a single one is a list of its cells."""
+    """Four equal machines keep what is free in 60 columns, and one line tells what all have."""
     units = {"cpu": 32, "h100": 8, "memory": 2**36}
     some = [
         {"name": f"own-{n}", "pool": "own", "phase": "ready", "resources": units, "free": units}
@@ -95,6 +96,10 @@ def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path
     lines = drawn(["machines"], bucket, tmp_path, columns=60)
     assert lines[0].split() == ["MACHINE", "FREE", "JOBS"]
     assert lines[1].startswith("own-0    8 h100 + 32 cpu + 64 GiB memory")
+    told = " ".join(line.strip() for line in lines[5:])
+    assert told.startswith(
+        "in every row: pool own, phase ready, has 8 h100 + 32 cpu + 64 GiB memory"
+    )
     publish(bucket.store, "pool", {"machines": some[:1], "pools": []})
     lines = drawn(["machines"], bucket, tmp_path, columns=60)
     assert [line.split()[0] for line in lines[:5]] == ["machine", "pool", "phase", "has", "free"]
