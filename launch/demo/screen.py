@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from launch.screen.job_table import why_of
 from launch.screen.render import STATE_COLORS, Output, amounts
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Screen:
             is_judged = job.text or job.state != "queued"  # the next cycle says why it waits
             if is_judged and self._told.get(job.id) != job.state:
                 self._told[job.id] = job.state
-                self.say(f"{job.name:<8} {self._out.state(f'{job.state:<10}')} {job.text}")
+                self.say(f"{job.name:<8} {self._out.state(f'{job.state:<10}')} {why_of(job)}")
         self._shown = tuple(jobs)
 
     def _table(self) -> Any:
@@ -85,6 +86,6 @@ class Screen:
                 job.job_class,
                 str(job.attempt),
                 ",".join(job.machines),
-                Text(job.text, no_wrap=True, overflow="ellipsis"),
+                Text(why_of(job), no_wrap=True, overflow="ellipsis"),
             )
         return table

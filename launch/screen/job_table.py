@@ -36,8 +36,8 @@ def job_columns(out: Output, as_of: float, jobs: Sequence[Listed]) -> list[Colum
         Column(title="MACHINES", text=lambda job: ",".join(job.machines), wide=True),
         Column(
             title="WHY",
-            text=lambda job: job.text if out.format == "wide" else clip(job.text),
-            full=lambda job: job.text,
+            text=lambda job: why_of(job) if out.format == "wide" else clip(why_of(job)),
+            full=why_of,
         ),
     ]
 
@@ -45,6 +45,11 @@ def job_columns(out: Output, as_of: float, jobs: Sequence[Listed]) -> list[Colum
 def id_of(job: Listed) -> str:
     """Its id."""
     return job.id
+
+
+def why_of(job: Listed) -> str:
+    """Return its reason, to stand beside its state, which it does not say again."""
+    return job.text.removeprefix(f"{job.state}: ")
 
 
 def asks_of(job: Listed) -> str:

@@ -69,3 +69,19 @@ def test_a_job_that_waits_is_told_with_its_reason(capsys: pytest.CaptureFixture[
         screen.jobs((seen,))
     told = [line.split("s  ", 1)[1].rstrip() for line in capsys.readouterr().out.splitlines()]
     assert told == ["fourth   queued     behind extra", "fourth   running"]
+
+
+def test_a_state_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """What keeps it there follows, and not the word again."""
+    stopping = JobView(
+        id="extra-1",
+        name="extra",
+        project="vision",
+        user="ada",
+        launch="e",
+        state="stopping",
+        text="stopping: preempted for urgent-1",
+    )
+    Screen(Output(), SystemClock()).jobs((stopping,))
+    told = capsys.readouterr().out.split("s  ", 1)[1].rstrip()
+    assert told == "extra    stopping   preempted for urgent-1"

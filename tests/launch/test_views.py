@@ -105,6 +105,16 @@ def test_equal_columns_go_only_as_far_as_it_takes(bucket: Bucket, tmp_path: Path
     assert [line.split()[0] for line in lines[:5]] == ["machine", "pool", "phase", "has", "free"]
 
 
+def test_a_state_stands_once_beside_its_reason(run: Run, bucket: Bucket) -> None:
+    """A table and the view of one job have it in a column of its own."""
+    text = "stopping: preempted for other-1; killed in 5s at the latest"
+    publish(bucket.store, "queue", {"jobs": [row(JOB, state="stopping", text=text)]})
+    for words in (("list", "-o", "wide"), ("show", JOB)):
+        assert run(*words).out.count("stopping") == 1
+        assert "preempted for other-1; killed in 5s at the latest" in run(*words).out
+    assert json.loads(run("list", "--json").out)["jobs"][0]["text"] == text
+
+
 def test_tasks_of_one_array_are_one_name() -> None:
     """A machine that runs four tasks of a sweep names them as they are asked for."""
     jobs = [JOB, "sweep-tynyqdb38e.28", "sweep-tynyqdb38e.30", "sweep-tynyqdb38e.29"]

@@ -11,7 +11,7 @@ from launch.commands.look.code import show_code
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.job_spec import spec_fields, stored
-from launch.screen.job_table import asks_of, id_of, parameters_of
+from launch.screen.job_table import asks_of, id_of, parameters_of, why_of
 from launch.screen.notes import note
 from launch.screen.render import (
     Column,
@@ -75,7 +75,7 @@ def _show_fields(session: Session, job: JobView) -> None:
         [
             ("job", job.id),
             ("state", out.state(job.state)),
-            ("why", job.text),
+            ("why", why_of(job)),
             ("project", job.project),
             ("user", job.user),
             ("launch", job.launch),
