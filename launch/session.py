@@ -95,15 +95,18 @@ class Session:
 
     def _what_goes_on(self) -> str:
         """What becomes of jobs while no bastion leads, as far as this machine can know."""
-        if self._has_ended_machines():
+        if self.has_ended_machines:
             return "its machines have ended too, and what ran starts again after bastion up"
         return "jobs go on while their machines run, and nothing new starts"
 
-    def _has_ended_machines(self) -> bool:
-        """Whether all machines were local ones of this host, and none of them is left."""
+    @cached_property
+    def has_ended_machines(self) -> bool:
+        """Whether none leads, and its machines, all local ones of this host, have ended."""
         from bastion.errors import NotFoundError
         from bastion.provider.serving import is_standing, machines_of
 
+        if not self.client.presence.absence():
+            return False
         status = self.client.status()
         if not status.machines_dir or status.machines_host != os.uname().nodename:
             return False

@@ -14,9 +14,17 @@ if TYPE_CHECKING:
     Listed = JobView | JobLine
 
 
-def job_columns(out: Output, as_of: float, jobs: Sequence[Listed]) -> list[Column[Listed]]:
-    """The columns of `jobs`, whose ages are as of `as_of`."""
+GONE = "its machine has ended; starts again after bastion up"
+
+
+def job_columns(
+    out: Output, as_of: float, jobs: Sequence[Listed], *, has_no_machines: bool = False
+) -> list[Column[Listed]]:
+    """The columns of `jobs`, whose ages are as of `as_of`; their machines may all have ended."""
     from bastion.spec.quantity import text_of_seconds
+
+    def why(job: Listed) -> str:
+        return why_of(job, has_no_machines=has_no_machines)
 
     def age(job: Listed) -> str:
         return text_of_seconds(max(0.0, as_of - job.submitted_at))
@@ -36,8 +44,8 @@ def job_columns(out: Output, as_of: float, jobs: Sequence[Listed]) -> list[Colum
         Column(title="MACHINES", text=lambda job: ",".join(job.machines), wide=True),
         Column(
             title="WHY",
-            text=lambda job: why_of(job) if out.format == "wide" else clip(why_of(job)),
-            full=why_of,
+            text=lambda job: why(job) if out.format == "wide" else clip(why(job)),
+            full=why,
         ),
     ]
 
@@ -47,8 +55,14 @@ def id_of(job: Listed) -> str:
     return job.id
 
 
-def why_of(job: Listed) -> str:
-    """Return its reason, to stand beside its state, which it does not say again."""
+def why_of(job: Listed, *, has_no_machines: bool = False) -> str:
+    """
+    Return its reason, to stand beside its state, which it does not say again.
+
+    What the last bastion said of a job that ran is over once all machines have ended with it.
+    """
+    if has_no_machines and job.state in ("starting", "running"):
+        return GONE
     return job.text.removeprefix(f"{job.state}: ")
 
 

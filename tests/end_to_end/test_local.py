@@ -140,10 +140,13 @@ def test_a_bucket_begins_beside_the_machines_of_another(
     bastion: Callable[..., Ran], tmp_path: Path
 ) -> None:
     """A mistyped root leaves a bastion and its machine; the right one begins all the same."""
-    machines = f"--machines_dir={tmp_path / 'machines'}"
+    (tmp_path / "sub").mkdir()
+    machines = f"--machines_dir={tmp_path / 'sub' / '..' / 'machines'}"
     mistyped = f"--root=file://{tmp_path / 'bukket'}"
     try:
-        assert bastion("up", mistyped, machines).returncode == 0
+        first = bastion("up", mistyped, machines)
+        assert first.returncode == 0
+        assert f"; its log is {tmp_path / 'machines'}/" in first.stderr, "a path without dots"
         assert bastion("run", mistyped, "--", "true").returncode == 0
         up = bastion("up", machines)
         assert up.returncode == 0, up.stderr

@@ -12,6 +12,8 @@ from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 from tests.rigs.scripted_bastion import end, lead, publish, row
 
+STATES = ("queued", "starting", "running")
+
 
 @pytest.mark.parametrize(
     "words",
@@ -62,7 +64,16 @@ def test_jobs_whose_machines_have_ended_are_not_said_to_go_on(
     place = {"machines_host": os.uname().nodename, "machines_dir": str(tmp_path / "machines")}
     lead(bucket.store, now=time.time(), leader=None, **place)
     publish(bucket.store, "pool", {"machines": [], "pools": [{"name": "p", "provider": provider}]})
-    assert run("list").err.splitlines()[-1].endswith(f" ago; {told}")
+    rows = [row(f"a-012345678{n}", state=s, text="old") for n, s in enumerate(STATES)]
+    publish(bucket.store, "queue", {"jobs": rows})
+    listed = run("list")
+    assert listed.err.splitlines()[-1].endswith(f" ago; {told}")
+    anew = "its machine has ended; starts again after bastion up"
+    has_ended = is_gone and provider == "local"
+    assert listed.out.count(anew) == (2 if has_ended else 0), "of starting and running, not queued"
+    for job in rows[1:]:
+        assert (anew in run("show", str(job["id"])).out) is has_ended
+        assert (anew in run("why", str(job["id"])).out) is has_ended
 
 
 def test_what_has_ended_needs_no_bastion(run: Run, bucket: Bucket) -> None:

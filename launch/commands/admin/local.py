@@ -157,7 +157,7 @@ def end(args: argparse.Namespace) -> int:
     note(f"the bastion of {root} has ended, with {with_machines}; its bucket stays")
     if running:
         again = "starts again" if running == 1 else "start again"
-        note(f"{counted(running, 'job')} that ran {again} after the next bastion up")
+        note(f"{counted(running, 'job')} that ran {again} after: bastion up --root={root}")
     return exits.OK
 
 
@@ -246,7 +246,7 @@ def _machines_dir(args: argparse.Namespace, session: Session) -> Path:
         # Another home, or another XDG_STATE_HOME, has another default.
         known = Path(status.machines_dir)
     if args.machines_dir:
-        asked = Path(args.machines_dir).absolute()
+        asked = Path(args.machines_dir).resolve()
         _refuse_other_folder(root, asked, known)
         return asked
     return known if known is not None and known.is_dir() else default_machines_dir(root)

@@ -11,7 +11,7 @@ from launch.commands.look.code import show_code
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.job_spec import spec_fields, stored
-from launch.screen.job_table import asks_of, id_of, parameters_of, why_of
+from launch.screen.job_table import GONE, asks_of, id_of, parameters_of, why_of
 from launch.screen.notes import note
 from launch.screen.render import (
     Column,
@@ -75,7 +75,7 @@ def _show_fields(session: Session, job: JobView) -> None:
         [
             ("job", job.id),
             ("state", out.state(job.state)),
-            ("why", why_of(job)),
+            ("why", why_of(job, has_no_machines=session.has_ended_machines)),
             ("project", job.project),
             ("user", job.user),
             ("launch", job.launch),
@@ -194,6 +194,8 @@ def _tell_why(session: Session, why: Why) -> None:
 
     out = session.out
     rest = after_phrase(why.state, why.text)
+    if why.state in ("starting", "running") and session.has_ended_machines:
+        rest = f": {GONE}"
     lines = [f"{why.job} {out.state(why.state, state_phrase(why.state))}{rest}"]
     if why.quota_problem:
         lines.append(

@@ -86,9 +86,13 @@ def _show(session: Session) -> None:
     if args.since:
         oldest = as_of - seconds_of("--since", args.since)
         jobs = tuple(job for job in jobs if (job.ended_at or job.submitted_at) >= oldest)
-    session.out.show(
-        "jobs", jobs, job_columns(session.out, as_of, jobs), name=id_of, more={"as_of": iso(as_of)}
+    columns = job_columns(
+        session.out,
+        as_of,
+        jobs,
+        has_no_machines=not session.is_quiet and session.has_ended_machines,
     )
+    session.out.show("jobs", jobs, columns, name=id_of, more={"as_of": iso(as_of)})
     if not session.is_quiet:
         note(f"{counted(len(jobs), 'job')} as of {session.out.time(as_of)}")
         if not jobs and not args.all:
