@@ -156,6 +156,10 @@ Node = Project | Group
 """What may hold something, and has a share."""
 
 
+_SHOWN = 8
+"""Projects in one line."""
+
+
 @value
 class Quota:
     """A whole quota file."""
@@ -190,6 +194,13 @@ class Quota:
         object.__setattr__(self, "_paths", paths)
         weights = {node.name: _weight(node, totals) for node in nodes}
         object.__setattr__(self, "_weights", weights)
+
+    def __repr__(self) -> str:
+        """The totals and the share of each project, in one line at a prompt."""
+        shares = [f"{each.name} {each.nominal}" for each in self.projects.values()]
+        more = len(shares) - _SHOWN
+        shown = ", ".join(shares[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        return f"<{self.totals}: {shown or 'no projects'}>"
 
     def _path(self, group: str) -> tuple[Group, ...]:
         path = []

@@ -7,6 +7,7 @@ import pytest
 from quota import NOTHING, Project, parse
 from quota.refusal import AmbiguousProject, NoProject, NotMember, UnknownProject
 from quota.tree import People
+from quota.value import replace
 from tests.quota.files import FIRST
 
 QUOTA = parse(FIRST)
@@ -91,3 +92,12 @@ def test_a_project_that_is_not_in_the_file_has_nothing() -> None:
     gone = QUOTA.project("gone")
     assert (gone.nominal, gone.ceiling, gone.lending_limit) == (NOTHING, NOTHING, NOTHING)
     assert not gone.has_member("user1")
+
+
+def test_a_quota_is_one_line_at_a_prompt() -> None:
+    """Its totals, and the share of each project; of many, the first ones."""
+    assert repr(QUOTA).startswith(f"<{QUOTA.totals}: project1 {QUOTA.projects['project1'].nominal}")
+    assert len(repr(QUOTA)) < 200
+    assert repr(replace(QUOTA, projects={})) == f"<{QUOTA.totals}: no projects>"
+    many = {f"p{n}": Project(name=f"p{n}", members=People(written=(".*",))) for n in range(20)}
+    assert repr(replace(QUOTA, projects=many)).endswith("p7 nothing and 12 more>")

@@ -81,6 +81,14 @@ class TopView:
     as_of: float
     machines: tuple[UsedMachine, ...]
 
+    def __repr__(self) -> str:
+        """Each machine, with how many of its devices jobs hold; one line at a prompt."""
+        told = (
+            f"{each.name} {sum(bool(one.job) for one in each.devices)} of {len(each.devices)}"
+            for each in self.machines
+        )
+        return f"<devices held: {', '.join(told) or 'no machines'}>"
+
 
 @value
 class JobUse:

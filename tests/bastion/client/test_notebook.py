@@ -13,11 +13,13 @@ import pytest
 
 import bastion
 from bastion.client.follow.notebook import Bar, progress
+from bastion.client.look.usage import DeviceView, TopView, UsedMachine
 from bastion.client.look.views import EventView, LaunchStatus, ProjectView, StatusView
 from bastion.client.look.watch import one_timeout
 from bastion.errors import BastionError, SpecError
 from bastion.records.requests.request import JobsRequest
 from bastion.spec import Job, Process
+from bastion.value import replace
 from bundler.code import LocalDir
 from quota.amounts import Amounts
 from tests.bastion.client.scripted_client import client_of, launch_of
@@ -51,6 +53,15 @@ def test_views_are_one_line_at_a_prompt_and_a_table_in_a_notebook() -> None:
     assert shown.count("<tr>") == 2
     assert repr(LaunchStatus(jobs=jobs)) == f"<{A} queued: <b>behind</b>>"
     assert repr(client) == "Client('memory:', user='ada')"
+
+
+def test_what_is_used_now_is_one_line_too() -> None:
+    """Each machine, with the devices that jobs hold."""
+    free = DeviceView(machine="m-0", type="h100", index=0)
+    held = replace(free, index=1, job=A)
+    used = UsedMachine(name="m-0", pool="own", devices=(free, held))
+    assert repr(TopView(as_of=NOW, machines=(used,))) == "<devices held: m-0 1 of 2>"
+    assert repr(TopView(as_of=NOW, machines=())) == "<devices held: no machines>"
 
 
 def test_the_status_and_events_are_one_line_too() -> None:
