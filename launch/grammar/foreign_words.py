@@ -141,7 +141,6 @@ OF_THE_VM = ("create", "start", "stop", "delete", "upgrade")
 
 NOT_YET = {
     "autostop": "a pool deletes machines that stay idle; its idle_timeout says when",
-    "salloc": "bastion launch --max_runtime=8h -- sleep infinity, then bastion ssh JOB",
     "port_forward": "ssh -L PORT:MACHINE:PORT, where the job's machine can be reached",
 }
 """What Bastion has no verb for, and what serves meanwhile."""
@@ -182,6 +181,7 @@ FLAGS = {
     "--backoff_limit": "--retries=N",
     "--restart": "--retries=N",
     "--ntasks": "--replicas=N",
+    "-a": "--array=0-99%10, of which ten run at once",
     "-n": "--replicas=N for copies, --name=NAME for a name",
     "--ntasks_per_node": "--replicas=N; what starts several processes on a host is the command",
     "--num_slices": "--replicas=N",

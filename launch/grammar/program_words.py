@@ -1,8 +1,8 @@
 """
 Whole commands of other programs, as ours: their verb, and each flag with what it means here.
 
-Source: kubectl(1); `ray job submit --help`, `ray submit --help`; `sky launch --help`; `dstack apply
---help`; `xpk workload create --help`; `axlearn gcp launch --help`.
+Source: sbatch(1), srun(1), kubectl(1); `ray job submit --help`, `ray submit --help`; `sky launch
+--help`; `dstack apply --help`; `xpk workload create --help`; `axlearn gcp launch --help`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,24 @@ class Program(NamedTuple):
     """Its flags without a value, and ours; empty leaves out."""
 
 
+_SLURM_TAKES = {
+    **dict.fromkeys(("-N", "-c", "-G", "-t", "-J", "-d", "-D", "--wrap"), "{flag}"),
+    **dict.fromkeys(("-n", "--ntasks"), "--replicas"),
+    **dict.fromkeys(("-a", "--array"), "--array"),
+    **dict.fromkeys(("-p", "--partition"), "--pool"),
+    **dict.fromkeys(("-A", "--account"), "--project_id"),
+    **dict.fromkeys(("-w", "--nodelist"), "--hostname"),
+    **dict.fromkeys(("-o", "--output", "-e", "--error", "-i", "--input", "-x", "--exclude"), ""),
+    **dict.fromkeys(("--mail_type", "--mail_user", "--ntasks_per_node", "--cpu_bind"), ""),
+    **dict.fromkeys(("--mpi", "-q", "--qos", "--open_mode"), ""),
+    "exec --jobid": "JOB",
+}
+_SLURM_ALONE = {
+    **dict.fromkeys(("-l", "--label", "-u", "--unbuffered", "--overlap", "-K", "-s"), ""),
+    **dict.fromkeys(("--requeue", "-v", "-Q", "--pty"), ""),
+    "--exclusive": "--exclusive",
+    "--parsable": "-q",
+}
 _PODS = ("pods", "pod", "po", "jobs", "job", "workloads", "workload")
 _PROGRAMS = {
     "kubectl": Program(
@@ -163,6 +181,10 @@ _PROGRAMS = {
         },
         alone={"--force": ""},
     ),
+    "sbatch": Program(
+        verbs={"": "launch FILE"}, takes=_SLURM_TAKES, alone={**_SLURM_ALONE, "-W": "--watch"}
+    ),
+    "srun": Program(verbs={"": "run -- COMMAND"}, takes=_SLURM_TAKES, alone=_SLURM_ALONE),
     "gcp": Program(
         verbs={
             "launch run": "launch -- COMMAND",
@@ -186,7 +208,7 @@ def program_command(program: str, words: Sequence[str]) -> str:
         return ""
     if program == "ray":
         words = [word for word in words if not word.endswith(_YAML)]  # the file of a cluster
-    for size in (2, 1):
+    for size in (2, 1, 0):
         if ours := table.verbs.get(" ".join(words[:size]).lower()):
             break
     else:
@@ -203,12 +225,19 @@ def program_command(program: str, words: Sequence[str]) -> str:
     return _written(ours, flags, names, command)
 
 
+def slurm_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the flags that words of `srun` begin with, as ours, and the command behind them."""
+    flags, _, command = _parts(_PROGRAMS["srun"], "run -- COMMAND", words)
+    return flags, command
+
+
 def _parts(
     table: Program, ours: str, words: Sequence[str]
 ) -> tuple[list[str], list[str], list[str]]:
     """Return the flags, as ours, the names, and the words of a command."""
     verb = ours.split()[0]
-    most = sum(place in ours for place in ("JOB", "NAME")) if "COMMAND" in ours else len(words)
+    runs = "COMMAND" in ours or "FILE" in ours
+    most = sum(place in ours for place in ("JOB", "NAME")) if runs else len(words)
     flags: list[str] = []
     names: list[str] = []
     left = list(words)
@@ -274,6 +303,9 @@ def _written(ours: str, flags: list[str], names: list[str], command: list[str]) 
     if "JOB" in words:
         at = words.index("JOB")
         words[at : at + 1] = names or ([] if "--mine" in flags else ["JOB"])
+    if "FILE" in words:
+        has_command = any(flag.startswith("--wrap") for flag in flags)
+        return shlex.join(["launch", *flags, *(command or ["FILE.sbatch"] * (not has_command))])
     if "COMMAND" not in words:
         return shlex.join([*words, *flags])
     if len(command) == 1 and " " in command[0]:

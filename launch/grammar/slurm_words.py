@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from launch.grammar.program_words import slurm_flags
 from quota.pattern import pattern
 
 _FLAGS = {
@@ -19,6 +20,8 @@ _FLAGS = {
     ("squeue", "--me"): "list --mine",
     ("squeue", "-t --states"): "list --state=STATE",
     ("squeue", "--start"): "why JOB",
+    ("squeue", "-A --account"): "list --project_id=PROJECT",
+    ("squeue", "-i --iterate"): "list --watch",
     ("scancel", "-u --user --me"): "cancel --mine",
     ("scancel", "-n --name --jobname"): "cancel JOB",
     ("scancel", "-t --state"): "cancel --mine --state=STATE",
@@ -56,8 +59,18 @@ def slurm_command(word: str, rest: Sequence[str]) -> str:
     """Return our command, without `bastion`, for one of Slurm's; empty where its words say none."""
     if word == "scontrol":
         return _scontrol(rest)
+    if word == "srun" and (beside := [each for each in rest if each.startswith("--jobid=")]):
+        own = [each for each in rest if each not in (*beside, "--pty", "--overlap")]
+        job = beside[0].partition("=")[2]
+        return f"exec {job} -- {shlex.join(own) or 'bash'}"
     if word == "srun" and "--pty" in rest:
         return _interactive([each for each in rest if each != "--pty"])
+    if word == "salloc":
+        return _interactive(rest or ["-N1"])
+    if word == "scancel" and (sent := [each for each in rest if each.startswith("--signal=")]):
+        jobs = [each for each in rest if not each.startswith("-")] or ["JOB"]
+        signal = sent[0].partition("=")[2]
+        return f"exec {_own_id(jobs[0])} -- kill -s {signal} PID"
     if word == "scancel" and rest and not any(each.startswith("-") for each in rest):
         return f"cancel {shlex.join(map(_own_id, rest))}"
     for at, each in enumerate(rest):
@@ -70,7 +83,7 @@ def slurm_command(word: str, rest: Sequence[str]) -> str:
 
 def _filled(ours: str, value: str) -> str:
     """Put the value of a flag into the place for it."""
-    for place in ("JOB", "USER", "STATE", "DATE"):
+    for place in ("JOB", "USER", "STATE", "DATE", "PROJECT"):
         if value and ours.endswith(place):
             words = _ids(value) if place == "JOB" else [value]
             if place == "STATE":
@@ -92,16 +105,19 @@ def _own_id(job: str) -> str:
 
 def _interactive(rest: Sequence[str]) -> str:
     """A shell with devices is a job that sleeps, and a command beside it."""
-    flags = [each for each in rest if each.startswith("-")]
+    flags, own = slurm_flags(rest)
     if not flags:
-        return f"exec JOB -- {shlex.join(rest) or 'bash'}"
-    return (
-        f"launch {shlex.join(flags)} --max_runtime=8h -- sleep infinity,"
-        " then bastion exec JOB -- bash"
-    )
+        return f"exec JOB -- {shlex.join(own) or 'bash'}"
+    has_limit = any(each.startswith(("-t", "--time")) for each in flags)
+    limit = "" if has_limit else " --max_runtime=8h"
+    return f"launch {shlex.join(flags)}{limit} -- sleep infinity, then bastion exec JOB -- bash"
 
 
 def _scontrol(rest: Sequence[str]) -> str:
+    if rest[:1] == ["ping"]:
+        return "status"
+    if rest[:1] == ["top"]:
+        return f"update {shlex.join(map(_own_id, rest[1:])) or 'JOB'} --priority=1"
     if len(rest) > 1 and rest[0] == "show":
         return _SHOWN.get(rest[1].lower(), "")
     if rest[:1] == ["update"]:

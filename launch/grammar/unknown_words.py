@@ -133,13 +133,23 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
         return _in_place(phrase, rest[1:])
     if key in NOT_YET:
         return f"there is none yet; instead: {NOT_YET[key]}"
-    if key == "sbatch" and any(each.startswith("--wrap") for each in rest):
-        return f"bastion launch {shlex.join(rest)}"
+    if rest and (ours := program_command(key, rest)):  # sbatch, srun
+        return f"bastion {ours}"
     if key in VERBS:
         return _in_place(VERBS[key], rest)
     if word.endswith((".toml", ".py", ".sbatch", ".json")):
         return f"bastion launch {' '.join([word, *rest])}"
-    return _nearest(word, verbs)
+    return _nearest(word, verbs) or _as_command(word, rest)
+
+
+def _as_command(word: str, rest: Sequence[str]) -> str:
+    """Return what runs these words as a job, where the first is a program of this machine."""
+    import shutil
+
+    if not shutil.which(word):
+        return ""
+    code = "--code=. " if any(each.endswith((".py", ".sh")) for each in rest) else ""
+    return f"bastion run {code}-- {shlex.join([word, *rest])}"
 
 
 def _nearest(word: str, verbs: Sequence[str]) -> str:

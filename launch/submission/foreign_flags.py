@@ -39,7 +39,7 @@ def add_foreign_flags(parser: Parser) -> None:
         (("-J", "--job_name"), "name"),
         (("-D", "--chdir", "--workdir"), "code"),
     ):
-        kind: Callable[[str], object] = _nodes if dest == "replicas" else str
+        kind: Callable[[str], object] = {"replicas": _nodes, "max_runtime": _time}.get(dest, str)
         parser.add_argument(
             *flags,
             type=kind,
@@ -92,6 +92,11 @@ def _nodes(text: str) -> int | str:
             f"{text!r} is not N, nor LEAST:MOST; --replicas=2-8 may grow and shrink"
         )
     return f"{match[1]}-{match[2]}" if match[2] else int(match[1])
+
+
+def _time(text: str) -> str:
+    """Parse a limit; the default unit is minutes, as in Slurm."""
+    return f"{text}m" if text.isdecimal() else text
 
 
 def _memory(text: str) -> str:
