@@ -10,13 +10,16 @@ from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from bastion.clock import Clock, SystemClock
-from bastion.errors import SpecError
+from bastion.errors import SpecError, StoreRefusedError
 from bastion.store.keys import PREFIX_BYTES, is_key
 from bastion.store.port import ObjectStore
 from bastion.store.reach import gcs_emulator
 from bastion.store.watch import FolderWatch, Pause, Watch
 
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
+
+_EXTRAS = {"gs": "gcp", "s3": "aws"}
+"""What is installed with Bastion for the buckets of a cloud."""
 
 
 def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
@@ -28,9 +31,22 @@ def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
 
     Raises:
         SpecError: The URL is malformed, or of an unknown kind.
-        StoreRefusedError: There can be no store at that place.
+        StoreRefusedError: There can be no store at that place, or no library for it is installed.
     """
-    parts = urlsplit(url)
+    try:
+        return _open(url, urlsplit(url), makes_root=makes_root)
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(urlsplit(url).scheme)
+        if extra is None:
+            raise
+        raise StoreRefusedError(
+            f"store {url!r}: Python has no module {error.name} here, which it needs",
+            hint=f"pip install 'bastion-orchestrator[{extra}]';"
+            f" in a clone: pip install '.[{extra}]'",
+        ) from None
+
+
+def _open(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
     match parts.scheme:
         case "file":
             return _open_local(url, parts, makes_root=makes_root)

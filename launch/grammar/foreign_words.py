@@ -96,6 +96,7 @@ VERBS = {
     "event": "events JOB",
     "members": "quota show",
     "shares": "quota show",
+    "bug_report": "doctor",
     "projects": "quota show",
     "dryrun": "launch --dry_run -- COMMAND",
     "ui": "web --open",

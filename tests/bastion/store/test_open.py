@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.errors import SpecError
+from bastion.errors import SpecError, StoreRefusedError
 from bastion.store import open_store
 from bastion.store.gcs import GcsStore
 from bastion.store.local import LocalStore
@@ -99,3 +99,37 @@ def test_nobody_pays_for_a_cloud_he_does_not_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "module", "extra"),
+    [("gs://b/x", "google", "gcp"), ("s3://b/x", "botocore", "aws")],
+)
+def test_a_cloud_whose_library_is_not_installed_is_told_with_what_to_install(
+    url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain install has none of them: that is no mistake in Bastion."""
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    monkeypatch.setattr("sys.meta_path", [_Without(module), *sys.meta_path])
+    for name in list(sys.modules):
+        if name.split(".")[0] == module or name in ("bastion.store.s3", "bastion.store.gcs"):
+            monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(StoreRefusedError) as caught:
+        open_store(url)
+    assert str(caught.value) == (
+        f"store '{url}': Python has no module {module} here, which it needs"
+    )
+    assert caught.value.hint == (
+        f"pip install 'bastion-orchestrator[{extra}]'; in a clone: pip install '.[{extra}]'"
+    )
+
+
+class _Without:
+    """An import system in which one package is not installed."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name.split(".")[0] == self._package:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
