@@ -6,7 +6,7 @@ Reading needs the bucket and no bastion; every view says as of when it is true.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from bastion.client.event_reader import EventReader
 from bastion.client.look.array_views import each_of, states_of
 from bastion.client.look.display import Rows
 from bastion.client.look.find_job import each_name, find, find_all
-from bastion.client.look.job_line import chosen, whole
+from bastion.client.look.job_line import check_states, chosen, whole
 from bastion.client.look.views import JobView, PoolsView, StatusView, Why
 from bastion.client.look.watch import WaitReport, no_report, one_timeout
 from bastion.errors import NotFoundError, SpecError
@@ -52,7 +52,7 @@ class Reader(EventReader):
         *,
         project: str = "",
         user: str = "",
-        states: Sequence[str] = (),
+        states: Collection[str] = (),
         finished: int = 0,
         tasks: bool = False,
     ) -> tuple[JobView, ...]:
@@ -62,12 +62,13 @@ class Reader(EventReader):
         Args:
             project: Only of this project.
             user: Only of this user.
-            states: Only in one of these states.
+            states: Only in one of these states, or in this one.
             finished: How many finished jobs to add, the newest.
             tasks: With the tasks of arrays that were admitted, each as a job.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
+            SpecError: There is no such state.
             StoreError: Out of reach.
         """
         lines = self.job_lines(
@@ -80,7 +81,7 @@ class Reader(EventReader):
         *,
         project: str = "",
         user: str = "",
-        states: Sequence[str] = (),
+        states: Collection[str] = (),
         finished: int = 0,
         tasks: bool = False,
     ) -> tuple[JobView | JobLine, ...]:
@@ -88,9 +89,9 @@ class Reader(EventReader):
         Return the jobs that `jobs` returns, as far as a list shows them; arguments as there.
 
         Raises:
-            NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
+            BastionError: As `jobs`.
         """
+        states = check_states(states)
         rows: Iterable[JobView | JobLine] = self._published.queue_lines()
         if finished:
             places = (project,) if project else self._published.projects()
@@ -302,8 +303,10 @@ class Reader(EventReader):
         Return what the hosts of a running job use now; None where none of them tells of it lately.
 
         Raises:
-            StoreError: Out of reach.
+            BastionError: It is not a job as `job` returns it; or the store is out of reach.
         """
+        if not isinstance(job, JobView):
+            raise SpecError(f"job: {job!r} is not a job; give client.job({job!r})")
         return self._live_use.of_job(job.project, job.id, job.machines)
 
     def quota_notes(self, quota: Quota) -> tuple[str, ...]:

@@ -59,7 +59,8 @@ def _open(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
         case "s3":
             return _open_s3(url, parts)
         case _:
-            hint = f"write file://{url}" if url.startswith("/") else ""
+            is_folder = not parts.scheme and (url.startswith("/") or Path(url).is_dir())
+            hint = f"write {Path(url).absolute().as_uri()}" if is_folder else ""
             raise SpecError(f"store {url!r}: unknown, must be one of {_KNOWN}", hint=hint)
 
 

@@ -78,8 +78,16 @@ def each_name(names: Iterable[str | Iterable[str]]) -> list[str]:
     """
     for each in names:
         if not isinstance(each, Iterable):
-            raise SpecError(f"{each!r} is not the name of a job, nor a list of names")
+            raise _not_a_name(each)
     return [name for each in names for name in ((each,) if isinstance(each, str) else each)]
+
+
+def _not_a_name(given: object) -> SpecError:
+    """The error for what stands in place of a name: most often a handle or a view."""
+    known = getattr(given, "id", "")
+    hint = f"it is called {known!r}, which is its .id" if isinstance(known, str) and known else ""
+    what = f"{type(given).__name__}(...)" if hint else repr(given)
+    return SpecError(f"{what} is not the name of a job, nor a list of names", hint=hint)
 
 
 def find_all(
@@ -249,6 +257,8 @@ def _name(row: JobView, text: str) -> str:
 
 def _rows(published: Published, text: str, project: str) -> Sequence[JobView]:
     """The active jobs that `text` may mean, and perhaps others."""
+    if not isinstance(text, str):
+        raise _not_a_name(text)
     try:
         rows = published.queue_like(text)
     except NotFoundError:

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from bastion.client.look.rows import amounts_of_row, job_of_row, range_of_row
-from bastion.client.look.views import JobView
+from bastion.client.look.views import ENDED, UNREADABLE, JobView
+from bastion.errors import SpecError
 from quota.amounts import Amounts
 
 
@@ -110,6 +111,26 @@ class JobLine:
 def whole(row: JobView | JobLine) -> JobView:
     """Return all that is known of the job of `row`."""
     return row.whole() if isinstance(row, JobLine) else row
+
+
+_ACTIVE = ("queued", "held", "preempted", "starting", "running", "stopping", "draining")
+
+
+def check_states(states: Collection[str]) -> Collection[str]:
+    """
+    Return states as a collection, also where one is given alone.
+
+    Raises:
+        SpecError: There is no such state.
+    """
+    given = (states,) if isinstance(states, str) else states
+    known = (*_ACTIVE, *sorted(ENDED), UNREADABLE)
+    for state in given:
+        if state not in known:
+            from quota.choice import choose
+
+            raise SpecError(f"states: {state!r} is unknown, {choose(state, known, most=20)}")
+    return given
 
 
 def chosen(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from bastion.errors import SpecError
 from bastion.spec import Array, Launch
 from bastion.spec.indices import Indices
 
@@ -20,6 +21,8 @@ def changed(
     Raises:
         SpecError: A value is not allowed.
     """
+    if not isinstance(env, Mapping):
+        raise SpecError(f"env: {env!r} is not a table of {{name: value}}, as {{'LR': '0.1'}}")
     jobs = tuple(
         replace(
             job,

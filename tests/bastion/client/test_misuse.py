@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bastion import Admin, Client, Job, Launch, LaunchHandle, Process, SpecError
+from bastion.client.submit.resubmit import changed
+from bastion.spec import Indices
 from bastion.store.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 LAUNCH = Launch(name="x", jobs=[Job(processes=[Process(["true"])])])
 ANY: Any = Client
 client: Any = Client(store=MemoryStore(lambda: 0.0), user="ann")
+HANDLE = LaunchHandle(client, launch="x-1", project="p", jobs=("x-1",))
 
 
 @pytest.mark.parametrize(
@@ -67,3 +70,30 @@ def test_the_hint_has_what_a_method_takes() -> None:
         client.cancel("x", force=True)
     assert str(caught.value) == "force: cancel takes no such argument"
     assert caught.value.hint == "cancel takes *names, project"
+
+
+@pytest.mark.parametrize(
+    ("call", "told", "hint"),
+    [
+        (lambda: client.why(HANDLE), "LaunchHandle(...) is not the name of a job", "it is called"),
+        (lambda: client.cancel(HANDLE), "LaunchHandle(...) is not the name", "it is called 'x-1'"),
+        (lambda: client.wait(7), "7 is not the name of a job, nor a list of names", ""),
+        (lambda: client.use("x"), "job: 'x' is not a job; give client.job('x')", ""),
+        (lambda: client.jobs(states=["done"]), "states: 'done' is unknown, allowed are", ""),
+        (lambda: client.jobs(states="runing"), "states: 'runing' is unknown, allowed are", ""),
+    ],
+)
+def test_a_value_of_another_kind_is_told_with_what_it_is(
+    call: Callable[[], object], told: str, hint: str
+) -> None:
+    """A handle in place of a name, a name in place of a job, a state that does not exist."""
+    with pytest.raises(SpecError) as caught:
+        call()
+    assert str(caught.value).startswith(told)
+    assert caught.value.hint.startswith(hint)
+
+
+def test_variables_that_are_no_table_are_told() -> None:
+    """`rerun(..., env="A=1")` is no mapping."""
+    with pytest.raises(SpecError, match=r"env: 'A=1' is not a table of \{name: value\}"):
+        changed(LAUNCH, priority=None, env="A=1", tasks=Indices())  # type: ignore[arg-type]

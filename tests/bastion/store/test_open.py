@@ -82,11 +82,16 @@ def test_what_is_no_store_is_told(url: str, said: str) -> None:
     assert repr(url) in str(caught.value)
 
 
-def test_a_bare_path_is_helped() -> None:
+def test_a_bare_path_is_helped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path without scheme is met with the URL that was meant."""
     with pytest.raises(SpecError) as caught:
         open_store("/srv/bastion")
     assert caught.value.hint == "write file:///srv/bastion"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bucket").mkdir()
+    with pytest.raises(SpecError) as relative:
+        open_store("bucket")
+    assert relative.value.hint == f"write {(tmp_path / 'bucket').as_uri()}"
 
 
 def test_nobody_pays_for_a_cloud_he_does_not_use() -> None:
