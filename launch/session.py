@@ -102,14 +102,14 @@ class Session:
     @cached_property
     def has_ended_machines(self) -> bool:
         """Whether none leads, and its machines, all local ones of this host, have ended."""
-        from bastion.errors import NotFoundError
-        from bastion.provider.serving import is_standing, machines_of
-
         if not self.client.presence.absence():
             return False
         status = self.client.status()
         if not status.machines_dir or status.machines_host != os.uname().nodename:
             return False
+        from bastion.errors import NotFoundError
+        from bastion.provider.serving import is_standing, machines_of
+
         try:
             pools = self.client.pool().pools
         except NotFoundError:
