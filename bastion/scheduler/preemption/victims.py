@@ -32,7 +32,7 @@ from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
 
-SEARCH_STEPS = 5
+SEARCH_STEPS = 3
 """A search costs so many steps, beside those for each gang that it lets go."""
 
 PASSED_OVER = 8
