@@ -54,6 +54,9 @@ def checked_command(args: argparse.Namespace) -> list[str]:
             note(f"note: secret {name} is read on the machine; the job fails if it is not there")
     if left := left_behind(command, sends_code=_sends_code(args)):
         note(f"note: {left} is a file here, but no code is sent; --code=. sends it")
+    folder = "" if args.bundler_type or args.bundler_spec else folder_of(args)
+    if folder and (script := missing_script(command, Path(folder))):
+        note(f"note: {script} is not in the code that is sent, {Path(folder).absolute()}")
     return command
 
 
@@ -120,6 +123,14 @@ def left_behind(command: list[str], *, sends_code: bool) -> str:
     if sends_code:
         return ""
     return next((word for word in command if _is_file_here(word)), "")
+
+
+def missing_script(command: list[str], folder: Path) -> str:
+    """Return the script that `command` runs if `folder`, where it starts, has none; or empty."""
+    script = next((word for word in command[:2] if word.endswith((".py", ".sh"))), "")
+    if not script or script.startswith(("/", "-", "~")) or "{" in script or not folder.is_dir():
+        return ""
+    return "" if (folder / script).exists() else script
 
 
 def unused_parameters(args: argparse.Namespace, command: list[str]) -> list[str]:

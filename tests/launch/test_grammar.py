@@ -573,6 +573,26 @@ def test_a_file_that_stays_behind_is_said_before_it_is_missed(
         assert run("launch", "-q", "--code=.", "--", "python3", "train.py").err == ""
 
 
+def test_a_script_that_the_code_does_not_hold_is_said_before_it_is_missed(
+    run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistyped name, and a path from here where another folder is sent."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "train.py").write_text("print('hi')")
+    src = tmp_path / "src"
+    with bucket.bastion():
+        for folder, script, missing in (
+            (".", "tran.py", tmp_path),
+            ("src", "src/train.py", src),
+            ("src", "train.py", None),
+        ):
+            ran = run("launch", "-q", f"--code={folder}", "--", "python3", script)
+            said = f"note: {script} is not in the code that is sent, {missing}\n"
+            assert ran.err == (said if missing else "")
+        assert run("launch", "-q", "--code=.", "--", "ls", "-l", "made.sh").err == ""
+
+
 def test_a_script_that_submits_nothing_is_an_error(
     run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
