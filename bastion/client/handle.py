@@ -14,6 +14,7 @@ from bastion.spec.task import task_id
 from bastion.store.port import ObjectStore
 
 if TYPE_CHECKING:
+    from bastion.client.follow.log_filter import Wanted
     from bastion.client.follow.logs import Logs
 
 
@@ -42,6 +43,14 @@ class LaunchClient(Protocol):
 
     def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
         """Return every task of an array."""
+        ...
+
+    def job(self, name: str, *, project: str = "") -> JobView:
+        """Return a job."""
+        ...
+
+    def check_log(self, job: JobView, wanted: Wanted) -> None:
+        """Check that `job` has the attempt, replica and process that are wanted."""
         ...
 
     def cancel(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
@@ -170,16 +179,19 @@ class LaunchHandle:
             process: Only this process; None: all, one after the other.
 
         Raises:
-            NotFoundError: The launch has no such job.
+            NotFoundError: The launch has no such job, or the job no such replica or process.
             SpecError: It has several, and none is named.
             StoreError: Out of reach.
         """
         from bastion.client.follow.log_filter import Wanted
         from bastion.client.follow.log_reader import JobLog
 
-        wanted = Wanted(replica=replica, process=process)
-        log = JobLog(self._client.store, self.project, self._id_of(job))
-        return b"".join(chunk.data for chunk in log.read(wanted)).decode(errors="replace")
+        wanted, its_id = Wanted(replica=replica, process=process), self._id_of(job)
+        log = JobLog(self._client.store, self.project, its_id)
+        printed = b"".join(chunk.data for chunk in log.read(wanted))
+        if not printed and (replica or process):  # or there is no such replica
+            self._client.check_log(self._client.job(its_id, project=self.project), wanted)
+        return printed.decode(errors="replace")
 
     def follow(self, to: TextIO | None = None) -> LaunchStatus:
         """

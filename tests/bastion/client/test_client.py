@@ -351,6 +351,8 @@ def test_a_handle_says_what_its_jobs_do_and_printed() -> None:
     assert handle.logs("main") == handle.logs(handle.id) == "one\ntwo\n"
     with pytest.raises(NotFoundError, match="has no job 'other'"):
         handle.logs("other")
+    with pytest.raises(NotFoundError, match="has no replica 3; it has 1, counted from 0"):
+        handle.logs(replica=3)
     assert handle.cancel() == handle.jobs
     publish(store, "queue", {"jobs": [row(handle.id, state="draining")]})
     end(store, handle.id)
