@@ -27,8 +27,11 @@ from launch.grammar.foreign_words import (
 )
 from launch.grammar.program_words import program_command
 from launch.grammar.slurm_words import slurm_command
+from quota.pattern import pattern
 
 _YAML = (".yaml", ".yml")
+_DEVICE = pattern(r"(?:[abghltv]\d+|mi\d+|rtx|tpu)[\w-]*")
+"""How types of devices are called: `h100`, `a100-80gb`, `v5e`, `mi300x`."""
 _MORE = "more: bastion help come-from-another-system"
 _NEAR = 0.7
 """How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
@@ -88,6 +91,9 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
         if action.help != argparse.SUPPRESS
         for option in action.option_strings
     }
+    kind = name.lstrip("-").lower().replace("_", "-")
+    if "resources" in known and _DEVICE.fullmatch(kind):
+        return f"a type of device is asked for with --resources={kind}=N"
     near = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=_NEAR)
     return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
 

@@ -99,6 +99,18 @@ def test_a_cancel_never_reaches_a_longer_name(run: Run, bucket: Bucket) -> None:
     assert bastion.taken == []
 
 
+def test_a_job_whose_launch_waits_in_the_inbox_is_no_job_yet(run: Run, bucket: Bucket) -> None:
+    """While no bastion leads nothing is taken from there, so its name names nothing."""
+    publish(bucket.store, "queue", {"jobs": []})
+    lead(bucket.store, now=time.time(), leader="vm")
+    assert "inbox" not in run("cancel", "x").err
+    lead(bucket.store, now=time.time(), leader=None)
+    error, hint = run("cancel", "x").err.splitlines()
+    assert error == "error: no job 'x'"
+    assert hint.endswith(" ago, and a launch that waits in the inbox is no job yet")
+    assert "; no bastion leads: the last one stopped " in hint
+
+
 def test_a_mistyped_root_is_said_at_once_and_left_as_it_is(run: Run, tmp_path: Path) -> None:
     """A folder that is no bucket gets no object of ours."""
     empty = tmp_path / "empty"

@@ -8,6 +8,7 @@ looking: a change of `train` must never reach `train2`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from bastion.client.look.array_views import part_of
@@ -66,7 +67,7 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
     if (known := published.newest_named(text, project=project)) is not None:
         return known
     published.queue_like(text)  # where nothing was ever published, that is what is wrong
-    raise _not_found(text, project, list(begun), nearest=_nearest(published, text, project))
+    raise _not_found(published, text, project, list(begun))
 
 
 def each_name(names: Iterable[str | Iterable[str]]) -> list[str]:
@@ -313,7 +314,9 @@ def _nearest(published: Published, text: str, project: str) -> str:
     return names[near[0]] if near else ""
 
 
-def _not_found(text: str, project: str, similar: Sequence[str], *, nearest: str) -> NotFoundError:
+def _not_found(
+    published: Published, text: str, project: str, similar: Sequence[str]
+) -> NotFoundError:
     where = f" in project {project}" if project else ""
     if similar:
         return NotFoundError(
@@ -325,11 +328,13 @@ def _not_found(text: str, project: str, similar: Sequence[str], *, nearest: str)
             f"no job {text!r}{where}; a name is not a pattern",
             hint="bastion list -q prints ids, one on each line, for grep and xargs",
         )
-    shown = "bastion list shows active jobs, bastion list --all finished ones too"
-    return NotFoundError(
-        f"no job {text!r}{where}",
-        hint=f"did you mean {nearest}? {shown}" if nearest else shown,
-    )
+    hint = "bastion list shows active jobs, bastion list --all finished ones too"
+    if nearest := _nearest(published, text, project):
+        hint = f"did you mean {nearest}? {hint}"
+    with suppress(NotFoundError):
+        if absence := published.status().absence:
+            hint += f"; {absence}, and a launch that waits in the inbox is no job yet"
+    return NotFoundError(f"no job {text!r}{where}", hint=hint)
 
 
 def _ambiguous(text: str, ids: Sequence[str]) -> SpecError:
