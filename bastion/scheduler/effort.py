@@ -9,7 +9,7 @@ It must not know what is searched for.
 
 from __future__ import annotations
 
-STEPS = 6_000
+STEPS = 4_500
 """Steps of one cycle: about a fifth of a second in plain Python; our own choice."""
 STEP_S = 100e-6
 """What a step takes at most: three times what it takes on the machine that it was measured on."""

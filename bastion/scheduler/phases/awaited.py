@@ -95,6 +95,13 @@ def awaited(
     return sorted([*certain.values(), *needed.values()], key=draft.ends_at, reverse=True)
 
 
+def holders_of(draft: Draft, reserved: Reserved) -> list[Running]:
+    """The gangs that run where it lies: they stay the same in a cycle."""
+    if reserved.holders is None:
+        reserved.holders = draft.holders(reserved.footprint)
+    return reserved.holders
+
+
 def _in_order(draft: Draft, some: Iterable[Running], order: Order | None) -> Iterator[Running]:
     """`some`, gone through and sorted when the first is asked for."""
     yield from sorted(some, key=order or (lambda each: (draft.ends_at(each), each.name)))

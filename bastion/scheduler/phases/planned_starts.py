@@ -26,7 +26,7 @@ from heapq import heapify, heappop
 from itertools import chain
 from typing import TypeVar
 
-from bastion.scheduler.phases.awaited import awaited
+from bastion.scheduler.phases.awaited import awaited, holders_of
 from bastion.scheduler.phases.backfill import count_plans, counted, discount_plans
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import (
@@ -95,7 +95,7 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
         is_promise=False,
         rank=entry[0],
     )
-    if not all(map(_is_gone_at(draft, plan), draft.holders(plan.footprint))):
+    if not all(map(_is_gone_at(draft, plan), holders_of(draft, plan))):
         return
     waits = _waits(draft, plan)
     if waits is not None:
@@ -388,7 +388,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     if not all(map(is_gone, new)):
         return None
     project, shape = plan.gang[0].project, plan.shape
-    sure = [*draft.holders(plan.footprint), *new]
+    sure = [*holders_of(draft, plan), *new]
     wanted = plan.footprint
 
     def order(running: Running) -> tuple[bool, float, str]:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
-from bastion.scheduler.phases.awaited import awaited, has_room_then
+from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of
 from bastion.scheduler.phases.backfill import may_fit_beside
 from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
 from bastion.scheduler.placement.capacity import Capacity
@@ -196,15 +196,25 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
     placed = placed_again(draft, line, promise.placements)
     if placed is None:
         return False
-    if draft.shares.is_within(line.project, placed.total, own=not shape.borrows):
+    is_within = draft.shares.is_within(line.project, placed.total, own=not shape.borrows)
+    if is_within and not promise.within_share:
         promise = replace(promise, within_share=True)  # others of its project have ended since
     victims = list(_victims(draft, promise, gang, line))
     before = {victim.name: draft.doomed.get(victim.name) for victim in victims}
     own = _name_victims(draft, promise, gang, shape, victims)
-    waits = _waits(draft, promise, line, placed, victims)
+    reserved = Reserved(
+        gang=gang,
+        shape=shape,
+        placed=placed,
+        until=promise.deadline,
+        is_promise=True,
+        victims=tuple(victims),
+    )
+    waits = _waits(draft, promise, reserved, is_within=is_within)
     if waits is None:
         draft.doomed.restore(before)
         return False
+    reserved.waits = tuple(waits)
     stops = _stops(draft, promise, victims, own, waits)
     line.remove(gang)
     legal = {job for victim in victims for job in victim.ids}
@@ -213,18 +223,10 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
         for job, at in promise.victims
         if job in legal or (job in draft.of_job and draft.of_job[job].is_leaving)
     )
-    draft.promises[gang[0].id] = replace(promise, victims=still)
-    draft.reserve(
-        Reserved(
-            gang=gang,
-            shape=shape,
-            placed=placed,
-            until=promise.deadline,
-            is_promise=True,
-            victims=tuple(victims),
-            waits=waits,
-        )
-    )
+    if still != promise.victims:
+        promise = replace(promise, victims=still)
+    draft.promises[gang[0].id] = promise
+    draft.reserve(reserved)
     return True
 
 
@@ -263,33 +265,31 @@ def _stops(
 
 
 def _waits(
-    draft: Draft, promise: Promise, line: Line, placed: Placed, victims: list[Running]
+    draft: Draft, promise: Promise, reserved: Reserved, *, is_within: bool
 ) -> list[Running] | None:
-    """Whom it still waits for, all gone by the deadline; None when that is no longer enough."""
-    own = not line.shape.borrows
-    is_within = draft.shares.is_within(line.project, placed.total, own=own)
+    """What it still waits for, all gone by the deadline; None when that is no longer enough."""
+    placed, victims = reserved.placed, reserved.victims
     is_own = draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
     if promise.within_share and not (
         is_within or is_own or _is_within_then(draft, promise, placed)
     ):
         return None
-    wanted = Footprint(pairs_of(line.shape.parts, placed.placements))
     going = {victim.name for victim in victims}
 
     def is_gone(running: Running) -> bool:
         is_told = running.is_leaving or running.name in going or running.name in draft.doomed
         return is_told or running.frees_at <= promise.deadline
 
-    holders = draft.holders(wanted)
+    holders = holders_of(draft, reserved)
     if not all(map(is_gone, holders)):
         return None
     sure = {running.name: running for running in (*holders, *victims)}
     others = filter(is_gone, draft.running.values())
     return awaited(
         draft,
-        line.project,
-        line.shape,
-        wanted,
+        reserved.gang[0].project,
+        reserved.shape,
+        reserved.footprint,
         placed,
         sure.values(),
         others,
@@ -396,7 +396,7 @@ def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | No
 def is_covered(draft: Draft, reserved: Reserved) -> bool:
     """Whether nothing of it was promised to, or taken by, another gang in this cycle."""
     assert reserved.hold is not None
-    holders = {*draft.holders(reserved.footprint), *reserved.waits}
+    holders = {*holders_of(draft, reserved), *reserved.waits}
     kept = [running.footprint for running in holders]
     for room, resource, wanted, free, later in reserved.hold.masks:
         held = 0

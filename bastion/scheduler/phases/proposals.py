@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Sequence
 from bastion.scheduler.effort import Effort
 from bastion.scheduler.phases.guarantee import keep_promise
 from bastion.scheduler.phases.promises import sharing
+from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import Found, find, yields_to
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.state.draft import Draft
@@ -38,6 +39,8 @@ def _shrink(draft: Draft, promise: Promise) -> None:
         return
     if any(draft.of_job[job].is_leaving for job, _ in promise.victims if job in draft.of_job):
         return  # it is being carried out
+    if not _may_spare(draft, promise, reserved, own):
+        return
     others = sharing(draft, reserved)
     dooms = {running.name: draft.doomed.pop(running.name) for running in own}
     draft.set_apart([reserved], others)
@@ -56,6 +59,30 @@ def _shrink(draft: Draft, promise: Promise) -> None:
             return
     draft.doomed.update(dooms)
     draft.put_back([reserved], others)
+
+
+def _may_spare(draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]) -> bool:
+    """Whether there may be devices enough for it with one of its `own` victims still there."""
+    part, *others = reserved.shape.parts
+    is_plain = not others and part.devices and not part.takes_whole
+    if not is_plain or len([*_ways(draft, promise, reserved, own)]) > 1:
+        return True
+    draft.open(reserved)
+    lack = Lack(draft.capacity, part)
+    departing = draft.departing(firm=promise.within_share)
+    for running in {*departing.leaving_devices(draft.capacity), *own}:
+        lack.let_go(running.footprint)
+    may_spare = any(_is_enough_with(lack, running) for running in own)
+    draft.shut(reserved)
+    return may_spare
+
+
+def _is_enough_with(lack: Lack, running: Running) -> bool:
+    """Whether there are devices enough with `running`, which was let go, still there."""
+    lack.put_back(running.footprint)
+    is_enough = lack.replicas <= 0
+    lack.let_go(running.footprint)
+    return is_enough
 
 
 def _fits_now(draft: Draft, reserved: Reserved, found: Found) -> bool:

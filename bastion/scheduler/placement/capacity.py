@@ -144,6 +144,8 @@ class Capacity:
             return Scope(where, tiers, None)
         allowed = set()
         for shelf in self.shelves.values():
+            if where.pool not in ("", shelf.name):
+                continue
             passing = [r.ordinal for r in shelf.rooms if passes(where, r.machine, shelf.pool)]
             allowed.update(passing)
             if passing or can_make(where, shelf):

@@ -7,8 +7,9 @@ It must not know what is in use.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Literal
 
 from bastion.machine import Machine, MachinePhase
@@ -49,7 +50,7 @@ def beyond(
 def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
     """The first filter that leaves no machine, or that there is none at all."""
     for part in shape.parts:
-        if any(any(_sizes(shelf, part)) for shelf in capacity.shelves.values()):
+        if any(_all_sizes(capacity, part)):
             continue
         return _first_to_blame(capacity, part.where, hosts=part.hosts)
     return None
@@ -145,7 +146,7 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
     if not shape.asked <= totals:
         return NeverFits(asked=shape.asked, most=totals, of="total")
     for part in shape.parts:
-        sizes = [each for shelf in capacity.shelves.values() for each in _sizes(shelf, part)]
+        sizes = [*_all_sizes(capacity, part)]
         holding = [(size, number) for size, number in sizes if part.per_replica <= size]
         types = frozenset(part.per_replica.types())
         if not holding:
@@ -190,13 +191,22 @@ def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], 
 def _in_tiers(capacity: Capacity, part: Part) -> int:
     """How many replicas all machines hold, each tier within its total."""
     slots = [0] * capacity.tier_count
-    for shelf in capacity.shelves.values():
+    for shelf in _shelves(capacity, part):
         for size, number in _sizes(shelf, part):
             slots[shelf.tier] += number * part.most_on(size) * (part.per_replica <= size)
     return sum(
         min([most, *(tier.units[t] // n for t, n in part.capped)])
         for most, tier in zip(slots, capacity.quota.tiers)
     )
+
+
+def _shelves(capacity: Capacity, part: Part) -> Iterable[Shelf]:
+    """Those that the filters of `part` leave: of a hundred pools it may use one."""
+    return chain.from_iterable(capacity.scope(part.where).tiers)
+
+
+def _all_sizes(capacity: Capacity, part: Part) -> Iterator[tuple[Amounts, int]]:
+    return chain.from_iterable(_sizes(shelf, part) for shelf in _shelves(capacity, part))
 
 
 def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:

@@ -54,6 +54,17 @@ class Lack:
             self._free[machine] = has
             self.replicas -= has.bit_count() // units - had.bit_count() // units
 
+    def put_back(self, footprint: Footprint) -> None:
+        """Count what lies there again; no other that was let go has any of its devices."""
+        resource, units = self._resource, self._units
+        for machine, masks in footprint.masks.items():
+            had = self._free.get(machine)
+            if had is None:
+                continue
+            has = 0 if machine in footprint.whole else had & ~masks.get(resource, 0)
+            self._free[machine] = has
+            self.replicas -= has.bit_count() // units - had.bit_count() // units
+
     def may_hold(self, machine: str) -> bool:
         """Whether a replica could lie there, if there are devices enough of all kinds."""
         free, room = self._free.get(machine), self._rooms.get(machine)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.harm import borrowers_of
 from bastion.scheduler.preemption.lack import Lack
@@ -29,14 +30,14 @@ from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
 from bastion.value import value
-from quota.amounts import NOTHING, Amounts
+from quota.amounts import Amounts
 from quota.ledger import apart
 
-SEARCH_STEPS = 3
+SEARCH_STEPS = 1
 """A search costs so many steps, beside those for each gang that it lets go."""
 
 PASSED_OVER = 8
-"""Gangs that a search passes over in the time of one step."""
+"""Gangs that a search looks at and passes over in the time of one step."""
 
 Allows = Callable[[Amounts, Sequence[Running]], bool]
 """Whether a gang may be charged so much once they have gone."""
@@ -79,10 +80,10 @@ def find(
         may_stop: Whether one may be among `legal`, where that is known: then only those are let
             go with which a machine may have room for one replica more.
     """
-    draft.search.effort.spend(SEARCH_STEPS)
     capacity = draft.capacity
     capacity.begin()
     departing = draft.departing(firm=guaranteed)
+    draft.search.effort.spend(SEARCH_STEPS + len(departing.useful) // PASSED_OVER)
     but = set(staying)
     more = {running: None for running in going if running in but or running not in departing}
 
@@ -148,23 +149,46 @@ def _leave(
     if shape.takes_whole or not all(part.devices for part in shape.parts):
         going = [running for running in departing if is_leaving(running) and running not in more]
         return {running: Release(draft.capacity, running) for running in (*going, *more)}
-    useful, near = set[Running](), set[str]()
+    capacity, near, machines = draft.capacity, _Near(draft.capacity, shape), set[str]()
+    useful, far = set[Running](), set[Running]()
     for running in [*departing.useful, *more]:
         wanted = running.footprint
-        machines = wanted.opens(draft.capacity)
-        if machines or wanted.whole or any(running.left):
+        if not near.has_any(wanted.masks):
+            if not running.is_spent:
+                far.add(running)
+            continue
+        opens = wanted.opens(capacity)
+        if opens or wanted.whole or not running.is_spent:
             useful.add(running)
-            near.update(machines)
+            machines.update(filter(near.has, opens))
         elif running not in more:
             departing.leaves_nothing(running)
-    for machine in near:
+    for machine in machines:
         useful.update(draft.on(machine))
+    far -= useful
     going = sorted(
-        (running for running in useful if is_leaving(running) and running not in more),
+        (running for running in useful | far if is_leaving(running) and running not in more),
         key=lambda running: running.name,
     )
-    going += [running for running in more if running in useful]
-    return {running: Release(draft.capacity, running) for running in going}
+    going += [running for running in more if running in useful or running in far]
+    return {running: Release(capacity, running, is_far=running in far) for running in going}
+
+
+class _Near:
+    """The machines where some of `shape` could lie."""
+
+    def __init__(self, capacity: Capacity, shape: Shape) -> None:
+        self._rooms = capacity.by_name
+        self._scopes = [capacity.scope_of(part) for part in shape.parts]
+
+    def has(self, machine: str) -> bool:
+        """Whether `machine` is one of them."""
+        room = self._rooms.get(machine)
+        return room is not None and any(scope.has(room) for scope in self._scopes)
+
+    def has_any(self, machines: Iterable[str]) -> bool:
+        """Whether any of `machines` is."""
+        return any(map(self.has, machines))
 
 
 class _Search:
@@ -304,30 +328,35 @@ def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Runnin
 
 def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> Iterator[Running]:
     quota, shares = draft.snapshot.quota, draft.shares
+    weight, excess = shares.weight, shares.excess
     lines = {name: _least_lost_first(draft, name, project) for name in others}
     nodes = {name: [name] for name in lines}
     if quota.groups:
         nodes = {name: [n.name for n in reversed(apart(quota, name, project))] for name in lines}
-    gone: dict[str, Amounts] = {}
+    above: dict[str, Amounts] = {}
+    """What those have above their share of which any is let go."""
 
-    def above(name: str) -> tuple[list[float], str]:
-        each = [-shares.excess(node, without=gone.get(node, NOTHING)) for node in nodes[name]]
-        return each, name
+    def depth(node: str) -> float:
+        return -(weight(above[node]) if node in above else excess(node))
 
-    heap = [above(name) for name in lines]
+    def order(name: str) -> tuple[tuple[float, ...], str]:
+        return tuple(map(depth, nodes[name])), name
+
+    heap = [order(name) for name in lines]
     heapify(heap)
     while heap:
         known, name = heappop(heap)
-        if quota.groups and above(name)[0] != known:  # its group is less far above than it was
-            heappush(heap, above(name))
+        if quota.groups and order(name)[0] != known:  # its group is less far above than it was
+            heappush(heap, order(name))
             continue
         running = next(lines[name], None)
         if running is None:
             continue
         yield running
         for node in nodes[name]:
-            gone[node] = gone.get(node, NOTHING) + running.held
-        heappush(heap, above(name))
+            before = above[node] if node in above else shares.above_share(node)
+            above[node] = before - running.held
+        heappush(heap, order(name))
 
 
 def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Running]:

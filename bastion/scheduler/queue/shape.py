@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, permutations
+from typing import TypeVar
 
 from bastion.job import JobRecord
 from bastion.spec.request import Request
@@ -20,6 +21,8 @@ from bastion.spec.where import Where
 from quota.amounts import Amounts
 from quota.options import SchedulerOptions
 from quota.tree import Quota
+
+T = TypeVar("T")
 
 ORDERS = 6
 """In so many orders at most the parts of a gang are tried: all of them for three kinds."""
@@ -32,10 +35,7 @@ class Part:
     """What one job of a gang asks for: `replicas` times the same."""
 
     def __init__(self, request: Request, quota: Quota, *, resumes: bool) -> None:
-        self.max_runtime_s = request.max_runtime_s
-        self.grace_s = grace_of(request, quota.scheduler)
-        self.resumes = resumes
-        """Whether it continues after it was stopped."""
+        self._set_times(request, quota, resumes=resumes)
         self.replicas = request.replicas
         self.hosts = request.hosts
         self.where: Where = request.where
@@ -52,8 +52,23 @@ class Part:
         self.asks_nothing = not items and not self.exclusive
         self.takes_whole = self.exclusive or self.hosts > 1
         """Whether it takes, and is charged for, whole machines."""
-        self.ease = -self.hosts, *_width(self.where), not self.exclusive, -self.leading[1]
+
+    def _set_times(self, request: Request, quota: Quota, *, resumes: bool) -> None:
+        self.max_runtime_s = request.max_runtime_s
+        self.grace_s = grace_of(request, quota.scheduler)
+        self.resumes = resumes
+        """Whether it continues after it was stopped."""
+
+    def at_times_of(self, request: Request, quota: Quota, *, resumes: bool) -> Part:
+        """The same room, for as long as `request` says."""
+        made = _like(self)
+        made._set_times(request, quota, resumes=resumes)
+        return made
+
+    @property
+    def ease(self) -> tuple[bool | int, ...]:
         """The less, the harder it is to place."""
+        return -self.hosts, *_width(self.where), not self.exclusive, -self.leading[1]
 
     def most_on(self, size: Amounts) -> int:
         """How many replicas an empty machine of that size holds; a slice holds one."""
@@ -72,32 +87,41 @@ class Shape:
         self.form = form
         """Equal for shapes that need the same room: they differ in priority and times at most."""
         self.parts = parts = tuple(Part(request, quota, resumes=resumes) for request in requests)
-        self.resumes = resumes
-        """Whether all of it continues after it was stopped."""
         self.orders = _orders(parts)
         """The numbers of its parts, the hardest to place first; then in other orders to try."""
         self.units = Amounts.sum(request.units for request in requests)
         self.asked = self.units.only(quota.types)
         """Of the types under quota; at least, where whole machines are taken."""
-        self.priority = min(request.priority for request in requests)
-        runtimes = [request.max_runtime_s for request in requests]
-        known = [seconds for seconds in runtimes if seconds is not None]
-        self.max_runtime_s = max(known) if len(known) == len(runtimes) else None
-        """How long all of it may run, or None when some of it is endless."""
-        self.grace_s = max(grace_of(request, quota.scheduler) for request in requests)
-
         self.borrows = all(request.borrow for request in requests)
         """Whether it may start beyond its project's share; its project may forbid it too."""
-        self.takes_whole = any(part.takes_whole for part in self.parts)
+        self.takes_whole = any(part.takes_whole for part in parts)
         """Whether any of it takes, and is charged for, whole machines."""
-        self.wheres = tuple(part.where for part in self.parts)
-        self.replicas = sum(part.replicas for part in self.parts)
+        self.wheres = tuple(part.where for part in parts)
+        self.replicas = sum(part.replicas for part in parts)
         """Of all its jobs together; of one that may grow, the fewest."""
+        self.is_single = self.replicas == 1 and not self.takes_whole
+        """Whether it is one replica that shares its machine: nothing of it can be half placed."""
+        self._set_times(requests, resumes=resumes)
+
+    def _set_times(self, requests: Sequence[Request], *, resumes: bool) -> None:
+        self.resumes = resumes
+        """Whether all of it continues after it was stopped."""
+        self.priority = min([request.priority for request in requests])
+        known = [part.max_runtime_s for part in self.parts if part.max_runtime_s is not None]
+        self.max_runtime_s = max(known) if len(known) == len(self.parts) else None
+        """How long all of it may run, or None when some of it is endless."""
+        self.grace_s = max([part.grace_s for part in self.parts])
         self.most = max(self.replicas, requests[0].most) if len(requests) == 1 else self.replicas
         """The most replicas that it may grow to: only a job alone in its gang may."""
         self.may_grow = self.most > self.replicas
-        self.is_single = self.replicas == 1 and not self.takes_whole
-        """Whether it is one replica that shares its machine: nothing of it can be half placed."""
+
+    def at_times_of(self, requests: Sequence[Request], quota: Quota, *, resumes: bool) -> Shape:
+        """The same room, at the priority of `requests` and for as long as they say."""
+        made = _like(self)
+        each = zip(self.parts, requests)
+        made.parts = tuple([part.at_times_of(r, quota, resumes=resumes) for part, r in each])
+        made._set_times(requests, resumes=resumes)
+        return made
 
     @cached_property
     def scarce(self) -> frozenset[str]:
@@ -108,6 +132,13 @@ class Shape:
     def types(self) -> frozenset[str]:
         """Every type it asks for."""
         return frozenset(self.units.types())
+
+
+def _like(each: T) -> T:
+    """A copy; `copy.copy` takes four times as long."""
+    made = object.__new__(type(each))
+    made.__dict__.update(each.__dict__)
+    return made
 
 
 def grace_of(request: Request, options: SchedulerOptions) -> float:
@@ -141,7 +172,8 @@ class Shapes:
         self._quota = quota
         self._by_id: dict[tuple[int, bool], Shape] = {}
         self._by_value: dict[tuple[object, ...], Shape] = {}
-        self._forms: dict[tuple[object, ...], int] = {}
+        self._forms: dict[tuple[object, ...], Shape] = {}
+        """The first of every form, by the room that it needs."""
 
     def __len__(self) -> int:
         return len(self._by_value)
@@ -181,18 +213,34 @@ class Shapes:
         key = (*key, resumes)
         found = self._by_value.get(key)
         if found is None:
-            room: tuple[object, ...] = tuple(
-                (r.where, r.hosts, r.replicas, r.per_replica, r.borrow) for r in requests
-            )
-            if self._quota.maintenance:  # then it matters how long it would stay
-                room = (*room, *((r.max_runtime_s, r.grace_s) for r in requests), resumes)
-            form = self._forms.setdefault(room, len(self._forms))
-            found = self._by_value[key] = Shape(requests, self._quota, form, resumes=resumes)
+            found = self._by_value[key] = self._made(requests, resumes=resumes)
         return found
+
+    def _made(self, requests: tuple[Request, ...], *, resumes: bool) -> Shape:
+        room: tuple[object, ...] = tuple([_room(request) for request in requests])
+        if self._quota.maintenance:  # then it matters how long it would stay
+            room = (*room, *((r.max_runtime_s, r.grace_s) for r in requests), resumes)
+        first = self._forms.get(room)
+        if first is not None:
+            return first.at_times_of(requests, self._quota, resumes=resumes)
+        made = Shape(requests, self._quota, len(self._forms), resumes=resumes)
+        self._forms[room] = made
+        return made
 
 
 def _key(request: Request) -> tuple[object, ...]:
     """Equal for equal requests; quicker to compare than they are, as few of them have filters."""
+    return (
+        _room(request),
+        request.max_replicas,
+        request.priority,
+        request.max_runtime_s,
+        request.grace_s,
+    )
+
+
+def _room(request: Request) -> tuple[object, ...]:
+    """Equal for requests that need the same room."""
     where = request.where
     is_anywhere = not (
         where.pool
@@ -204,12 +252,8 @@ def _key(request: Request) -> tuple[object, ...]:
     )
     return (
         request.replicas,
-        request.max_replicas,
         request.per_replica.items(),
         request.hosts,
         None if is_anywhere else where,
-        request.priority,
-        request.max_runtime_s,
-        request.grace_s,
         request.borrow,
     )

@@ -14,6 +14,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.state.decisions import Dooms
 from bastion.scheduler.state.running import Running
 from bastion.scheduler.state.shares import Shares
@@ -75,6 +76,15 @@ class Departing(Collection[Running]):
     def leaves_nothing(self, running: Running) -> None:
         """Nothing becomes free and open with it, until something is opened."""
         self.useful.discard(running)
+
+    def leaving_devices(self, capacity: Capacity) -> Iterator[Running]:
+        """Those with which devices are free and open; what leaves nothing is not asked again."""
+        for running in [*self.useful]:
+            wanted = running.footprint
+            if wanted.whole or wanted.opens(capacity):
+                yield running
+            elif running.is_spent:
+                self.leaves_nothing(running)
 
 
 class Departures:

@@ -14,16 +14,24 @@ from bastion.scheduler.state.running import Running
 
 
 class Release:
-    """`running` let go, on the rooms where it is."""
+    """
+    `running` let go, on the rooms where it is.
 
-    def __init__(self, capacity: Capacity, running: Running) -> None:
+    Args:
+        capacity: Changed, until this is withdrawn or the trial is undone.
+        running: Is gone.
+        is_far: Whether its rooms do not matter: only what it leaves in the tiers' totals is freed.
+    """
+
+    def __init__(self, capacity: Capacity, running: Running, *, is_far: bool = False) -> None:
         self.capacity = capacity
         self.running = running
         self.rooms: list[Room] = []
         self._masks: list[tuple[Room, str, int]] = []
         self._counts: list[tuple[Room, str, int, int]] = []
         self._seals: list[Room] = []
-        for part, place in running.places:
+        self._places = () if is_far else running.places
+        for part, place in self._places:
             for host in place.hosts:
                 room = capacity.by_name.get(host.machine)
                 if room is None or not room.opened:
@@ -88,7 +96,7 @@ class Release:
                 del room.owed[resource]
         for room in self._seals:
             room.sealed = sign < 0
-        for part, place in self.running.places:
+        for part, place in self._places:
             for host in place.hosts:
                 self._leave(host.machine, part, sign=sign)
         for room in self.rooms:

@@ -53,6 +53,8 @@ class Reserved:
         """(gang that it waits for, tier, what of its charge that one pays now)"""
         self.name = gang[0].id
         self.footprint = Footprint(pairs_of(shape.parts, placed.placements))
+        self.holders: list[Running] | None = None
+        """The gangs that run where it lies, once they are known; see `holders_of`."""
         self.hold: Hold | None = None
         self.number = 0
         """The higher, the later it was reserved."""

@@ -452,22 +452,25 @@ class Shares:
             return units / max(1, self.totals[resource])
         return max((n / max(1, self.totals[t]) for t, n in amounts.items()), default=0.0)
 
-    def excess(self, name: str, *, without: Amounts = NOTHING) -> float:
-        """
-        How far above its share a project or a group is, as a part of the total; negative below.
-
-        What it gives back for promises that wait for it does not count any more.
-        """
-        if without or name in self.quota.groups:
-            closes = self.closes(name) if name in self.quota.groups else self._stays(name)
-            return self.weight(closes - without - self.quota.node(name).nominal)
+    def excess(self, name: str) -> float:
+        """How far above its share a project or a group is, as a part of the total."""
+        if name in self.quota.groups:
+            return self.weight(self.above_share(name))
         if self._asked:
             self._settle(name)
         known = self._excess.get(name)
         if known is None:
-            nominal = self.project(name).nominal
-            known = self._excess[name] = self.weight(self._stays(name) - nominal)
+            known = self._excess[name] = self.weight(self.above_share(name))
         return known
+
+    def above_share(self, name: str) -> Amounts:
+        """
+        What a project or a group holds above its share; negative below.
+
+        What it gives back for promises that wait for it does not count any more.
+        """
+        held = self.closes(name) if name in self.quota.groups else self._stays(name)
+        return held - self.quota.node(name).nominal
 
     def closes(self, name: str) -> Amounts:
         """What stands against the limits of a project or a group."""
