@@ -10,6 +10,7 @@ It must not know why anything is closed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -26,6 +27,7 @@ from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import find, yields_to
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score, first_asked
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
@@ -46,8 +48,7 @@ def borrow(draft: Draft) -> None:
         discount_plans(draft)
         return
     queues: dict[str, Queue] = {}
-    since = {name: first_asked(lines) for name, lines in draft.rest.items() if lines}
-    projects = Projects(since, _score_of(draft))
+    projects = Projects(_first_asked(draft), _score_of(draft))
     made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
@@ -79,6 +80,16 @@ def borrow(draft: Draft) -> None:
     plan_again(draft)
     widen(draft)
     discount_plans(draft)
+
+
+def _first_asked(draft: Draft) -> dict[str, float]:
+    """When the first gang that is left of each project was submitted."""
+    touched = moved(draft)
+    return {
+        name: first_asked(lines) if name in touched else draft.backlogs[name].first_asked
+        for name, lines in draft.rest.items()
+        if lines
+    }
 
 
 def _score_of(draft: Draft) -> Callable[[str], Score]:
@@ -114,15 +125,14 @@ def _start_elsewhere(draft: Draft) -> None:
     for line in draft.taken_back:
         if not line.is_over and _start(draft, line.head, line.shape):
             line.at += 1
-    draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
 def _hopeful(draft: Draft, project: str) -> list[Line]:
     """The lines of `project` for which something might be done; the others are blocked."""
-    lines = draft.rest[project]
+    lines, highest = draft.rest[project], _highest_to_outrank(draft, project)
     roomy: dict[int, bool] = {}
     hopeful = set()
-    for shape in {id(line.shape): line.shape for line in lines}.values():
+    for shape in draft.backlogs[project].shapes:
         if shape.form not in roomy:
             roomy[shape.form] = not draft.is_too_full(
                 shape, guaranteed=False
@@ -133,7 +143,7 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
             if shape.max_runtime_s is None
             else bool(draft.reserved or draft.plans)
         )
-        if roomy[shape.form] or is_short or _has_lower(draft, project, shape):
+        if roomy[shape.form] or is_short or shape.priority < highest:
             hopeful.add(id(shape))
     if not hopeful:
         draft.blocked += lines
@@ -158,8 +168,8 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
             line
             for line in lines
             # None lower was there when it was looked at, and one has started since.
-            if line.key in search.patient
-            or (line.project in begun and line.key not in search.asked)
+            if (line.project in begun and line.key not in search.asked)
+            or (search.patient and line.key in search.patient)
         ]
     while lines:
         before = len(draft.promises)
@@ -206,7 +216,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if line.key in outranks_none:
         return False
     outranks_none.add(line.key)
-    if line.fail_when_busy or not _has_lower(draft, line.project, line.shape):
+    if line.fail_when_busy or line.shape.priority >= _highest_to_outrank(draft, line.project):
         return False
     own = draft.plans.get(line.head[0].id)
     if (own is not None and _is_due(draft, own)) or not draft.search.may_search(
@@ -241,16 +251,15 @@ def _is_due(draft: Draft, plan: Reserved) -> bool:
     return any(plan.until <= draft.now + running.grace_s for running in plan.waits)
 
 
-def _has_lower(draft: Draft, project: str, shape: Shape) -> bool:
-    """Whether any gang runs that might be preempted for it."""
+def _highest_to_outrank(draft: Draft, project: str) -> float:
+    """Gangs of `project` with a lower number than this may have others preempted for them."""
     policy = draft.parts.preemption
-    if policy.follows_order:
-        return True
-    if not policy.outranks:
-        return False
-    return draft.lowest_priority(project) > shape.priority or any(
-        each.project == project and each.is_grown for each in draft.occupancy.elastic.values()
-    )
+    if not (policy.follows_order or policy.outranks):
+        return -math.inf
+    elastic = draft.occupancy.elastic.values()
+    if policy.follows_order or any(r.project == project and r.is_grown for r in elastic):
+        return math.inf
+    return draft.lowest_priority(project)
 
 
 def _is_too_little(draft: Draft, line: Line) -> bool:

@@ -29,6 +29,7 @@ from bastion.scheduler.preemption.victims import (
     reclaims_from,
 )
 from bastion.scheduler.promise import Promise
+from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, usage_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Yielded
@@ -148,7 +149,8 @@ def _divide(
     """Lines that are within a share, and those that are beyond it for the whole cycle."""
     known: dict[tuple[int, int], bool] = {}
     fitting = set()
-    for shape in {id(line.shape): line.shape for line in lines}.values():
+    is_all = lines is draft.lines.get(project)
+    for shape in draft.backlogs[project].shapes if is_all else shapes_of(lines):
         key = shape.form, shape.priority if draft.reserved else 0  # some give way to priority
         if key not in known:
             known[key] = _may_be_within(draft, project, shape, own=own)

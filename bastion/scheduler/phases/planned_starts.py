@@ -346,7 +346,7 @@ def _in_order(found: list[tuple[Place, Line]]) -> Iterator[Line]:
 def _aged_in(draft: Draft, lines: Mapping[str, list[Line]]) -> Iterator[Line]:
     """Those with heads that have waited for `plan_after_s` and have no planned start."""
     since = draft.now - draft.options.plan_after_s
-    aged = (found for project, found in lines.items() if draft.oldest[project] <= since)
+    aged = (found for project, found in lines.items() if draft.backlogs[project].oldest <= since)
     for line in chain.from_iterable(aged):
         gangs, at = line.gangs, line.at
         if at >= len(gangs) or gangs[at][4] > since or line.fail_when_busy:

@@ -56,7 +56,7 @@ def _line_up(draft: Draft) -> None:
         lines = memory.line_up_some(e for e in standing if e[0].id not in held_back)
     else:
         lines = memory.line_up(others)
-    draft.lines, draft.oldest = lines.by_project(), lines.oldest
+    draft.lines, draft.backlogs = lines.by_project(), lines.backlogs
 
 
 def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, WaitingReason]:

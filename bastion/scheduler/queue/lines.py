@@ -10,9 +10,22 @@ It must not know what became of any gang.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, of_head, place_of
+from bastion.scheduler.queue.shape import Shape
+
+
+class Backlog(NamedTuple):
+    """All that wait in the lines of one project, when a cycle begins."""
+
+    oldest: float
+    """Since when the first of them waits."""
+    first_asked: float
+    """When the first head of a line was submitted."""
+    shapes: Collection[Shape]
+    """What they ask for, each shape once."""
 
 
 class Lines:
@@ -21,8 +34,8 @@ class Lines:
     def __init__(self) -> None:
         self._lines: dict[LineKey, Line] = {}
         self._by_project: dict[str, list[Line]] = {}
-        self.oldest: dict[str, float] = {}
-        """Project -> since when the first of its gangs waits."""
+        self.backlogs: dict[str, Backlog] = {}
+        """By project."""
 
     def by_project(self) -> Mapping[str, list[Line]]:
         """The lines of every project with waiting gangs; each in order, and so are the lines."""
@@ -44,7 +57,7 @@ class Lines:
         for found in by_project.values():
             found.sort(key=of_head)
         self._lines, self._by_project = lines, by_project
-        self.oldest = {project: _oldest(found) for project, found in by_project.items()}
+        self.backlogs = {project: _backlog(found) for project, found in by_project.items()}
 
     def change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
         """Let `gone` wait no longer, and `come` from now on."""
@@ -78,10 +91,19 @@ class Lines:
         left = [line for line in self._by_project[project] if line.everybody]
         if left:
             self._by_project[project] = sorted(left, key=of_head)
-            self.oldest[project] = _oldest(left)
+            self.backlogs[project] = _backlog(left)
         else:
-            del self._by_project[project], self.oldest[project]
+            del self._by_project[project], self.backlogs[project]
 
 
-def _oldest(lines: Iterable[Line]) -> float:
-    return min(queued_at for line in lines for *_, queued_at in line.everybody)
+def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:
+    """Each shape of `lines` once."""
+    return {id(line.shape): line.shape for line in lines}.values()
+
+
+def _backlog(lines: Sequence[Line]) -> Backlog:
+    return Backlog(
+        oldest=min([entry[4] for line in lines for entry in line.everybody]),
+        first_asked=min([line.everybody[0][1] for line in lines]),
+        shapes=shapes_of(lines),
+    )

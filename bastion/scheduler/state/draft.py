@@ -16,6 +16,7 @@ from bastion.scheduler.placement.capacity import Charge
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.queue.lines import Backlog
 from bastion.scheduler.queue.order import Gang, Line, stand
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
@@ -48,8 +49,8 @@ class Draft:
         self.of_job = self.occupancy.of_job
         self.shares: Shares
         self.lines: Mapping[str, list[Line]] = {}
-        self.oldest: Mapping[str, float] = {}
-        """Project -> since when the first of its gangs waits, whatever becomes of it."""
+        self.backlogs: Mapping[str, Backlog] = {}
+        """What waits in each project, whatever becomes of it."""
         self.rest: dict[str, list[Line]] = {}
         """Lines that phase 3 passed on."""
         self.blocked: list[Line] = []
