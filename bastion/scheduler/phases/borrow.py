@@ -17,7 +17,8 @@ from itertools import chain
 
 from bastion.scheduler.phases.backfill import backfill, count_plans, discount_plans
 from bastion.scheduler.phases.growth import widen
-from bastion.scheduler.phases.guarantee import is_in_vain, keep_promise, look_again, queue_of, spent
+from bastion.scheduler.phases.guarantee import is_in_vain, look_again, queue_of, spent
+from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
 from bastion.scheduler.phases.promises import start_reserved
@@ -324,7 +325,7 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
         return False
     if not within_share and is_in_vain(draft, gang, found.victims):
         return False
-    reserved = keep_promise(draft, gang, shape, found, within_share=within_share)
+    reserved = make_promise(draft, gang, shape, found, within_share=within_share)
     if not reserved.waits and start_reserved(draft, reserved, guaranteed=within_share):
         del draft.promises[reserved.name]  # all that was in its way had not begun
     return True

@@ -3,7 +3,7 @@ First fit: the first time at which a waiting gang has room, and where.
 
 Rules: what runs has ended by its limit. A borrower is gone after its slice, as it is rotated for a
 planned gang; or after its least running time, for a gang that will be within its share by then.
-Jobs of the gang's own project that have no limit end at a time that nobody knows: where it takes
+Jobs of the gang's own project that have no limit end at a time that is not known: where it takes
 them, the time is infinite, and what the gang could use is drained.
 
 It must not change anything: what it tries, it undoes.
@@ -87,7 +87,7 @@ def _search(
         line: Its head is to start.
         allows: Whether the quota has room.
         reclaims: Whether borrowers of others may be stopped for it.
-        drains: Whether to go on to what nobody knows the end of.
+        drains: Whether to go on to what has no known end.
         before: A time from `before` on is of no use.
     """
     ends, lacks = _known_ends(draft), _lacks_of(draft, line.shape)
@@ -118,7 +118,7 @@ def _search(
 def _ends(
     draft: Draft, line: Line, *, reclaims: bool, drains: bool
 ) -> tuple[list[End], Iterator[Step]]:
-    """What has ended some time, in no order; and what nobody knows the end of, if it counts."""
+    """What has ended some time, in no order; and what has no known end, if it counts."""
     ends, shape, project = _known_ends(draft), line.shape, line.project
     ending, endless = [*ends.known], [*ends.endless.get(project, ())] if drains else []
     for running in ends.borrowed:

@@ -11,31 +11,24 @@ It must not know how borrowers are ordered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.phases.backfill import backfill, counted, gaps
-from bastion.scheduler.phases.revocation import could_borrow, may_yield, take_back
+from bastion.scheduler.phases.new_promise import make_promise
+from bastion.scheduler.phases.revocation import could_borrow, may_yield
 from bastion.scheduler.preemption.harm import in_project
-from bastion.scheduler.preemption.stop_times import deadline_of, stop_at
 from bastion.scheduler.preemption.victims import (
     Allows,
     Found,
     borrowers_for,
     find,
     is_legal,
-    reclaims_from,
 )
-from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, usage_of
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Yielded
-from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
@@ -300,7 +293,7 @@ def _promise(draft: Draft, line: Line) -> bool:
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)
         return False
-    keep_promise(draft, gang, shape, found, within_share=True)
+    make_promise(draft, gang, shape, found, within_share=True)
     return True
 
 
@@ -399,101 +392,3 @@ def _would_take_beside(
     for each in weak:
         draft.call_in(each)
     return found is not None
-
-
-def keep_promise(
-    draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
-) -> Reserved:
-    """
-    Make the promise that `found` allows, and say to its victims what will happen.
-
-    Those among them that start in this cycle do not start after all.
-    """
-    name = gang[0].id
-    found = replace(found, victims=take_back(draft, found.victims))
-    for victim in found.victims:
-        stop = stop_at(draft, victim)
-        doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
-        draft.doomed[victim.name] = doom
-    waits = _waits(draft, gang, shape, found, within_share=within_share)
-    shared = _shared(draft, gang, shape, found)
-    deadline = deadline_of(draft, waits, found.victims, shared)
-    victims = (*found.victims, *shared)
-    draft.capacity.make_again(found.placed.placements)
-    reserved = Reserved(
-        gang=gang,
-        shape=shape,
-        placed=found.placed,
-        until=deadline,
-        is_promise=True,
-        victims=victims,
-        waits=waits,
-    )
-    draft.promises[name] = Promise(
-        gang=tuple(job.id for job in gang),
-        placements=found.placed.placements,
-        deadline=deadline,
-        victims=victims_of(draft, victims),
-        made_at=draft.now,
-        within_share=within_share,
-    )
-    draft.reserve(reserved)
-    return reserved
-
-
-def _waits(
-    draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
-) -> list[Running]:
-    """The gangs that the promise of `found` waits for: no other has to end for it."""
-    sure = [*found.ending, *found.victims]
-    wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
-    project = gang[0].project
-    ending, placed = found.departing, found.placed
-    waits = awaited(draft, project, shape, wanted, placed, sure, ending, within_share=within_share)
-    assert waits is not None, "it fits once all of them have ended: so it was found"
-    return waits
-
-
-def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Running]:
-    """
-    Victims of earlier promises whose devices it needs too, as far as they are its own by right.
-
-    If the earlier promise is fulfilled otherwise, they are still to be stopped for this one. Those
-    of other projects are not while its own project holds too much, though it will not for long.
-    """
-    project, total = gang[0].project, found.placed.total
-    within_share = draft.shares.is_within(project, total)
-    wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
-    return [
-        running
-        for running in found.ending
-        if not running.is_leaving
-        and running.footprint.meets(wanted)
-        and is_legal(draft, running, gang, shape, within_share=within_share)
-        and (running.project == project or reclaims_from(draft, project, running.project, total))
-    ]
-
-
-def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:
-    """(job, stop time) of every job of `victims`."""
-    return tuple((job, draft.doomed[v.name].stop_at) for v in victims for job in v.ids)
-
-
-def doom_of(
-    draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float, *, is_firm: bool
-) -> Doom:
-    """What `victim` has to expect, and why."""
-    reason: PreemptReason
-    if victim.project == gang[0].project and victim.priority > shape.priority:
-        reason = Outranked(by=gang[0].id, priority=victim.priority, theirs=shape.priority)
-    elif draft.shares.is_within(gang[0].project, shape.asked):
-        reason = Reclaimed(by=gang[0].id, project=gang[0].project, units=shape.asked)
-    else:
-        reason = Yielded(by=gang[0].id, order=draft.options.order)
-    return Doom(
-        by=gang[0].id,
-        stop_at=stop,
-        end_at=stop + victim.grace_s,
-        reason=reason,
-        is_firm=is_firm,
-    )

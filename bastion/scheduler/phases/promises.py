@@ -22,7 +22,8 @@ from operator import attrgetter
 from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of
 from bastion.scheduler.phases.backfill import may_fit_beside
-from bastion.scheduler.phases.guarantee import doom_of, is_in_vain, look_again
+from bastion.scheduler.phases.guarantee import is_in_vain, look_again
+from bastion.scheduler.phases.new_promise import doom_of
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.stop_times import spare_until, stop_at, stop_by

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from bastion.scheduler.effort import Effort
-from bastion.scheduler.phases.guarantee import keep_promise
+from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.promises import sharing
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import Found, find, yields_to
@@ -55,7 +55,7 @@ def _shrink(draft: Draft, promise: Promise) -> None:
         if spared and not _are_counted_on(draft, reserved, spared):
             draft.doomed.update(dooms)
             draft.drop(reserved)
-            keep_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
+            make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
             return
     draft.doomed.update(dooms)
     draft.put_back([reserved], others)

@@ -232,7 +232,7 @@ class Queue:
         return left
 
     def spend(self, user: str, amount: float) -> None:
-        """`user` got something: he falls back."""
+        """`user` got something: others of the project go first now."""
         if self._between_users:
             self._usage[user] = self._usage.get(user, 0.0) + amount
 

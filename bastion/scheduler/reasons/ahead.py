@@ -69,7 +69,7 @@ class Planned:
 
     kind: Literal["Planned"] = "Planned"
     at: float | None
-    """None where jobs without a limit must end: nobody knows when they do."""
+    """None where jobs without a limit must end: it is not known when they do."""
     waiting_for: tuple[str, ...] = ()
 
     def words(self, now: float) -> str:

@@ -1,7 +1,7 @@
 """
 `Draft`: the plan of one cycle in the making, and the working copies it is made on.
 
-The phases change it one after the other; nobody else sees it.
+The phases change it one after the other; nothing else sees it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Draft:
 
     @property
     def extent(self) -> Extent:
-        """What there is when nobody else is there."""
+        """What there is when nothing else is there."""
         if self.occupancy.extent is None:
             self.occupancy.extent = Extent(self.snapshot, self.now, self.parts.placement)
         return self.occupancy.extent
@@ -383,7 +383,7 @@ class Draft:
         self.shut(reserved)
 
     def set_apart(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
-        """Lend them; `others` count on what those give back for whom these would have waited."""
+        """Lend them; `others` count on what those give back that these would have waited for."""
         for each in others:
             self._refund(each)
         for each in reserved:
@@ -401,7 +401,7 @@ class Draft:
             self._draw(each)
 
     def _refund(self, reserved: Reserved) -> None:
-        """Count on nobody any more; its devices stay closed."""
+        """Count on no other gang any more; its devices stay closed."""
         assert reserved.hold is not None
         self.capacity.charge(reserved.hold.charge, sign=-1)
         self._pay_back(reserved)
@@ -409,7 +409,7 @@ class Draft:
             self.discount(reserved)
 
     def _draw(self, reserved: Reserved) -> None:
-        """End what `_refund` began: count on those for whom it waits, as far as they have left."""
+        """End what `_refund` began: count on those that it waits for, as far as they have left."""
         assert reserved.hold is not None
         reserved.hold.charge = self._net(reserved)
         self.capacity.charge(reserved.hold.charge)
@@ -465,7 +465,7 @@ class Draft:
         return running.frees_at if doom is None else min(doom.end_at, running.frees_at)
 
     def holders(self, wanted: Footprint) -> list[Running]:
-        """Running gangs beside whom `wanted` cannot be had, by name; amounts apart."""
+        """Running gangs beside which `wanted` cannot be had, by name; amounts apart."""
         near = {r.name: r for machine in wanted.masks for r in self.on(machine)}
         return [near[name] for name in sorted(near) if near[name].footprint.meets(wanted)]
 

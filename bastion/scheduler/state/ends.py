@@ -47,7 +47,7 @@ class Ends:
         self.borrowed: list[Running] = []
         """Those on what others leave idle: it depends on the gang that wants them."""
         self.endless: dict[str, list[Running]] = {}
-        """Project -> those of which nobody knows when they end, borrowers apart."""
+        """Project -> those that have no known end, borrowers apart."""
         self._crowds: dict[str, tuple[int, str, str]] = {}
         for each in (*running, *starting):
             if each.is_borrowed:

@@ -67,7 +67,7 @@ class Reserved:
 
     @property
     def drains(self) -> bool:
-        """Whether it waits for jobs of which nobody knows when they end."""
+        """Whether it waits for jobs that have no known end."""
         return math.isinf(self.until)
 
 

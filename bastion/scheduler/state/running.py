@@ -2,7 +2,7 @@
 `Running`: an admitted gang as a cycle sees it: what it holds, since when, until when at most.
 
 The jobs of a gang that are being stopped stand apart from the rest: they hold their devices until
-they end, but nobody can stop them again.
+they end, but they cannot be stopped again.
 
 It must not know which gangs want its devices.
 """

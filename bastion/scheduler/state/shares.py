@@ -3,7 +3,7 @@ Shares: what every project holds in this cycle, and what it may still get.
 
 The working copy of `quota.ledger`'s arithmetic: the sums over all projects are kept up to date
 instead of being added up at every question. What is promised to a gang counts as held by its
-project, less what those whom it waits for will give back: no unit is ever given back twice.
+project, less what those that it waits for will give back: no unit is ever given back twice.
 
 It must not know machines.
 """
@@ -193,7 +193,7 @@ class Shares:
         self._reserved[resource] = self._reserved.get(resource, 0) + units
 
     def left_of(self, running: Running) -> Amounts:
-        """What `running` holds and has not yet given to anybody."""
+        """What `running` holds and has not yet given to another."""
         return self._left.get(running.name, running.held)
 
     def leave(self, *gone: Running) -> None:

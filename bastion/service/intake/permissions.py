@@ -4,8 +4,8 @@ Permissions of users on the jobs of a project, by the quota file in force.
 | who asks                                          | may                                      |
 |---------------------------------------------------|------------------------------------------|
 | a member                                          | submit; change, stop and hold their own   |
-| an admin of the project                           | the same with what is anybody's           |
-| a member, where the project names no admins       | stop and hold what is anybody's           |
+| an admin of the project                           | the same with what is everyone's         |
+| a member, where the project names no admins       | stop and hold what is everyone's         |
 | the owner of a job who is not a member any more   | cancel it                                 |
 
 Requests of other users are refused. The path of a request says who its user is.

@@ -3,7 +3,7 @@ Answers about periods, kept for a minute: one question is asked once, however ma
 
 The record is asked by a program of its own, one at a time, with a deadline. While it is asked again
 the old answer is shown; where it cannot be read, the age of that answer is told. A page waits for a
-first answer only as long as nobody notices: then it is shown without, and asks again.
+first answer only as long as it is not noticed: then it is shown without, and asks again.
 """
 
 from __future__ import annotations
