@@ -1,6 +1,8 @@
 """
 Read and write traces: CSV with a header, or JSON, an array of objects or one object a line.
 
+The published file of the Philly trace is read as it is.
+
 Every problem is named with its line before anything is simulated; with `skip_bad` the bad rows are
 left out, counted and kept in the workload.
 """
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 from bastion.errors import SpecError
 from bastion.simulator.workload.columns import COLUMNS, REQUIRED, column_of, job_of
 from bastion.simulator.workload.job import TraceJob, Workload
+from bastion.simulator.workload.philly import columns_of_philly, is_of_philly
 
 MAX_SHOWN = 20
 """Problems that are told; more are counted."""
@@ -49,7 +52,8 @@ def read_trace(path: str | Path, *, skip_bad: bool = False, fits: Fits | None = 
     Return the workload of a trace file.
 
     Args:
-        path: A file that ends with `.csv`, `.json` or `.jsonl`.
+        path: A file that ends with `.csv`, `.json` or `.jsonl`; one of another name that begins as
+            an array of JSON is read as `.json`, and every other as `.csv`.
         skip_bad: Leave out rows with problems; they are in `skipped` of the workload.
         fits: What is said of a job that can never run is a problem of its row.
 
@@ -64,8 +68,12 @@ def read_trace(path: str | Path, *, skip_bad: bool = False, fits: Fits | None = 
         raise SpecError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise SpecError(f"{path}: is not text: byte {error.start} is not UTF-8") from None
-    rows = _json_rows(path, text) if path.suffix in (".json", ".jsonl") else _csv_rows(path, text)
-    word = "item" if path.suffix == ".json" else "line"
+    suffix = path.suffix
+    if suffix not in (".csv", ".jsonl") and text.lstrip().startswith("["):
+        suffix = ".json"
+    is_json = suffix in (".json", ".jsonl")
+    rows = _json_rows(path, text, suffix) if is_json else _csv_rows(path, text)
+    word = "item" if suffix == ".json" else "line"
     return checked(rows, source=path.name, skip_bad=skip_bad, fits=fits, word=word)
 
 
@@ -179,9 +187,9 @@ def _csv_rows(path: Path, text: str) -> Iterator[Row]:
             yield reader.line_num, dict(zip(columns, (cell.strip() for cell in cells)))
 
 
-def _json_rows(path: Path, text: str) -> Iterator[Row]:
+def _json_rows(path: Path, text: str, suffix: str) -> Iterator[Row]:
     try:
-        if path.suffix == ".jsonl":
+        if suffix == ".jsonl":
             lines = enumerate(text.splitlines(), 1)
             found = [(line, json.loads(row)) for line, row in lines if row.strip()]
         else:
@@ -196,8 +204,11 @@ def _json_rows(path: Path, text: str) -> Iterator[Row]:
         raise SpecError(f"{path.name}: is not JSON: {error}") from None
     for line, row in found:
         if not isinstance(row, dict):
-            word = "line" if path.suffix == ".jsonl" else "item"
+            word = "line" if suffix == ".jsonl" else "item"
             raise SpecError(f"{path.name}: {word} {line}: {row!r} is not an object")
+    if found and is_of_philly(found[0][1]):
+        yield from ((line, columns_of_philly(row)) for line, row in found)
+        return
     _columns(path, [key for _, row in found[:1] for key in row])
     for line, row in found:
         yield line, {column_of(key): cell for key, cell in row.items()}

@@ -49,6 +49,33 @@ def test_json_says_the_same_as_csv(tmp_path: Path) -> None:
         assert (job.submit_s, job.duration_s) == (1, 2)
 
 
+PHILLY = """[
+{"status": "Pass", "vc": "6214e9", "jobid": "application_1_10", "user": "ce9f7f",
+ "submitted_time": "2017-10-07 01:21:32", "attempts": [
+  {"start_time": "2017-10-07 01:21:37", "end_time": "2017-10-07 01:24:17",
+   "detail": [{"ip": "m415", "gpus": ["gpu0", "gpu1"]}, {"ip": "m416", "gpus": ["gpu0"]}]},
+  {"start_time": "2017-10-07 02:00:00", "end_time": "2017-10-07 02:00:40",
+   "detail": [{"ip": "m415", "gpus": ["gpu0"]}]}]},
+{"status": "Killed", "vc": "b", "jobid": "application_1_11", "user": "u",
+ "submitted_time": "2017-10-07 01:22:00", "attempts": []}]"""
+
+
+def test_the_published_file_of_the_philly_trace_is_read_as_it_is(tmp_path: Path) -> None:
+    """Attempts are the work and the widest has the devices; a job that never ran is told."""
+    path = trace(tmp_path, PHILLY, "cluster_job_log")
+    with pytest.raises(SpecError, match="item 2: duration is empty"):
+        read_trace(path)
+    found = read_trace(path, skip_bad=True)
+    assert [
+        (job.name, job.duration_s, job.devices, job.project, job.user) for job in found.jobs
+    ] == [("application_1_10", 200.0, 3, "6214e9", "ce9f7f")]
+    assert (
+        found.jobs[0].submit_s
+        == read_trace(trace(tmp_path, "submit,duration\n2017-10-07 01:21:32,1\n")).jobs[0].submit_s
+    )
+    assert len(found.skipped) == 1
+
+
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     """A trace that was written is the same workload."""
     found = read_trace(trace(tmp_path, "submit,duration,devices,priority\n1,2,3,4\n1.5,2.25,1,1\n"))
