@@ -36,6 +36,20 @@ def test_flags_outrank_variables_and_those_the_profile(monkeypatch: pytest.Monke
     assert choose(root="s3://e", user="lin") == Profile(root="s3://e", user="lin", project="green")
 
 
+def test_a_folder_is_meant_from_where_it_was_set(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`config set root=bucket` holds in every folder, as `gs://` does."""
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert run("config", "set", "root=bucket", "code=.").code == 0
+    monkeypatch.chdir(tmp_path / "there")
+    found = read_settings().profile
+    assert found.root == (tmp_path / "here" / "bucket").as_uri()
+    assert found.code == "."  # the folder in which a launch is typed
+
+
 def test_a_bastion_is_a_profile_or_a_folder_beside_the_root() -> None:
     """As users of shared buckets know it: one bucket, a folder for each bastion."""
     write_profile("work", {"root": "gs://bucket/shared-bastion", "user": "ada"}, activate=True)

@@ -5,7 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bastion.profile import KEYS, Profile, Settings, config_path, read_settings, unknown_key
+from bastion.profile import (
+    KEYS,
+    Profile,
+    Settings,
+    as_url,
+    config_path,
+    read_settings,
+    unknown_key,
+)
 from launch import exits
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, text
@@ -141,7 +149,7 @@ def _set(session: Session) -> int:
         key = _FLAGS.get(key, key)
         if key not in KEYS:
             raise unknown_key(f"config set: {key}", key)
-        values[key] = text
+        values[key] = as_url(text) if key == "root" else text  # a path holds from every folder
     if not values:
         raise UsageError("config set: nothing to set", hint="bastion config set root=URL")
     name = args.profile or read_settings().active or "default"
