@@ -57,7 +57,7 @@ class FolderIdentity:
                 f"{self._path!r} is out of reach: {error.strerror or error}",
                 hint="if it was moved or its disk unmounted, bring it back; bastion up makes a new"
                 " bucket in a folder, and starts a bastion here",
-            ) from error
+            ) from None
         place = (found.st_dev, found.st_ino)
         if self._is_bucket and place == self._seen:
             return

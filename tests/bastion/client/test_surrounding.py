@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bastion.client import Client
-from bastion.errors import SpecError
+from bastion.errors import SpecError, StoreError
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +48,11 @@ def test_no_bastion_at_all_is_told() -> None:
     with pytest.raises(SpecError, match="no bastion named") as none:
         Client()
     assert "bastion config set root=URL" in none.value.hint
+
+
+def test_a_root_that_is_not_there_is_one_error(tmp_path: Path) -> None:
+    """The traceback of a script ends with it, and has no second one of our own above it."""
+    with pytest.raises(StoreError, match="is out of reach") as away:
+        Client((tmp_path / "nowhere").as_uri()).status()
+    assert away.value.__suppress_context__
+    assert away.value.__cause__ is None
