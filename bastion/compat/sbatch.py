@@ -22,6 +22,7 @@ from bastion.compat.sbatch_script import command
 from bastion.errors import SpecError
 from bastion.spec import After, Array, Job, Launch, Process, Resources, Where
 from bastion.spec.code import Code
+from quota.pattern import pattern
 
 _T = TypeVar("_T")
 
@@ -45,8 +46,8 @@ _REFUSED: Mapping[str, str] = {
     "overcommit": "processors are not shared between jobs; ask for what is needed",
     "oversubscribe": "devices are not shared between jobs; ask for what is needed",
     "priority": "say it when submitting a .toml: priority = 1 (highest) to 5; --nice lowers it",
-    "qos": "there is none; what a project may hold is in the quota file",
-    "reservation": "there is none; what a project may hold is in the quota file",
+    "qos": "there is none here, take it out; what a project may hold is in the quota file",
+    "reservation": "there is none here, take it out; what a project may hold is in the quota file",
     "time-min": "a limit is one number: --time",
     "tmp": "scratch space is not counted; take it out",
     "wait": "bastion run FILE follows and waits",
@@ -82,6 +83,15 @@ def to_launch(
     )
 
 
+_LINE = pattern(r"line (\d+): ")
+
+
+def _line_of(problem: str) -> int:
+    """The line that a problem names; 0 if it names none."""
+    found = _LINE.match(problem)
+    return int(found[1]) if found else 0
+
+
 class _Reading:
     """Parser of one script; it collects problems and notes."""
 
@@ -114,7 +124,7 @@ class _Reading:
         priority, where, after = self._priority(), self._where(), self._after()
         tasks_of: Array | None = self._read("array", Array, None)
         if self._problems:
-            raise SpecError(*self._problems)
+            raise SpecError(*sorted(self._problems, key=_line_of))
         job = Job(
             name=title,
             replicas=nodes,

@@ -228,8 +228,9 @@ def test_mail_is_refused_with_what_is_there_instead() -> None:
 
 
 def test_all_problems_come_at_once() -> None:
-    """Four wrong lines are four problems."""
-    assert len(problems("--time=x", "--mem=y", "--qos=z", "--nodes=w")) == 4
+    """Four wrong lines are four problems, in the order of the script."""
+    found = problems("--time=x", "--mem=y", "--qos=z", "--nodes=w")
+    assert [each.partition(":")[0] for each in found] == ["line 2", "line 3", "line 4", "line 5"]
 
 
 def test_short_names_are_long_names() -> None:
