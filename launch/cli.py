@@ -56,7 +56,8 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         BastionError: It could not be done.
     """
     refuse_empty(words)
-    words = normal(with_flagfiles(words))
+    typed = with_flagfiles(words)
+    words = normal(typed)
     if not words or words[0] in ("-h", "--help"):
         first_page().print_help()
         return exits.OK if words else exits.USAGE
@@ -65,7 +66,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     if words[0].startswith("-"):
         name = words[0].partition("=")[0]
         raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
-    refuse_unknown_verb(words, SEVERAL_VERBS, command or ())
+    refuse_unknown_verb(words, SEVERAL_VERBS, command or (), typed)
     _, verbs = build(words[0])
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
     if {"-h", "--help"} & set(words[1:]):  # which intermixed parsing would show by halves

@@ -113,6 +113,7 @@ PHRASES = {
     ("scontrol", "suspend"): "hold JOB",
     ("scontrol", "release"): "release JOB",
     ("scontrol", "requeue"): "rerun JOB",
+    ("scontrol", "requeuehold"): "rerun JOB",
     ("jobs", "launch"): "launch -- COMMAND",
     ("jobs", "queue"): "list",
     ("jobs", "cancel"): "cancel JOB",
@@ -224,6 +225,7 @@ FLAGS = {
     "-f": "leave it out: a file is given as it is, bastion launch FILE",
     "-e": "--env=NAME=TEXT; a file of errors is left out, bastion logs JOB has it",
     "-l": "--resources=TYPE=N",
+    "--force": "leave it out: jobs run beside one another, and bastion cancel JOB ends one",
     "--down": "leave it out: a pool deletes machines that stay idle",
     "--idle_minutes_to_autostop": "leave it out: a pool deletes machines that stay idle",
     "-i": "leave it out: a pool deletes machines that stay idle",
@@ -245,5 +247,9 @@ OF_SIMULATE = {
     "--round_duration": "--round=N",
     "--exp_prefix": "--report=FILE, --jobs_json=FILE",
     "--sim_type": "leave it out: without a trace jobs are drawn as --load says",
+    "--simulate": "leave it out: this verb always simulates",
+    "--simulator_rpc_port": "leave it out: simulations beside one another need no port",
+    "--start_id_track": "--first=N of a trace",
+    "--stop_id_track": "--first=N of a trace",
 }
 """What a simulator of schedulers calls a flag, and our words for it. Source: Blox."""

@@ -11,7 +11,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from quota.pattern import pattern
+
 _YAML = (".yaml", ".yml")
+_JOINED = pattern(r"-[A-Za-z]\d\S*")
 _MORE = "more: bastion help come-from-another-system"
 _IMAGE = "--bundler_type=image --bundler_spec=ref={}"
 
@@ -43,6 +46,7 @@ _SLURM_ALONE = {
     **dict.fromkeys(("-l", "--label", "-u", "--unbuffered", "--overlap", "-K", "-s"), ""),
     **dict.fromkeys(("--requeue", "-v", "-Q", "--pty"), ""),
     "--exclusive": "--exclusive",
+    "--test_only": "--dry_run",
     "--parsable": "-q",
 }
 _PODS = ("pods", "pod", "po", "jobs", "job", "workloads", "workload")
@@ -243,6 +247,8 @@ def _parts(
     left = list(words)
     while left:
         word = left.pop(0)
+        if _JOINED.fullmatch(word):  # -N2
+            word, left = word[:2], [word[2:], *left]
         if not word.startswith("-"):
             if len(names) == most:
                 return flags, names, [word, *left]

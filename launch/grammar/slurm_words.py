@@ -19,7 +19,6 @@ _FLAGS = {
     ("squeue", "-u --user"): "list --user_id=USER",
     ("squeue", "--me"): "list --mine",
     ("squeue", "-t --states"): "list --state=STATE",
-    ("squeue", "--start"): "why JOB",
     ("squeue", "-A --account"): "list --project_id=PROJECT",
     ("squeue", "-i --iterate"): "list --watch",
     ("scancel", "-u --user --me"): "cancel --mine",
@@ -51,6 +50,8 @@ _OF_NODES = {
     **dict.fromkeys(("resume", "undrain", "idle"), "uncordon"),
 }
 """What `scontrol update NodeName=... State=...` makes of a node, and our verb for it."""
+_OF_ADMINS = ("create", "delete", "reconfigure", "reboot", "reboot_nodes", "shutdown", "takeover")
+"""What `scontrol` does and nothing here has to."""
 _TASK = pattern(r"(.+)_(?:(\d+)|\[([\d,-]+)\])")
 """A task of an array, as Slurm writes it; `[0-3]` names several."""
 
@@ -73,6 +74,9 @@ def slurm_command(word: str, rest: Sequence[str]) -> str:
         return f"exec {_own_id(jobs[0])} -- kill -s {signal} PID"
     if word == "scancel" and rest and not any(each.startswith("-") for each in rest):
         return f"cancel {shlex.join(map(_own_id, rest))}"
+    if word == "squeue" and "--start" in rest:
+        shown = slurm_command(word, [each for each in rest if each != "--start"])
+        return shown.replace("show ", "why ", 1) if shown.startswith("show ") else "why JOB"
     for at, each in enumerate(rest):
         name, _, value = each.partition("=")
         if ours := _FLAG.get((word, name)):
@@ -110,12 +114,20 @@ def _interactive(rest: Sequence[str]) -> str:
         return f"exec JOB -- {shlex.join(own) or 'bash'}"
     has_limit = any(each.startswith(("-t", "--time")) for each in flags)
     limit = "" if has_limit else " --max_runtime=8h"
-    return f"launch {shlex.join(flags)}{limit} -- sleep infinity, then bastion exec JOB -- bash"
+    job = flags[flags.index("-J") + 1] if "-J" in flags else ""
+    job = job or next((each[11:] for each in flags if each.startswith("--job_name=")), "")
+    name = "" if job else "--name=shell "
+    launch = f"launch {name}{shlex.join(flags)}{limit} -- sleep infinity"
+    return f"{launch} && bastion exec {job or 'shell'} -- {shlex.join(own) or 'bash'}"
 
 
 def _scontrol(rest: Sequence[str]) -> str:
     if rest[:1] == ["ping"]:
         return "status"
+    if rest[:1] == ["write"]:  # batch_script
+        return f"show {shlex.join(map(_own_id, rest[2:3])) or 'JOB'}"
+    if rest and rest[0] in _OF_ADMINS:
+        return "help come-from-another-system"
     if rest[:1] == ["top"]:
         return f"update {shlex.join(map(_own_id, rest[1:])) or 'JOB'} --priority=1"
     if len(rest) > 1 and rest[0] == "show":

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from launch.errors import UsageError
 from launch.grammar.foreign_words import (
@@ -33,6 +34,7 @@ _YAML = (".yaml", ".yml")
 _DEVICE = pattern(r"(?:[abghltv]\d+|mi\d+|rtx|tpu)[\w-]*")
 """How types of devices are called: `h100`, `a100-80gb`, `v5e`, `mi300x`."""
 _MORE = "more: bastion help come-from-another-system"
+_FLAG_NAME = pattern(r"--[\w-]+")
 _NEAR = 0.7
 """How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
 
@@ -99,7 +101,10 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
 
 
 def refuse_unknown_verb(
-    words: Sequence[str], verbs: Sequence[str], command: Sequence[str] = ()
+    words: Sequence[str],
+    verbs: Sequence[str],
+    command: Sequence[str] = (),
+    typed: Sequence[str] = (),
 ) -> None:
     """
     Refuse the first of `words` if it is no verb, with our command for it or the nearest verb.
@@ -108,6 +113,7 @@ def refuse_unknown_verb(
         words: What stands before `--`.
         verbs: The verbs that there are.
         command: What stands behind it.
+        typed: The words with flags as they were typed, which a program of the user's needs.
 
     Raises:
         UsageError: It is none of `verbs`.
@@ -117,7 +123,18 @@ def refuse_unknown_verb(
         hint = hint_instead_of(word.lower(), rest, verbs) or "bastion --help"
         if command and hint.endswith(" -- COMMAND"):
             hint = f"{hint.removesuffix('COMMAND')}{' '.join(map(_quoted, command))}"
-        raise UsageError(f"unknown verb {word!r}", hint=hint)
+        raise UsageError(f"unknown verb {word!r}", hint=_with_own_flags(hint, words, typed))
+
+
+def _with_own_flags(hint: str, words: Sequence[str], typed: Sequence[str]) -> str:
+    """Return `hint` with the flags of a command behind `--` as they were typed, dashes and all."""
+    ours, dashes, command = hint.partition(" -- ")
+    names = {
+        word.partition("=")[0]: own.partition("=")[0]
+        for word, own in zip(words, typed)
+        if own.startswith("--")
+    }
+    return ours + dashes + _FLAG_NAME.sub(lambda found: names.get(found[0], found[0]), command)
 
 
 def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str:
@@ -144,8 +161,24 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
     if key in VERBS:
         return _in_place(VERBS[key], rest)
     if word.endswith((".toml", ".py", ".sbatch", ".json")):
-        return f"bastion launch {' '.join([word, *rest])}"
+        return _of_file(word, rest)
     return _nearest(word, verbs) or _as_command(word, rest)
+
+
+def _of_file(file: str, rest: Sequence[str]) -> str:
+    """Return what launches a file, or runs a script that submits nothing as a job."""
+    runs = file.endswith(".py") and not submits(Path(file))
+    before = ["--code=.", "--", "python3"] if runs else []
+    return f"bastion launch {shlex.join([*before, file, *rest])}"
+
+
+def submits(script: Path) -> bool:
+    """Whether a script names a package that submits launches; one that is not there does not."""
+    try:
+        text = script.read_bytes()
+    except OSError:
+        return False
+    return b"bastion" in text or b"clusterfudge" in text
 
 
 def _as_command(word: str, rest: Sequence[str]) -> str:

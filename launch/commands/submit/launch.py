@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.commands.submit.followed import follow, tell_next, tell_submitted
-from launch.commands.submit.script import run_script
+from launch.commands.submit.script import not_followed, run_script
 from launch.errors import UsageError
 from launch.grammar.parser import (
     Parser,
@@ -225,7 +225,7 @@ def submit_and_follow(args: argparse.Namespace) -> int:
     """`bastion run`."""
     session = Session(args)
     if _is_script(args):
-        raise UsageError("run: a script submits for itself", hint="bastion launch SCRIPT")
+        raise not_followed(*args.source, *(args.command or ()))
     if args.dry_run:
         return _foresee(session)
     handle = submitted(session)

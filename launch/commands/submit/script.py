@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from launch import exits
 from launch.errors import UsageError
+from launch.grammar.unknown_words import submits
 from launch.screen.notes import note, tell
 from launch.session import Session
 from quota.pattern import pattern
@@ -54,7 +56,7 @@ def run_script(session: Session, *, given: str) -> int:
     profile = session.profile
     told = {ENVIRONMENT[key]: getattr(profile, key) for key in ENVIRONMENT if getattr(profile, key)}
     arguments = [*session.args.source[1:], *(session.args.command or ())]
-    if not _speaks_of_us(script):
+    if not submits(script):
         note(f"note: {script} runs on this machine now; {_meant(script, *arguments)}")
     with tempfile.NamedTemporaryFile(prefix="bastion-submitted-") as log:
         environment = dict(os.environ) | told | {VARIABLE: log.name}
@@ -67,12 +69,16 @@ def run_script(session: Session, *, given: str) -> int:
     return code
 
 
+def not_followed(script: str, *arguments: str) -> UsageError:
+    """Return the error of `bastion run SCRIPT`: it submits by itself, or was meant as the job."""
+    words = shlex.join([script, *arguments])
+    if submits(Path(script)):
+        return UsageError("run: a script submits for itself", hint=f"bastion launch {words}")
+    return UsageError(
+        f"run: {script} is not a file of jobs", hint=f"bastion run --code=. -- python3 {words}"
+    )
+
+
 def _meant(script: Path, *arguments: str) -> str:
     words = " ".join(["python3", str(script), *arguments])
     return f"as a job it runs with: bastion launch --code=. -- {words}"
-
-
-def _speaks_of_us(script: Path) -> bool:
-    """Whether the script names a package that submits launches."""
-    text = script.read_bytes()
-    return b"bastion" in text or b"clusterfudge" in text
