@@ -140,6 +140,8 @@ def test_an_empty_log_says_why_on_a_terminal(bucket: Bucket, tmp_path: Path) -> 
     end(bucket.store, JOB)
     lines = drawn(["logs", JOB, "--grep=x"], bucket, tmp_path, columns=80)
     assert lines[0] == "nothing matches"
+    lines = drawn(["logs", JOB], bucket, tmp_path, columns=80)
+    assert lines[0] == "nothing was printed; exited with code 0"
 
 
 def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:

@@ -83,15 +83,16 @@ def show(args: argparse.Namespace) -> int:
         note(f"detached; {job.id} goes on, bastion logs {job.id} -f comes back to it")
         return exits.DETACHED
     if tells and out.is_empty:
-        what = "matches" if args.grep or args.since else "was printed"
-        note(f"nothing {what}{'' if job.has_ended else ' yet'}")
+        picks = args.grep or args.since
+        why = _because(job, "; ") if not picks else ""
+        note(f"nothing {'matches' if picks else 'was printed'}{why if job.has_ended else ' yet'}")
     if not args.exit:
         return exits.OK
     return exits.of_jobs(client.watch.wait({job.id: job.project}))
 
 
-def _because(job: JobView) -> str:
-    return f": {job.text}" if job.text else ""
+def _because(job: JobView, between: str = ": ") -> str:
+    return f"{between}{job.text}" if job.text else ""
 
 
 def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
