@@ -17,8 +17,8 @@ from bastion.spec.where import CONTAINERS, Where
 _SHOWN = 5
 _NONE = {
     "pool": "no pool is defined",
-    "cluster": "no machine is in a cluster",
-    "shard": "no machine is in a shard",
+    "cluster": "no machine is in a cluster, which is a label of a pool",
+    "shard": "no machine is in a shard, which is a label of a pool",
     "hostnames": "there is no machine",
 }
 """What is said of a name where there are none of its kind."""

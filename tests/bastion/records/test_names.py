@@ -61,7 +61,7 @@ def test_what_is_nowhere_is_told_with_the_nearest() -> None:
     assert problems(where) == [
         "where.pool: 'gpuu' is unknown; there are gpu, spot; did you mean gpu?",
         "where.cluster: 'primry' is unknown; there are primary, second; did you mean primary?",
-        "where.shard: 'rl' is unknown; no machine is in a shard",
+        "where.shard: 'rl' is unknown; no machine is in a shard, which is a label of a pool",
         "where.labels.disk: 'fast' is unknown; no machine has the label disk",
         "where.hostnames: 'nod9' is unknown; there are node0 (rack=r0), node1 (rack=r1), node2"
         " (rack=r2), node3 (rack=r3), node4 (rack=r4) and 2 more; did you mean node6?",
