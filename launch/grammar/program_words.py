@@ -131,6 +131,10 @@ _PROGRAMS = {
             "status": "list",
             "cancel": "cancel JOB",
             "jobs cancel": "cancel JOB",
+            "jobs dashboard": "web --open",
+            "api status": "status",
+            "api info": "status",
+            "start": "rerun JOB",
             "stop": "cancel JOB",
             "down": "cancel JOB",
         },
@@ -224,7 +228,7 @@ def program_command(program: str, words: Sequence[str]) -> str:
     names = _plain_names(program, verb, names)
     if verb == "cancel" and not names and "--mine" not in flags:
         return ""  # nothing is cancelled that was not named
-    if verb == "list" and names and program == "kubectl":
+    if verb == "list" and names and (program == "kubectl" or words[0].lower() == "status"):
         return shlex.join(["show", *names, *flags])
     return _written(ours, flags, names, command)
 

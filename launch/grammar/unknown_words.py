@@ -35,6 +35,7 @@ _DEVICE = pattern(r"(?:[abghltv]\d+|mi\d+|rtx|tpu)[\w-]*")
 """How types of devices are called: `h100`, `a100-80gb`, `v5e`, `mi300x`."""
 _MORE = "more: bastion help come-from-another-system"
 _FLAG_NAME = pattern(r"--[\w-]+")
+_SENDS_CODE = ("--code", "--workdir", "-D", "--chdir", "--bundler")
 _NEAR = 0.7
 """How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
 
@@ -123,7 +124,8 @@ def refuse_unknown_verb(
         hint = hint_instead_of(word.lower(), rest, verbs) or "bastion --help"
         if command and hint.endswith(" -- COMMAND"):
             hint = f"{hint.removesuffix('COMMAND')}{' '.join(map(_quoted, command))}"
-        raise UsageError(f"unknown verb {word!r}", hint=_with_own_flags(hint, words, typed))
+        own = _with_own_flags(hint, words, typed)
+        raise UsageError(f"unknown verb {word!r}", hint=_with_code(own))
 
 
 def _with_own_flags(hint: str, words: Sequence[str], typed: Sequence[str]) -> str:
@@ -135,6 +137,20 @@ def _with_own_flags(hint: str, words: Sequence[str], typed: Sequence[str]) -> st
         if own.startswith("--")
     }
     return ours + dashes + _FLAG_NAME.sub(lambda found: names.get(found[0], found[0]), command)
+
+
+def _with_code(hint: str) -> str:
+    """Return `hint` with `--code=.` where its command names a script that lies here."""
+    ours, dashes, command = hint.partition(" -- ")
+    verb, *flags = ours.split()[1:] or [""]
+    has_code = any(flag.startswith(_SENDS_CODE) for flag in flags)
+    if verb not in ("launch", "run") or has_code or not any(map(_lies_here, command.split())):
+        return hint
+    return f"{ours} --code=.{dashes}{command}"
+
+
+def _lies_here(word: str) -> bool:
+    return word.endswith((".py", ".sh")) and not word.startswith("/") and Path(word).is_file()
 
 
 def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str:

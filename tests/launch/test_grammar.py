@@ -429,6 +429,9 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "unknown verb 'sbatch'", "bastion launch --array 0-9%2 -q job.sh 8"),
         (["srun", "-n", "4", "-p", "own", "hostname"], "unknown verb 'srun'",
          "bastion run --replicas 4 --pool own -- hostname"),
+        (["sky", "status", "dev"], "unknown verb 'sky'", "bastion show dev"),
+        (["sky", "start", "dev"], "unknown verb 'sky'", "bastion rerun dev"),
+        (["sky", "jobs", "dashboard"], "unknown verb 'sky'", "bastion web --open"),
         (["srun", "--jobid=12", "--pty", "bash"], "unknown verb 'srun'",
          "bastion exec 12 -- bash"),
         (["scancel", "--signal=USR1", "12_3"], "unknown verb 'scancel'",
@@ -648,3 +651,24 @@ def test_a_dry_run_prints_what_launch_takes_back(run: Run, bucket: Bucket, tmp_p
     two = run("launch", "--dry_run", "--json", str(file))
     assert one.code == two.code == 0, two.err
     assert json.loads(one.out)["launch"] == json.loads(two.out)["launch"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("srun -N 2 python3 train.py", "bastion run -N 2 --code=. -- python3 train.py"),
+        ("sky launch --gpus H100:1 -- python3 train.py",
+         "bastion launch --gpus H100:1 --code=. -- python3 train.py"),
+        ("sky launch --workdir . -- python3 train.py",
+         "bastion launch --workdir . -- python3 train.py"),
+        ("sky exec dev python3 train.py", "bastion exec dev -- python3 train.py"),
+        ("srun python3 other.py", "bastion run -- python3 other.py"),
+    ],
+)  # fmt: skip
+def test_a_script_that_lies_here_is_sent(
+    words: str, hint: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that answers one of another system works when it is pasted."""
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
+    assert run(*words.split()).err.splitlines()[1] == f"hint: {hint}"
