@@ -29,6 +29,8 @@ wrong, the value, and what is allowed. `hint` is what the user can do, or empty.
 
 from __future__ import annotations
 
+import os
+
 
 class BastionError(Exception):
     """
@@ -51,6 +53,22 @@ class BastionError(Exception):
     def __str__(self) -> str:
         """The message alone: hints are shown separately."""
         return self.message
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows of an uncaught error: the user's own lines, and none of this house."""
+        import traceback
+        from pathlib import Path
+
+        house = Path(__file__).parent.parent
+        ours = tuple(f"{house / room}{os.sep}" for room in ("bastion", "bundler", "quota"))
+        ours += ("<string>",)  # how values are made, which is compiled from text
+        frames = [
+            frame
+            for frame in traceback.extract_tb(self.__traceback__)
+            if not frame.filename.startswith(ours) and "IPython" not in Path(frame.filename).parts
+        ]
+        shown = [*traceback.format_list(frames), f"{type(self).__name__}: {self.message}"]
+        return [line.rstrip("\n") for line in [*shown, *getattr(self, "__notes__", ())]]
 
     @property
     def in_a_line(self) -> str:
