@@ -2,11 +2,11 @@
 The errors of the bundler.
 
     BundleError
-        ├── InvalidCodeError    a user's value is wrong: every problem, each with its field
-        ├── ChangedError        a file changed during bundling: select again
+    ├── InvalidCodeError    a user's value is wrong: every problem, each with its field
+    ├── ChangedError        a file changed during bundling: select again
     ├── BuildError          a Dockerfile failed: show its last lines
-        ├── UnreachableError    a repository, registry or daemon did not answer: try again later
-        └── DamagedError        stored bytes do not match their digest: fetch them elsewhere
+    ├── UnreachableError    a repository, registry or daemon did not answer: try again later
+    └── DamagedError        stored bytes do not match their digest: fetch them elsewhere
 
 A class exists only if a caller would handle it differently.
 """

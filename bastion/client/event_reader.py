@@ -29,7 +29,7 @@ class EventReader(Connection):
         Args:
             names: The jobs.
             project: Only look for the jobs in this project.
-            since: Only what happened then or later, in the store's seconds.
+            since: Only what happened then or later, in Unix seconds by the store's clock.
 
         Raises:
             NotFoundError: There is no such job.
@@ -42,7 +42,7 @@ class EventReader(Connection):
         self, *names: str, project: str = "", since: float = 0.0
     ) -> Iterator[EventView]:
         """
-        The same, and then what happens, until all named jobs have ended.
+        What `events` returns, and then what happens, until all named jobs have ended.
 
         Without a name it never ends. A store that is out of reach is waited for.
 

@@ -162,6 +162,7 @@ class LaunchHandle:
         Raises:
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
+            InDoubtError: The request may have arrived; a retry is harmless.
             StoreError: Out of reach.
         """
         return self._client.cancel(*self.jobs, project=self.project)

@@ -103,7 +103,7 @@ class Reader(EventReader):
 
     def queue_as_of(self) -> float:
         """
-        When the list of active jobs was published, in the store's seconds.
+        When the list of active jobs was published, in Unix seconds by the store's clock.
 
         Raises:
             NotFoundError: No bastion has published anything here yet.
@@ -171,7 +171,7 @@ class Reader(EventReader):
 
         Raises:
             SpecError: The job has no code that could be written into a folder.
-            BastionError: It cannot be had, or something is in the way; and as `spec`.
+            BastionError: It cannot be fetched, or a file is in its place; and as `spec`.
             StoreError: Out of reach.
         """
         from bastion.client.code.stored_code import check_out

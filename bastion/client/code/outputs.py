@@ -45,7 +45,7 @@ class Fetched:
     fetched_bytes: int
     """What had to be read now; the rest was there."""
     kept_at: float
-    """When the newest of it was kept, in the store's seconds."""
+    """When the newest of it was kept, in Unix seconds by the store's clock."""
 
 
 @value

@@ -21,7 +21,7 @@ class JobLine:
 
     Args:
         row: A row of `view/queue.json`.
-        as_of: When that was published, in the store's seconds.
+        as_of: When that was published, in Unix seconds by the store's clock.
     """
 
     __slots__ = ("_as_of", "_row", "id", "project", "state", "task")

@@ -138,7 +138,7 @@ class Published:
         return self._rows_of(lambda rows: rows.of(ids))
 
     def queue_as_of(self) -> float:
-        """Until when the queue is known to be as published, in the store's seconds."""
+        """Until when the queue is known to be as published: Unix seconds of the store's clock."""
         return self._true_until(self._queue().head, "views_seq")
 
     def _rows_of(self, read: Callable[[QueueRows], _T]) -> _T:
@@ -340,7 +340,7 @@ class Published:
 
         Args:
             job: Only of this job, or this array and its tasks; empty: of all.
-            since: Not before, in the store's seconds.
+            since: Not before, in Unix seconds by the store's clock.
         """
         # Root first: what is sealed after this was read is among the segments listed after it.
         root = self._json(layout.ROOT) or {}

@@ -63,7 +63,7 @@ class UsedMachine:
     name: str
     pool: str
     at: float | None = None
-    """When its agent told what it uses, in the store's seconds; None: not lately."""
+    """When its agent told what it uses, in Unix seconds by the store's clock; None: not lately."""
     devices: tuple[DeviceView, ...] = ()
     hosts: tuple[HostUse, ...] = ()
     foreign: tuple[ForeignProcess, ...] = ()
@@ -95,7 +95,7 @@ class JobUse:
     """What the hosts of a job that tell of it use now."""
 
     at: float
-    """When the oldest of them told, in the store's seconds."""
+    """When the oldest of them told, in Unix seconds by the store's clock."""
     devices: int = 0
     """How many of its devices tell of their use."""
     used: float | None = None

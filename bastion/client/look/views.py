@@ -1,9 +1,9 @@
 """
 What the client answers with: frozen views of what the bastion published.
 
-A view says as of when it is true (`as_of`, the store's seconds). Fields a newer bastion adds are
-ignored here: reading must go on while the bastion is being upgraded. Names are those of the JSON
-that `-o json` prints.
+A view says as of when it is true: `as_of`, in Unix seconds by the store's clock. Fields that a
+newer bastion adds are ignored: reading must go on while the bastion is being upgraded. Names are
+those of the JSON that `-o json` prints.
 """
 
 from __future__ import annotations

@@ -172,6 +172,8 @@ def test_a_method_of_another_client_is_answered_with_ours() -> None:
     ):
         with pytest.raises(AttributeError, match=f"{theirs!r}; did you mean {ours}\\?$"):
             getattr(holder, theirs)
+    with pytest.raises(AttributeError, match=rf"write client\.events\('{handle.id}'\)$"):
+        handle.events  # type: ignore[attr-defined]  # noqa: B018
     with pytest.raises(AttributeError, match=r"no attribute '_repr_mimebundle_'$"):
         getattr(client, "_repr_mimebundle_")  # noqa: B009
 
