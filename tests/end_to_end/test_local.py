@@ -58,6 +58,10 @@ def test_a_local_bastion_is_begun_and_ended_as_one(
     try:
         assert up.returncode == 0, up.stderr
         assert bastion("up").stderr.endswith(" already\n")
+        assert bastion("up", "--resources=h100=2,cpu=4").returncode == 0  # typed again
+        other = bastion("up", "--resources=h100=3")
+        assert other.returncode == 2
+        assert "has its pools already: here has h100=2,cpu=4" in other.stderr
         ran = bastion("run", "--gpus=2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES")
         assert (ran.returncode, ran.stdout) == (0, "0,1\n")
         job = bastion("launch", "-q", "--gpus=1", "--", "sleep", "600").stdout.strip()

@@ -70,10 +70,7 @@ def begin(args: argparse.Namespace) -> int:
         refuse_in_place_of_another(root, place, is_own=is_own)
     is_new = not _has_files(folder)
     if args.resources and not is_new:
-        raise UsageError(
-            f"--resources: {folder} has its pools already",
-            hint=f"change {folder}/config/bastion.toml",
-        )
+        _refuse_other_machines(folder, units)
     _refuse_led_elsewhere(_status(session) if _has_bucket(folder) else None)
     for flag, at in (("--root", folder), ("--machines_dir", place)):
         _make_writable(flag, at)
@@ -284,6 +281,35 @@ def _units(resources: str) -> dict[str, int]:
     if not all(name and number.isdecimal() for name, _, number in pairs):
         raise UsageError(f"--resources: {resources!r} is not TYPE=N,..., as h100=8,cpu=16")
     return {name.strip().lower(): int(number) for name, _, number in pairs}
+
+
+def _refuse_other_machines(folder: Path, units: Mapping[str, int]) -> None:
+    """
+    Return if a pool of the folder has machines of `units`: the command that began it was repeated.
+
+    Raises:
+        UsageError: None has.
+    """
+    import tomllib
+
+    from bastion.records.keys import layout
+
+    path = folder / layout.CONFIG
+    try:
+        pools = tomllib.loads(path.read_text()).get("pools", {})
+        has = {name: pool["resources"] for name, pool in pools.items() if "resources" in pool}
+    except (OSError, ValueError, AttributeError, TypeError):
+        has = {}  # the bastion tells what is wrong with the file
+    if dict(units) in has.values():
+        return
+    shown = "; ".join(
+        f"{name} has {','.join(f'{each}={n}' for each, n in machine.items())}"
+        for name, machine in has.items()
+    )
+    raise UsageError(
+        f"--resources: {folder} has its pools already{shown and f': {shown}'}",
+        hint=f"leave --resources out, or change {path}",
+    )
 
 
 def _furnish(folder: Path, units: Mapping[str, int]) -> None:
