@@ -57,6 +57,8 @@ class Parser(argparse.ArgumentParser):
             raise UsageError(
                 f"{flag}: takes no value, {value} was given", hint=f"{flag}, or leave it out"
             )
+        if told.endswith(": expected one argument"):
+            told = f"{told.removesuffix(': expected one argument')} needs a value"
         hint = f"{self.prog} --help"
         missing = told.removeprefix("the following arguments are required: ")
         if missing != told:

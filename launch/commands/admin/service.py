@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from launch.errors import UsageError
 from launch.grammar.parser import Verbs, choice, number, switch, text
 from launch.session import Session
 
@@ -62,5 +63,10 @@ def run_agent(args: argparse.Namespace) -> int:
     """`bastion agent -- ...`."""
     from bastion.agent.main import main
 
-    done: int = main(args.command or [])
+    if not args.command:
+        raise UsageError(
+            "agent: its flags are missing, which follow --",
+            hint="pools start it by themselves; bastion agent -- --help lists its flags",
+        )
+    done: int = main(args.command)
     return done

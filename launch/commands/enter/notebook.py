@@ -59,7 +59,7 @@ def open_notebook(args: argparse.Namespace) -> int:
     if args.command or args.source:
         raise UsageError("notebook: runs Jupyter, and takes no command or file", hint="bastion run")
     if args.port:
-        ports(args.port)
+        ports(args.port, "--port")
     password = secrets.token_urlsafe(12)
     idle_s = int(seconds_of("--idle", args.idle or "1h"))
     args.name = args.name or "notebook"

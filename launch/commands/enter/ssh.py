@@ -67,7 +67,7 @@ def enter(args: argparse.Namespace) -> int:  # noqa: RET503 - it becomes another
     become(words)
 
 
-def ports(written: str) -> tuple[int, int]:
+def ports(written: str, flag: str = "--forward") -> tuple[int, int]:
     """
     The port of the machine, and the one it becomes here.
 
@@ -77,7 +77,7 @@ def ports(written: str) -> tuple[int, int]:
     there, _, here = written.partition(":")
     here = here or there
     if not (there.isdecimal() and here.isdecimal()) or not 0 < max(int(there), int(here)) < 65536:
-        raise UsageError(f"--forward: {written!r} is not a port; such as 6006, or 6006:16006")
+        raise UsageError(f"{flag}: {written!r} is not a port; such as 6006, or 6006:16006")
     return int(there), int(here)
 
 
