@@ -17,7 +17,7 @@ from bastion.client.look.display import Rows
 from bastion.client.look.find_job import each_name, find, find_all
 from bastion.client.look.job_line import check_states, chosen, whole
 from bastion.client.look.views import JobView, PoolsView, StatusView, Why
-from bastion.client.look.watch import WaitReport, no_report, one_timeout
+from bastion.client.look.watch import WaitReport, no_report, one_timeout, settled, why_of
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Sweep, task_id, tasks_named
 from bastion.value import replace
@@ -245,26 +245,15 @@ class Reader(EventReader):
         """
         Why a job is in its state, in words and numbers, and what would change it.
 
+        The reason of a job that has just been submitted is waited for, a second at most.
+
         Raises:
             NotFoundError: There is none.
             SpecError: It names several.
             StoreError: Out of reach.
         """
-        job = self.job(name, project=project)
-        text = job.text or f"{job.state}; the next cycle of the scheduler will say more"
-        return Why(
-            job=job.id,
-            state=job.state,
-            text=text,
-            reason=job.reason,
-            estimated_at=job.estimated_at,
-            confidence=job.confidence,
-            samples=job.samples,
-            margin_s=job.margin_s,
-            confidence_text=job.confidence_text,
-            as_of=job.as_of,
-            quota_problem="" if job.has_ended else self._quota_problem(),
-        )
+        job = settled(lambda: self.job(name, project=project), self.clock)
+        return why_of(job, "" if job.has_ended else self._quota_problem())
 
     def _quota_problem(self) -> str:
         try:

@@ -462,7 +462,8 @@ def _plain(data: bytes) -> bytes:
     return gzip.decompress(data)
 
 
-_UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
+UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
+"""The reason of a job that is committed and that no view shows yet."""
 
 
 def _job_of_record(job: JobRecord) -> JobView:
@@ -490,7 +491,7 @@ def _job_of_record(job: JobRecord) -> JobView:
         attempt=job.attempts,
         preemptions=job.preemptions,
         machines=tuple(dict.fromkeys(hosts)),
-        text=job.outcome.text if job.outcome else remark(job) or _UNPUBLISHED,
+        text=job.outcome.text if job.outcome else remark(job) or UNPUBLISHED,
         code=job.outcome.code if job.outcome else None,
         as_of=job.submitted_at,
     )

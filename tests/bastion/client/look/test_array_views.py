@@ -8,10 +8,12 @@ import pytest
 
 from bastion.client import Client, JobView
 from bastion.client.look.find_job import find_target
+from bastion.client.look.watch import settled
 from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.keys import layout
 from bastion.spec import Array, Job, Launch, Process, Resources, Sweep
+from bastion.value import replace
 from tests.rigs.leader import Rig
 
 
@@ -235,3 +237,18 @@ def test_views_of_tasks_are_read_from_root_before_they_are_published(side: Side)
     assert side.client.job(f"{array}.5").state == "queued"
     taken = side.client.job(f"{array}.0")
     assert (taken.phase, taken.text.partition(";")[0]) == ("starting", "it changed a moment ago")
+
+
+def test_a_reason_is_waited_for_until_a_view_tells_it(side: Side) -> None:
+    """Asked right after a submission, the answer is the reason; after a second what is known."""
+    side.clock.runs = range(10)
+    array = side.launch()
+    side.rig.bucket.delete(layout.view("queue"))
+    unpublished = side.client.job(f"{array}.0")
+    told = replace(unpublished, text="within its share")
+    looks, clock = iter([unpublished, unpublished, told]), VirtualClock(wall=0.0)
+    assert settled(lambda: next(looks), clock) is told
+    began = clock.monotonic()
+    assert settled(lambda: unpublished, clock) is unpublished
+    assert 1.0 <= clock.monotonic() - began < 2.0
+    assert "it changed a moment ago" not in side.client.why(f"{array}.0").text
