@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -10,28 +9,19 @@ from collections.abc import Sequence
 from launch import exits
 from launch.errors import UsageError, report
 from launch.grammar.parser import (
+    Parser,
     normal,
     refuse_empty,
     split_command,
     with_flagfiles,
 )
-from launch.grammar.unknown_words import refuse_command, refuse_unknown, refuse_unknown_verb
 from launch.grammar.vocabulary import ALIASES, SEVERAL_VERBS
 from launch.screen.notes import tell
 from launch.verbs import build, first_page
 
-COLLECT_AFTER = 100_000
-"""
-Objects between two searches for garbage, in place of Python's 700.
-
-Ten thousand jobs are hundreds of thousands of objects that all live until the end: looking through
-them again and again took a quarter of the time of `bastion list`.
-"""
-
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command line, this process's own by default; the exit code."""
-    gc.set_threshold(COLLECT_AFTER)
     if not _has_streams():
         return exits.FAILED
     words = list(sys.argv[1:] if words is None else words)
@@ -66,7 +56,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     if words[0].startswith("-"):
         name = words[0].partition("=")[0]
         raise UsageError(f"{name} stands before the verb", hint=f"bastion VERB {name} ...")
-    refuse_unknown_verb(words, SEVERAL_VERBS, command or (), typed)
+    _refuse_unknown_verb(words, command or (), typed)
     _, verbs = build(words[0])
     verb = verbs.parsers[ALIASES.get(words[0], words[0])]
     if {"-h", "--help"} & set(words[1:]):  # which intermixed parsing would show by halves
@@ -76,13 +66,38 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
     args, unknown = verb.parse_known_intermixed_args(words[1:])
     # An unknown flag with a space in its value is a word to argparse.
     first = (getattr(args, "source", None) or [""])[0]
-    refuse_unknown(verb, [*unknown, *([first] if first.startswith("-") else [])])
-    if not verb.behind:
-        refuse_command(verb, command or ())
+    _refuse_unknown(verb, [*unknown, *([first] if first.startswith("-") else [])])
+    if command and not verb.behind:
+        _refuse_command(verb, command)
     args.command = command
     args.typed = ("bastion", *words, *(("--", *command) if command is not None else ()))
     done: int = args.run(args)
     return done
+
+
+# The tables of foreign words are long, and only a command line that is wrong needs them.
+
+
+def _refuse_unknown_verb(
+    words: Sequence[str], command: Sequence[str], typed: Sequence[str]
+) -> None:
+    if words[0] not in SEVERAL_VERBS:
+        from launch.grammar.unknown_words import refuse_unknown_verb
+
+        refuse_unknown_verb(words, SEVERAL_VERBS, command, typed)
+
+
+def _refuse_unknown(verb: Parser, words: Sequence[str]) -> None:
+    if words:
+        from launch.grammar.unknown_words import refuse_unknown
+
+        refuse_unknown(verb, words)
+
+
+def _refuse_command(verb: Parser, command: Sequence[str]) -> None:
+    from launch.grammar.unknown_words import refuse_command
+
+    refuse_command(verb, command)
 
 
 def _has_streams() -> bool:

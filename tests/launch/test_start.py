@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -70,3 +71,23 @@ def test_the_installed_command_gives_its_output_and_its_code(
     )
     assert ran.returncode == code
     assert len(ran.stdout.splitlines()) == (0 if code else 5001)
+
+
+def test_an_interrupt_while_it_loads_ends_it_as_any_other_tool() -> None:
+    """No traceback, and the shell is told of the signal itself: a loop around it ends too."""
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            "import sys\n"
+            "class Interrupted:\n"
+            "    def find_spec(self, name, *_):\n"
+            "        if name == 'launch.cli': raise KeyboardInterrupt\n"
+            "sys.meta_path.insert(0, Interrupted())\n"
+            "from launch.start import start\nstart()",
+        ],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")

@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.commands.submit.followed import follow, tell_next, tell_submitted
-from launch.commands.submit.script import not_followed, run_script
+from launch.commands.submit.submitted import tell_next, tell_submitted
 from launch.errors import UsageError
 from launch.grammar.parser import (
     Parser,
@@ -20,7 +19,6 @@ from launch.grammar.parser import (
     text,
 )
 from launch.screen.notes import note
-from launch.screen.outlook import outlook_lines
 from launch.screen.progress import bar
 from launch.screen.render import write_lines
 from launch.session import Session
@@ -186,12 +184,16 @@ def submit(args: argparse.Namespace) -> int:
     """`bastion launch`."""
     session = Session(args)
     if _is_script(args):
+        from launch.commands.submit.script import run_script
+
         return run_script(session, given=_shaping(args))
     if args.dry_run:
         return _foresee(session)
     handle = submitted(session)
     tell_submitted(session, handle, following=args.watch)
     if args.watch:
+        from launch.commands.submit.followed import follow
+
         return follow(session, handle)
     tell_next(session, handle)
     return exits.OK
@@ -202,6 +204,7 @@ def _foresee(session: Session) -> int:
     from bastion.client.submit.launch_file import launch_text
     from bastion.errors import NotFoundError
     from bastion.records.coding.codec import plain
+    from launch.screen.outlook import outlook_lines
 
     launch = session.client.checked(_launch_of(session))
     try:
@@ -223,8 +226,12 @@ def _foresee(session: Session) -> int:
 
 def submit_and_follow(args: argparse.Namespace) -> int:
     """`bastion run`."""
+    from launch.commands.submit.followed import follow
+
     session = Session(args)
     if _is_script(args):
+        from launch.commands.submit.script import not_followed
+
         raise not_followed(*args.source, *(args.command or ()))
     if args.dry_run:
         return _foresee(session)

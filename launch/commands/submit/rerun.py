@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.commands.submit.followed import tell_next, tell_submitted
+from launch.commands.submit.submitted import tell_next, tell_submitted
 from launch.grammar.parser import Verbs, many, text
 from launch.session import Session
 
