@@ -21,7 +21,7 @@ from bastion.machine import Batch, Start
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, Fact
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.store.local import LocalStore
 from benchmarks.table import show

@@ -24,7 +24,7 @@ from time import perf_counter, time
 from bastion.client import Client
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Answer
+from bastion.records.requests.answer import Answer
 from bastion.service.publish.queue_view import queue_bytes
 from bastion.spec import Job, Launch, Process, job_id
 from bastion.store.local import LocalStore

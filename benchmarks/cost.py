@@ -34,7 +34,7 @@ from bastion.agent.settings import GCS, S3, AgentSettings, Tempo
 from bastion.errors import ConflictError, NotFoundError
 from bastion.lane import InlineLane
 from bastion.machine import Machine, Pool
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.service.act.machines import OpenPool
 from bastion.service.config.settings import CLOUD
 from bastion.service.run.serve import BUSY_FOR_S

@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping
 from bastion.records.coding.codec import encode
 from bastion.records.coding.limits import LAUNCH_BYTES
 from bastion.records.keys import layout, ulid
-from bastion.records.requests.request import JobsRequest, LaunchRequest
+from bastion.records.requests.job_request import JobsRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import Job, Launch, Process
 from benchmarks.table import show
 from tests.rigs.leader import Rig

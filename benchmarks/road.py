@@ -26,7 +26,7 @@ import psutil
 from bastion import Array, Client, Job, Launch, Process, Resources
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout, ulid
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.store import ObjectStore, open_store
 from benchmarks.guard import guarded
 from benchmarks.slurm import Slurm, slurm

@@ -3,10 +3,13 @@ The user's side: the Python API over a bucket. It knows no service, no agent and
 
 In come Python values and launch files; out go requests, and views of what the bastion published.
 Read `client` first, everything that a user may do; it extends `reader`, everything that one may
-look up, over `event_reader`, what happened, and a `connection`. A launch is checked in `submit/`
-and its code sent by `code/`; `change/` sends requests and waits for answers; `look/` reads views
-and final records; `follow/` reads logs. `handle` is one submitted launch, and `patience` retries
-what may be retried. `other_names` answers methods of other clients with ours.
+look up, over `event_reader`, what happened, `quota_reader` and a `connection`. A launch is checked
+in `submit/` and its code sent by `code/`; `change/` sends requests and waits for answers; `look/`
+reads views and final records; `follow/` reads logs. `handle` is one submitted launch, and
+`patience` retries what may be retried. `other_names` answers methods of other clients with ours.
+
+What only some methods need they import when they are called: a command that only submits looks at
+no job.
 """
 
 from __future__ import annotations
@@ -20,14 +23,13 @@ if TYPE_CHECKING:
     from bastion.client.follow.log_filter import Wanted
     from bastion.client.follow.log_reader import Chunk
     from bastion.client.handle import LaunchHandle
+    from bastion.client.look.status_view import ProjectView, StatusView
     from bastion.client.look.views import (
         EventView,
         JobView,
         LaunchStatus,
         MachineView,
         PoolsView,
-        ProjectView,
-        StatusView,
         Why,
     )
     from bastion.scheduler.reasons.machine_report import MachineReport
@@ -55,14 +57,13 @@ _PLACES = {
     "bastion.client.follow.log_filter": ("Wanted",),
     "bastion.client.follow.log_reader": ("Chunk",),
     "bastion.client.handle": ("LaunchHandle",),
+    "bastion.client.look.status_view": ("ProjectView", "StatusView"),
     "bastion.client.look.views": (
         "EventView",
         "JobView",
         "LaunchStatus",
         "MachineView",
         "PoolsView",
-        "ProjectView",
-        "StatusView",
         "Why",
     ),
     "bastion.scheduler.reasons.machine_report": ("MachineReport",),

@@ -12,29 +12,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bastion.client.change.requests import ChangeBody
 from bastion.client.handle import LaunchHandle
-from bastion.client.look.find_job import each_name, find_all, find_target, find_tasks
 from bastion.client.other_names import told_misfits
 from bastion.client.reader import Reader
 from bastion.errors import NotFoundError, SpecError
-from bastion.records.requests.request import (
-    ExecRequest,
-    JobsRequest,
-    LaunchRequest,
-    UpdateRequest,
-)
-from bastion.spec import Launch, PythonEnv, seconds_of
 from bastion.value import replace
-from quota.amounts import Amounts
 
 if TYPE_CHECKING:
+    from bastion.client.change.requests import ChangeBody
     from bastion.client.code.upload import ResolvedCode
     from bastion.client.follow.command import Command
     from bastion.provider.way_in import WayIn
+    from bastion.records.requests.launch_request import LaunchRequest
     from bastion.records.requests.origin import Origin
     from bastion.scheduler.whatif import Outlook, QuotaOutlook
+    from bastion.spec import Launch, PythonEnv
     from bundler.progress import Report
+    from quota.amounts import Amounts
     from quota.tree import Quota
 
 ANSWER_TIMEOUT_S = 60.0
@@ -89,6 +83,7 @@ class Client(Reader):
             StoreError: The bucket is out of reach; nothing was submitted.
         """
         from bastion.client.submit.provenance import origin_of
+        from bastion.records.requests.launch_request import LaunchRequest
         from bastion.records.requests.origin import store_origin
 
         self.presence.look()
@@ -133,7 +128,9 @@ class Client(Reader):
             BastionError: As `launch`.
         """
         from bastion.client.code.stored_code import named_spec
+        from bastion.client.look.find_job import find_tasks
         from bastion.client.submit.resubmit import changed
+        from bastion.records.requests.launch_request import LaunchRequest
 
         array, tasks = find_tasks(self._published, name, project=project)
         named = name if array is None else array.id
@@ -183,6 +180,8 @@ class Client(Reader):
             SpecError: It is wrong: every problem.
             StoreError: The bucket is out of reach.
         """
+        from bastion.spec.launch import Launch
+
         if not isinstance(launch, Launch | str | Path):
             raise SpecError(
                 f"launch: {_shown(launch)} is not a launch, nor the path of its file",
@@ -329,6 +328,9 @@ class Client(Reader):
         """
         if priority is not None and not 1 <= priority <= 5:
             raise SpecError(f"priority: {priority} is not allowed; 1 (highest) to 5")
+        from bastion.records.requests.job_request import UpdateRequest
+        from bastion.spec.quantity import seconds_of
+
         limit_s = None if max_runtime is None else seconds_of("max_runtime", max_runtime)
         change = partial(UpdateRequest, priority=priority, max_runtime_s=limit_s)
         return self._change("update", names, project, change)
@@ -369,6 +371,8 @@ class Client(Reader):
             StoreError: Out of reach.
         """
         from bastion.client.follow.command import Command
+        from bastion.records.requests.job_request import ExecRequest
+        from bastion.spec.quantity import seconds_of
 
         job = self.job(name, project=project)
         if job.has_ended:
@@ -430,14 +434,21 @@ class Client(Reader):
         verb: str,
         names: Iterable[str | Iterable[str]],
         project: str,
-        body_of: ChangeBody = JobsRequest,
+        body_of: ChangeBody | None = None,
     ) -> tuple[str, ...]:
+        from bastion.client.look.find_job import each_name, find_all
+        from bastion.records.requests.job_request import JobsRequest
+
         look = self._published.of_one_look()
         named = (find_all(look, name, project=project, exact=True) for name in each_name(names))
         jobs = {job.id: job for every in named for job in every}
-        return self._requests.ask_of(verb, jobs.values(), body_of, timeout_s=ANSWER_TIMEOUT_S)
+        return self._requests.ask_of(
+            verb, jobs.values(), body_of or JobsRequest, timeout_s=ANSWER_TIMEOUT_S
+        )
 
     def _target(self, name: str, project: str) -> str:
+        from bastion.client.look.find_job import find_target
+
         return find_target(self._published, name, project=project)
 
     def _machine_resources(self) -> Iterator[Amounts]:

@@ -14,13 +14,12 @@ from bastion.client.change.presence import Presence
 from bastion.client.change.quota_file import QuotaFile
 from bastion.client.change.requests import Requests
 from bastion.client.change.user import login_name
-from bastion.client.look.published import Published
-from bastion.client.look.watch import Watch
+from bastion.client.look.view_reader import ViewReader
 from bastion.client.other_names import no_attribute
 from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
-from bastion.spec import check_name
+from bastion.spec.names import check_name
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
@@ -28,7 +27,9 @@ from bastion.store.reach import Reach, reach_of
 if TYPE_CHECKING:
     from bastion.client.change.operator import Operator
     from bastion.client.follow.logs import Logs
+    from bastion.client.look.published import Published
     from bastion.client.look.usage import LiveUse
+    from bastion.client.look.watch import Watch
     from bastion.profile import Profile
 
 POLL_S = {Reach.FOLDER: 0.02, Reach.LOOPBACK: 0.1, Reach.CLOUD: 1.0}
@@ -74,18 +75,33 @@ class Connection:
         reach = reach_of(root)
         self.is_local = reach is Reach.FOLDER
         self.poll_s = POLL_S[reach]
-        self._published = Published(self.store, self.clock.wall, place=root)
+        self._views = ViewReader(self.store, self.clock.wall, place=root)
         self._quota_file = QuotaFile(self.store)
         inbox = Inbox(patient, self.clock, poll_s=self.poll_s, outage=outage)
-        # What comes back for another look anyway asks once, and keeps to its own time.
-        self._looked = looked = self._published.through(opened)
-        self.presence = Presence(self._published, looked, self.root, self.clock)
+        self.presence = Presence(self._views, self._views.through(opened), self.root, self.clock)
         self._requests = Requests(inbox, self.clock, self.user, self.presence)
-        self.watch = Watch(
-            looked,
+
+    @cached_property
+    def _published(self) -> Published:
+        from bastion.client.look.published import Published
+
+        return Published.over(self._views)
+
+    @cached_property
+    def _looked(self) -> Published:
+        """For what comes back for another look anyway: it asks once, and keeps to its own time."""
+        return self._published.through(self._hasty)
+
+    @cached_property
+    def watch(self) -> Watch:
+        """The watch of jobs by id."""
+        from bastion.client.look.watch import Watch
+
+        return Watch(
+            self._looked,
             self.clock,
             poll_s=self.poll_s,
-            outage=outage,
+            outage=self._outage,
             on_look=self.presence.glance,
         )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import merge
+from typing import TYPE_CHECKING
 
-from bastion.client.connection import Connection
-from bastion.client.look.array_views import each_of
-from bastion.client.look.find_job import find
-from bastion.client.look.views import EventView, JobView
+from bastion.client.quota_reader import QuotaReader
 from bastion.errors import StoreError
+
+if TYPE_CHECKING:
+    from bastion.client.look.views import EventView, JobView
 
 _EVENT_POLLS = 5
 """Polls between two looks for events: each reads the whole root."""
@@ -17,7 +17,7 @@ _SLACK_S = 1.0
 """Events of a submission may bear a time that is a little before it."""
 
 
-class EventReader(Connection):
+class EventReader(QuotaReader):
     """The part of `Client` that reads events. Its arguments are those of `Client`."""
 
     def events(self, *names: str, project: str = "", since: float = 0.0) -> tuple[EventView, ...]:
@@ -51,6 +51,8 @@ class EventReader(Connection):
             SpecError: A name names several.
             StoreError: Out of reach at the first look.
         """
+        from bastion.client.look.array_views import each_of
+
         jobs = self._named(names, project)
         places = {one: job.project for job in jobs.values() for one in each_of(job)}
         events = self._events(jobs, since)
@@ -73,6 +75,8 @@ class EventReader(Connection):
             events = (event for event in later if event.number > last)
 
     def _named(self, names: tuple[str, ...], project: str) -> Mapping[str, JobView]:
+        from bastion.client.look.find_job import find
+
         found = (find(self._published, name, project=project) for name in names)
         return {job.id: job for job in found}
 
@@ -84,6 +88,8 @@ class EventReader(Connection):
             self._published.events(job=job.id, since=max(since, job.submitted_at - _SLACK_S))
             for job in jobs.values()
         )
+        from heapq import merge
+
         last = -1
         for event in merge(*each, key=lambda event: event.number):
             if event.number > last:  # a task and its array may both be named

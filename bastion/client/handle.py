@@ -3,59 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING
 
-from bastion.client.look.views import JobView, LaunchStatus, name_of
-from bastion.client.look.watch import Watch, one_timeout
 from bastion.client.other_names import no_attribute, told_misfits
 from bastion.errors import NotFoundError, SpecError
-from bastion.spec.task import task_id
-from bastion.store.port import ObjectStore
 
 if TYPE_CHECKING:
-    from bastion.client.follow.log_filter import Wanted
-    from bastion.client.follow.logs import Logs
+    from typing import TextIO
 
-
-class LaunchClient(Protocol):
-    """The part of the client that a handle needs."""
-
-    @property
-    def store(self) -> ObjectStore:
-        """The bucket."""
-        ...
-
-    @property
-    def user(self) -> str:
-        """The user who submits."""
-        ...
-
-    @property
-    def watch(self) -> Watch:
-        """The watch of jobs by id."""
-        ...
-
-    @property
-    def following(self) -> Logs:
-        """The logs of running jobs."""
-        ...
-
-    def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
-        """Return every task of an array."""
-        ...
-
-    def job(self, name: str, *, project: str = "") -> JobView:
-        """Return a job."""
-        ...
-
-    def check_log(self, job: JobView, wanted: Wanted) -> None:
-        """Check that `job` has the attempt, replica and process that are wanted."""
-        ...
-
-    def cancel(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
-        """Request that jobs end; return their ids."""
-        ...
+    from bastion.client.handle_client import LaunchClient
+    from bastion.client.look.views import JobView, LaunchStatus
 
 
 @told_misfits
@@ -117,9 +74,12 @@ class LaunchHandle:
             SpecError: Both are given.
             TimedOutError: A job has not ended after `timeout_s`.
         """
+        from bastion.client.look.watch import one_timeout
+
         timeout_s = one_timeout(timeout, timeout_s)
         places = dict.fromkeys(self.jobs, self.project)
         from bastion.client.follow.notebook import progress
+        from bastion.client.look.views import LaunchStatus
 
         with progress(self.id) as report:
             jobs = self._client.watch.wait(places, timeout_s=timeout_s, report=report)
@@ -132,6 +92,8 @@ class LaunchHandle:
         Raises:
             StoreError: Out of reach.
         """
+        from bastion.client.look.views import LaunchStatus
+
         found = self._client.watch.look(dict.fromkeys(self.jobs, self.project))
         return LaunchStatus(jobs=tuple(found[job] or self._unpublished(job) for job in self.jobs))
 
@@ -228,6 +190,8 @@ class LaunchHandle:
             some = "a task's number" if self.is_array else ", ".join(self._by_name or self.jobs)
             raise SpecError("logs: of which job?", hint=f"name one: {some}")
         if isinstance(job, int):
+            from bastion.spec.task import task_id
+
             return task_id(self.id, job)
         if job in self.jobs:
             return job
@@ -239,6 +203,8 @@ class LaunchHandle:
         )
 
     def _unpublished(self, job: str) -> JobView:
+        from bastion.client.look.views import JobView, name_of
+
         return JobView(
             id=job,
             name=name_of(job),

@@ -12,14 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.event_reader import EventReader
-from bastion.client.look.array_views import each_of, states_of
-from bastion.client.look.display import Rows
-from bastion.client.look.find_job import each_name, find, find_all
-from bastion.client.look.job_line import check_states, chosen, whole
-from bastion.client.look.views import JobView, PoolsView, StatusView, Why
-from bastion.client.look.watch import WaitReport, no_report, one_timeout, settled, why_of
 from bastion.errors import NotFoundError, SpecError
-from bastion.spec import Sweep, task_id, tasks_named
 from bastion.value import replace
 
 if TYPE_CHECKING:
@@ -28,11 +21,14 @@ if TYPE_CHECKING:
     from bastion.client.follow.log_filter import Wanted
     from bastion.client.follow.log_reader import Chunk
     from bastion.client.look.job_line import JobLine
+    from bastion.client.look.status_view import StatusView
     from bastion.client.look.usage import JobUse, TopView
+    from bastion.client.look.views import JobView, PoolsView, Why
+    from bastion.client.look.watch import WaitReport
     from bastion.history import Record
-    from bastion.records.requests.request import SpecRecord
+    from bastion.records.requests.launch_request import SpecRecord
+    from bastion.spec import Sweep
     from bundler.progress import Report
-    from quota.tree import Quota
 
 MAX_RECORDS = 100
 """Final records of tasks that are read at once: a few seconds' worth on a cloud."""
@@ -71,6 +67,9 @@ class Reader(EventReader):
             SpecError: There is no such state.
             StoreError: Out of reach.
         """
+        from bastion.client.look.display import Rows
+        from bastion.client.look.job_line import whole
+
         lines = self.job_lines(
             project=project, user=user, states=states, finished=finished, tasks=tasks
         )
@@ -91,6 +90,8 @@ class Reader(EventReader):
         Raises:
             BastionError: As `jobs`.
         """
+        from bastion.client.look.job_line import check_states, chosen, whole
+
         states = check_states(states)
         rows: Iterable[JobView | JobLine] = self._published.queue_lines()
         if finished:
@@ -130,6 +131,8 @@ class Reader(EventReader):
             SpecError: It names several.
             StoreError: Out of reach.
         """
+        from bastion.client.look.find_job import find
+
         known = find(self._published, name, project=project)
         if known.phase == "draining":
             # Its final record stands for a moment beside its row, and `wait` has told of it.
@@ -197,6 +200,9 @@ class Reader(EventReader):
             SpecError: It names several, or a job that is no array.
             StoreError: Out of reach.
         """
+        from bastion.client.look.array_views import states_of
+        from bastion.spec.task import task_id, tasks_named
+
         named = tasks_named(name)
         if named is None or len(named[1]) == 1:
             array = self.job(name, project=project)
@@ -252,6 +258,8 @@ class Reader(EventReader):
             SpecError: It names several.
             StoreError: Out of reach.
         """
+        from bastion.client.look.watch import settled, why_of
+
         job = settled(lambda: self.job(name, project=project), self.clock)
         return why_of(job, "" if job.has_ended else self._quota_problem())
 
@@ -294,21 +302,11 @@ class Reader(EventReader):
         Raises:
             BastionError: It is not a job as `job` returns it; or the store is out of reach.
         """
+        from bastion.client.look.views import JobView
+
         if not isinstance(job, JobView):
             raise SpecError(f"job: {job!r} is not a job; give client.job({job!r})")
         return self._live_use.of_job(job.project, job.id, job.machines)
-
-    def quota_notes(self, quota: Quota) -> tuple[str, ...]:
-        """
-        Return what of `quota` has no effect in this bucket: windows of pools that it has not.
-
-        Raises:
-            NotFoundError: No bastion has published anything here yet.
-            StoreError: Out of reach.
-        """
-        from bastion.client.change.quota_file import unknown_pools
-
-        return tuple(unknown_pools(quota, self._published.pool_records()))
 
     def status(self) -> StatusView:
         """
@@ -416,7 +414,7 @@ class Reader(EventReader):
         timeout: float | str | None = None,
         timeout_s: float | None = None,
         project: str = "",
-        report: WaitReport = no_report,
+        report: WaitReport | None = None,
     ) -> tuple[JobView, ...]:
         """
         The jobs named, once every one of them has ended.
@@ -437,43 +435,16 @@ class Reader(EventReader):
             TimedOutError: One still goes on after `timeout_s`.
             StoreError: Out of reach when the jobs were looked up; afterwards it is waited for.
         """
+        from bastion.client.look.array_views import each_of
+        from bastion.client.look.find_job import each_name, find_all
+        from bastion.client.look.watch import no_report, one_timeout
+
         look = self._published
         found = (find_all(look, each, project=project, newest=True) for each in each_name(names))
         jobs = (each for every in found for each in every)
         places = {one: job.project for job in jobs for one in each_of(job)}
-        return self.watch.wait(places, timeout_s=one_timeout(timeout, timeout_s), report=report)
-
-    # Quota
-
-    def quota(self) -> Quota:
-        """
-        The quota file as it lies in the bucket now.
-
-        Raises:
-            NotFoundError: There is none.
-            SpecError: It is wrong: every problem, with its line.
-            StoreError: Out of reach.
-        """
-        return self._quota_file.quota()
-
-    def quota_in_force(self) -> Quota | None:
-        """
-        The last good quota file, which the bastion goes on with; None where none ever was.
-
-        Raises:
-            StoreError: Out of reach.
-        """
-        return self._quota_file.in_force()
-
-    def quota_text(self) -> str:
-        """
-        The text of the quota file.
-
-        Raises:
-            NotFoundError: There is none.
-            StoreError: Out of reach.
-        """
-        return self._quota_file.text()
+        timeout_s = one_timeout(timeout, timeout_s)
+        return self.watch.wait(places, timeout_s=timeout_s, report=report or no_report)
 
     # For handles and the command line
 
@@ -486,4 +457,6 @@ class Reader(EventReader):
             SpecError: It names several.
             StoreError: Out of reach.
         """
+        from bastion.client.look.find_job import find_all
+
         return find_all(self._published, name, project=project)

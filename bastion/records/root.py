@@ -34,7 +34,7 @@ from bastion.records.coding.codec import decode, plain
 from bastion.records.encoded_records import EncodedList, EncodedMap
 from bastion.records.keys import layout
 from bastion.records.reports.history import HistoryRecord
-from bastion.records.requests.request import Answer
+from bastion.records.requests.answer import Answer
 from bastion.records.settings.notification import Notification
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import Runs

@@ -5,21 +5,28 @@ Every value is checked when it is made, and an error names every problem at once
 which machines exist, what a project may hold, or where anything is stored.
 """
 
-from bastion.spec.after import After
-from bastion.spec.array import Array
-from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
-from bastion.spec.indices import Indices
-from bastion.spec.launch import Job, Launch, Process, job_ids
-from bastion.spec.names import check_name, job_id
-from bastion.spec.notify import Notify
-from bastion.spec.python_env import PythonEnv, python_problems
-from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
-from bastion.spec.request import Request, request_of
-from bastion.spec.resources import Resources
-from bastion.spec.secret import Secret, secret_of
-from bastion.spec.sweep import Choice, LogUniform, Sample, Setting, Sweep, Uniform
-from bastion.spec.task import job_of_task, parameters, task_id, tasks_named, tasks_of_id
-from bastion.spec.where import Where
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bastion.spec.after import After
+    from bastion.spec.array import Array
+    from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
+    from bastion.spec.indices import Indices
+    from bastion.spec.launch import Job, Launch, Process, job_ids
+    from bastion.spec.names import check_name, job_id
+    from bastion.spec.notify import Notify
+    from bastion.spec.python_env import PythonEnv, python_problems
+    from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
+    from bastion.spec.request import Request, request_of
+    from bastion.spec.resources import Resources
+    from bastion.spec.secret import Secret, secret_of
+    from bastion.spec.sweep import Choice, LogUniform, Sample, Setting, Sweep, Uniform
+    from bastion.spec.task import task_id, tasks_named, tasks_of_id
+    from bastion.spec.task_job import job_of_task, parameters
+    from bastion.spec.where import Where
 
 __all__ = [
     "After",
@@ -61,3 +68,67 @@ __all__ = [
     "text_of_bytes",
     "text_of_seconds",
 ]
+
+_PLACES = {
+    "after": ("After",),
+    "array": ("Array",),
+    "code": (
+        "BundleRef",
+        "Code",
+        "CodeRef",
+        "GitRef",
+        "ImageRef",
+    ),
+    "indices": ("Indices",),
+    "launch": (
+        "Job",
+        "Launch",
+        "Process",
+        "job_ids",
+    ),
+    "names": (
+        "check_name",
+        "job_id",
+    ),
+    "notify": ("Notify",),
+    "python_env": (
+        "PythonEnv",
+        "python_problems",
+    ),
+    "quantity": (
+        "bytes_of",
+        "seconds_of",
+        "text_of_bytes",
+        "text_of_seconds",
+    ),
+    "request": (
+        "Request",
+        "request_of",
+    ),
+    "resources": ("Resources",),
+    "secret": (
+        "Secret",
+        "secret_of",
+    ),
+    "sweep": (
+        "Choice",
+        "LogUniform",
+        "Sample",
+        "Setting",
+        "Sweep",
+        "Uniform",
+    ),
+    "task": ("task_id", "tasks_named", "tasks_of_id"),
+    "task_job": ("job_of_task", "parameters"),
+    "where": ("Where",),
+}
+"""Imported on first use: a command that looks at jobs writes no spec."""
+_HOMES = {name: place for place, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from bastion.spec.code import is_image
-from bastion.spec.launch import Job, Launch
+from typing import TYPE_CHECKING
+
 from bastion.spec.where import ANYWHERE, Where
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
+
+if TYPE_CHECKING:
+    from bastion.spec.launch import Job, Launch
 
 
 @value
@@ -54,6 +57,8 @@ class Request:
 
 def request_of(launch: Launch, job: Job, *, per_replica: Amounts, hosts: int) -> Request:
     """Return the request of `job`; the caller has looked up its instance type."""
+    from bastion.spec.code import is_image
+
     where = launch.where.with_containers() if is_image(launch.code) else launch.where
     return Request(
         replicas=job.range.least,

@@ -7,7 +7,7 @@ import re
 
 from bastion.records.keys import layout
 from bastion.records.requests.inbox import MAX_BYTES, PER_OWNER
-from bastion.records.requests.request import MAX_TARGETS
+from bastion.records.requests.job_request import MAX_TARGETS
 from bastion.service.act import bucket_gc as gc
 from bastion.service.intake.requests import MAX_ACTIVE_JOBS
 from tests.docs.pages import REPOSITORY

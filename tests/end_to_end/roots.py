@@ -15,7 +15,7 @@ from pathlib import Path
 from bastion.errors import NotFoundError
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.records.root import Root, decode_root
 from bastion.store import ObjectStore
 from bastion.store.gcs import GcsStore

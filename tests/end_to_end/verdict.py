@@ -17,7 +17,7 @@ from bastion.client.look.views import ENDED
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.reports.registers import ClaimRegister, EndRegister
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.records.root import Event
 from tests.end_to_end.roots import Place
 

@@ -32,7 +32,10 @@ from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
 from bastion.records.reports.usage import machine_use, unpacked
-from bastion.records.requests.request import BODIES, Answer, Result, SpecRecord
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.request import BODIES
+from bastion.records.requests.result import Result
 from bastion.records.root import decode_root
 from bastion.records.settings.webhooks import is_near
 from bastion.service.config.inventory import parse_inventory

@@ -20,7 +20,8 @@ from bastion.errors import (
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import HostFact
-from bastion.records.requests.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.scheduler.forecast.confidence import Start
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bundler.code import DockerBuild, ImageRef

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from launch.grammar.foreign_words import DESTRUCTIVE, FLAGS, NOT_YET
 from launch.grammar.foreign_words import VERBS as THEIRS
 from launch.grammar.parser import normal, split_command

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from launch.commands.look.pool import tasks_joined
 from launch.screen.render import Column, Output
 from tests.launch.bucket import JOB, Bucket

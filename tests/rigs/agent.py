@@ -27,7 +27,7 @@ from bastion.records.keys import layout
 from bastion.records.register import look
 from bastion.records.reports.facts import Bell, Fact, HostFact
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore

@@ -34,13 +34,11 @@ from bastion.records.reports.facts import (
     Started,
 )
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister, LifeRegister
-from bastion.records.requests.request import (
-    Answer,
-    Body,
-    JobsRequest,
-    LaunchRequest,
-    Result,
-)
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.job_request import JobsRequest
+from bastion.records.requests.launch_request import LaunchRequest
+from bastion.records.requests.request import Body
+from bastion.records.requests.result import Result
 from bastion.records.root import Event, Root, RootWriter
 from bastion.records.settings.webhooks import Webhook
 from bastion.service.act.machines import Machines, OpenPool

@@ -15,7 +15,10 @@ from bastion.errors import NotFoundError
 from bastion.job import OutcomeKind, PastAttempt
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import BODIES, Answer, Body, LaunchRequest, Result, SpecRecord
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
+from bastion.records.requests.request import BODIES, Body
+from bastion.records.requests.result import Result
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.spec import job_id
 from bastion.store.memory import MemoryStore

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bastion.records.requests.request import Answer, Body, LaunchRequest
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.launch_request import LaunchRequest
+from bastion.records.requests.request import Body
 from bastion.spec import After, Job, Launch
 from bastion.spec.after import When
 from tests.simulation.asking import one, verb, wish

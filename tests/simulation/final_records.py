@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from tests.simulation.world import World
 
 STORMS, OTHERS, PROVE, PORTION = 8, 2, 10_000, 250

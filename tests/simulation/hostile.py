@@ -34,7 +34,8 @@ from bastion.records.reports.facts import (
     Started,
 )
 from bastion.records.reports.registers import ClaimRegister, EndRegister, LifeRegister
-from bastion.records.requests.request import BODIES, LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
+from bastion.records.requests.request import BODIES
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
 from tests.simulation.baton import Baton, SimClock

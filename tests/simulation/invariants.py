@@ -23,7 +23,7 @@ from bastion.records.keys import layout
 from bastion.records.register import look
 from bastion.records.reports.facts import HostFact
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.records.root import Event, Root, decode_root
 from bastion.service.intake.registers import Seat, seat_of
 from bastion.store.memory import MemoryStore

@@ -13,7 +13,7 @@ from bastion.errors import NotFoundError
 from bastion.job import JobRecord, OutcomeKind
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.root import Root
 from bastion.spec import Job, job_ids
 from bastion.spec.after import When

@@ -16,7 +16,7 @@ from bastion.monitor import Options
 from bastion.pool import Seen
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Ended
-from bastion.records.requests.request import JobsRequest
+from bastion.records.requests.job_request import JobsRequest
 from bastion.records.root import Held
 from bastion.service.act.machines import Machines
 from bastion.service.draft.root_draft import Draft

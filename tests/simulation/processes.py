@@ -18,7 +18,8 @@ from bastion.errors import BastionError, FencedError, LeaseHeldError, StoreError
 from bastion.lane import InlineLane
 from bastion.logs.pace import CLOUD as CLOUD_LOGS
 from bastion.machine import Pool
-from bastion.records.requests.request import Answer, Body
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.request import Body
 from bastion.records.root import RootWriter
 from bastion.service.act.machines import Machines, OpenPool
 from bastion.service.act.notifications import Notifier

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.store import ObjectStore
 from quota.amounts import Amounts
 from tests.simulation.asking import launch, one, verb

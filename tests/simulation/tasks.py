@@ -12,7 +12,7 @@ from bastion.array import ArrayRecord
 from bastion.errors import NotFoundError
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.records.root import Root
 from bastion.spec import Indices, task_id
 from bastion.store.memory import MemoryStore

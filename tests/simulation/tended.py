@@ -20,8 +20,9 @@ from functools import partial
 from bastion.agent.cloud.metadata import MetadataError
 from bastion.agent.settings import Cloud
 from bastion.records.keys import layout
+from bastion.records.requests.answer import Answer
 from bastion.records.requests.machine_request import DrainRequest, MachinesRequest
-from bastion.records.requests.request import Answer, Body
+from bastion.records.requests.request import Body
 from bastion.records.root import Root
 from tests.simulation.asking import USERS
 from tests.simulation.baton import Baton, SimClock

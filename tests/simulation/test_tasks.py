@@ -11,7 +11,7 @@ from bastion.array import ArrayRecord, new_array, taken, task_over
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.records.root import Root
 from bastion.spec import Indices, Request, task_id
 from bastion.store.memory import MemoryStore

@@ -10,7 +10,10 @@ from __future__ import annotations
 import random
 from typing import Literal
 
-from bastion.records.requests.request import Answer, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+from bastion.records.requests.launch_request import LaunchRequest
+from bastion.records.requests.request import Body
 from bastion.spec import Job, Launch, Process, Resources
 from quota.amounts import Amounts
 from tests.simulation.asking import USERS, wish

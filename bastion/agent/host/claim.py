@@ -20,7 +20,7 @@ from bastion.records.keys import layout
 from bastion.records.register import Lost, look, win
 from bastion.records.reports.facts import HostFact
 from bastion.records.reports.registers import ClaimRegister, EndRegister
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec.launch import Launch
 from bastion.store.port import ObjectStore
 from bastion.value import value

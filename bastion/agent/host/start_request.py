@@ -15,7 +15,7 @@ from bastion.catalog import units_a_chip
 from bastion.errors import SpecError
 from bastion.machine import Start
 from bastion.spec.launch import Job, Launch, Process
-from bastion.spec.task import job_of_task, task_environment
+from bastion.spec.task_job import job_of_task, task_environment
 
 
 def planned(launch: Launch | str, start: Start) -> tuple[Launch, Job]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from bastion.client.patience import (
     FIRST_PAUSE_S,
@@ -30,10 +31,12 @@ from bastion.errors import (
 )
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Answer, Body, LaunchRequest
-from bastion.spec import job_ids
+from bastion.records.requests.answer import Answer
 from bastion.store.port import ObjectStore
 from bastion.value import value
+
+if TYPE_CHECKING:
+    from bastion.records.requests.request import Body
 
 _SLOW_S = 2.0
 """An answer of a bastion that reads a folder takes less than this."""
@@ -228,6 +231,9 @@ def _bytes(store: ObjectStore, key: str) -> bytes | None:
 
 def _in_doubt(ref: RequestRef, body: Body, error: StoreError) -> InDoubtError:
     """Return the error for a request that may have arrived; its hint says how to find out."""
+    from bastion.records.requests.launch_request import LaunchRequest
+    from bastion.spec import job_ids
+
     hint = f"ask again: to {ref.verb} twice does no harm"
     if isinstance(body, LaunchRequest):
         job = job_ids(body.launch, ref.ulid)[0]

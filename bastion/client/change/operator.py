@@ -14,13 +14,14 @@ from bastion.errors import StoreError, TimedOutError
 from bastion.records.keys import layout
 from bastion.records.register import look
 from bastion.records.reports.registers import CheckOutcome
+from bastion.records.requests.answer import Answer
 from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,
     WarmRequest,
 )
-from bastion.records.requests.request import AdminBody, Answer
+from bastion.records.requests.request import AdminBody
 from bastion.spec.quantity import seconds_of, text_of_seconds
 from bastion.store.port import ObjectStore
 

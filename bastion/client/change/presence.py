@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bastion.client.look.published import Published, command_to_start
+from bastion.client.look.view_reader import ViewReader, command_to_start
 from bastion.client.patience import warn
 from bastion.clock import Clock
 from bastion.errors import BastionError, NotFoundError
@@ -24,7 +24,7 @@ class Presence:
     What is known of the bastion of one root.
 
     Args:
-        published: The published views.
+        views: What the bastion published.
         hasty: The same, read without retries.
         place: URL of the root, for people.
         clock: For the time between two glances.
@@ -33,14 +33,14 @@ class Presence:
 
     def __init__(
         self,
-        published: Published,
-        hasty: Published,
+        views: ViewReader,
+        hasty: ViewReader,
         place: str,
         clock: Clock,
         *,
         say: Callable[[str], None] = warn,
     ) -> None:
-        self._published = published
+        self._views = views
         self._hasty = hasty
         self._place = place
         self._say = say
@@ -58,7 +58,7 @@ class Presence:
             StoreError: Out of reach.
         """
         try:
-            return self._published.status().absence
+            return self._views.status().absence
         except NotFoundError:
             return ""
 
@@ -106,9 +106,9 @@ class Presence:
 
     def _absence_or_refusal(self) -> str:
         try:
-            return self._published.status().absence
+            return self._views.status().absence
         except NotFoundError:
-            if self._published.is_prepared():
+            if self._views.is_prepared():
                 self._is_first = (
                     True  # most likely it is being started: worth a word when it is slow
                 )

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from bastion.client.change.inbox import Inbox, RequestRef
 from bastion.client.change.presence import Presence
 from bastion.client.change.request_id import Ulids, keyed
-from bastion.client.look.views import JobView
 from bastion.clock import Clock
 from bastion.errors import RefusedError
-from bastion.records.requests.request import (
-    MAX_TARGETS,
-    Answer,
-    Body,
-    JobsRequest,
-    LaunchRequest,
-    UpdateRequest,
-)
-from bastion.spec import job_ids
 
-ChangeBody: TypeAlias = Callable[..., JobsRequest | UpdateRequest]
-"""Makes the body of a change from its `targets`."""
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from bastion.client.look.views import JobView
+    from bastion.records.requests.answer import Answer
+    from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+    from bastion.records.requests.launch_request import LaunchRequest
+    from bastion.records.requests.request import Body
+
+    ChangeBody: TypeAlias = Callable[..., JobsRequest | UpdateRequest]
+    """Makes the body of a change from its `targets`."""
+
 _MAX_TURNS = 20
 """How often a launch of one idempotency key may be refused and submitted again."""
 
@@ -171,12 +171,17 @@ class Requests:
 
 def _bodies(ids: list[str], body_of: ChangeBody) -> Iterator[JobsRequest | UpdateRequest]:
     """Yield the bodies that name all of `ids`."""
+    from bastion.records.requests.job_request import MAX_TARGETS
+
     for first in range(0, len(ids), MAX_TARGETS):
         yield body_of(targets=tuple(ids[first : first + MAX_TARGETS]))
 
 
 def _left_behind(ref: RequestRef, body: Body) -> str:
     """What becomes of a posted request whose answer is no longer awaited."""
+    from bastion.records.requests.launch_request import LaunchRequest
+    from bastion.spec import job_ids
+
     told = f"the request to {ref.verb} is in the inbox ({ref.key}) and will be processed"
     if isinstance(body, LaunchRequest):
         return f"{told}; bastion show {job_ids(body.launch, ref.ulid)[0]} tells how it goes"

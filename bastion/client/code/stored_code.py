@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bastion.client.look.find_job import find_all
 from bastion.client.look.published import Published
 from bastion.errors import BastionError, NotFoundError, SpecError
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value

@@ -13,7 +13,7 @@ from bastion.client.look.watch import Watch
 from bastion.client.patience import Outage
 from bastion.clock import Clock
 from bastion.errors import StoreError
-from bastion.records.requests.request import MAX_TARGETS, FollowRequest
+from bastion.records.requests.job_request import MAX_TARGETS, FollowRequest
 from bastion.store.port import ObjectStore
 
 _TELL_S = 45.0

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from quota.amounts import Amounts
+
 
 def moment(seconds: float | None) -> datetime | None:
     """`seconds` since 1970 as a moment in UTC; None for none."""
@@ -23,6 +25,11 @@ def moment_of(seconds: float) -> datetime:
     from datetime import UTC, datetime  # a look that shows no moment is spared it
 
     return datetime.fromtimestamp(seconds, UTC)
+
+
+def units_text(amounts: Amounts) -> str:
+    """Return amounts as a table shows them: `2 h100 + 8 cpu`."""
+    return " + ".join(f"{n} {kind}" for kind, n in amounts.items())
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,8 +1,9 @@
 """
-What the bastion published, read: views, final records, events, and root where views lag behind.
+What the bastion published of jobs and machines: rows of views, final records, events, and root
+where views lag behind.
 
-Nothing here needs the bastion to run. A view is read again only when its version changed. Text is
-read with the standard library: a list of ten thousand jobs must not wait for a validator.
+Nothing here needs the bastion to run. Text is read with the standard library: a list of ten
+thousand jobs must not wait for a validator.
 """
 
 from __future__ import annotations
@@ -24,15 +25,14 @@ from bastion.client.look.rows import (
     machine_of_row,
     range_of,
     shortage_of_row,
-    status_of,
 )
+from bastion.client.look.view_reader import ViewReader, check_view
 from bastion.client.look.views import (
     UNREADABLE,
     EventView,
     JobView,
     MachineView,
     PoolsView,
-    StatusView,
     WarmView,
     name_of,
 )
@@ -40,9 +40,10 @@ from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, state_of
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result, SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.result import Result
 from bastion.spec.task import task_id, tasks_of_id
-from bastion.store.port import Entry, ObjectStore, Version
+from bastion.store.port import Entry
 from quota.pattern import pattern
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _PAGE = 1000
-_GZIP = b"\x1f\x8b"
-"""What compressed bytes begin with (RFC 1952); JSON never does."""
 _LAUNCH = pattern(r"[\w@+-][\w.@+-]*", re.ASCII)
 """What the id of a launch is made of, and a part of a key may be."""
 _NAMES_READ = 50
@@ -61,37 +60,8 @@ _MARGIN_S = 60.0
 """Events are sealed after they happen; a segment this much older than a job holds none of it."""
 
 
-class Published:
-    """
-    The reading side of one bucket.
-
-    Args:
-        store: The bucket.
-        wall: This machine's clock, only to say how old something looks.
-        place: The URL of the bucket, for messages.
-    """
-
-    def __init__(
-        self, store: ObjectStore, wall: Callable[[], float], *, place: str = "URL"
-    ) -> None:
-        self._store = store
-        self._wall = wall
-        self._place = place
-        self._known: dict[str, tuple[Version, Any]] = {}
-        self._seen: set[str] | None = None
-        """The views of one look that were read; None: each question reads them anew."""
-
-    def through(self, store: ObjectStore) -> Published:
-        """The same bucket, read through `store`; what either knows the other knows."""
-        other = Published(store, self._wall, place=self._place)
-        other._known = self._known
-        return other
-
-    def of_one_look(self) -> Published:
-        """The same bucket as it is now: each view is read at the first question, and then kept."""
-        other = self.through(self._store)
-        other._seen = set()
-        return other
+class Published(ViewReader):
+    """What a bucket says of jobs and machines. Its arguments are those of `ViewReader`."""
 
     def queue(self) -> tuple[JobView, ...]:
         """
@@ -149,7 +119,7 @@ class Published:
 
     def _queue(self) -> QueueRows:
         found = self._parsed(layout.view("queue"), QueueRows)
-        _check_view("queue", None if found is None else found.head, place=self._place)
+        check_view("queue", None if found is None else found.head, place=self._place)
         assert found is not None
         return found
 
@@ -195,26 +165,6 @@ class Published:
             StoreError: Out of reach.
         """
         return str(self._view("pool").get("bucket") or "")
-
-    def status(self) -> StatusView:
-        """
-        The bastion as it last described itself.
-
-        Raises:
-            NotFoundError: Nothing was ever published here.
-            StoreError: Out of reach.
-        """
-        return status_of(self._view("status"), wall=self._wall())
-
-    def is_prepared(self) -> bool:
-        """
-        Whether an admin or a bastion has put anything here that makes this a root.
-
-        Raises:
-            StoreError: Out of reach.
-        """
-        kept = (layout.QUOTA, layout.CONFIG, layout.ROOT)
-        return any(self._bytes(key) is not None for key in kept)
 
     def result(self, project: str, job: str) -> JobView | None:
         """The final record of a job, or None while it has none."""
@@ -384,61 +334,6 @@ class Published:
         is_standing = status.get(named, -1) == view.get("seq")
         return float(max(view["now"], status.get("now", 0.0) if is_standing else 0.0))
 
-    def _view(self, name: str) -> Any:
-        found = self._json(layout.view(name))
-        _check_view(name, found, place=self._place)
-        return found
-
-    def _json(self, key: str) -> Any:
-        """The object at `key`, read as JSON; None when there is none."""
-        return self._parsed(key, json.loads)
-
-    def _parsed(self, key: str, parse: Callable[[bytes], _T]) -> _T | None:
-        """The object at `key`, parsed, unless it is known already; None when there is none."""
-        known: _T | None
-        version, known = self._known.get(key, (None, None))
-        if version is not None and self._seen is not None and key in self._seen:
-            return known
-        try:
-            found = self._store.read(key, unless=version)
-        except NotFoundError:
-            return None
-        if found is not None:
-            try:
-                known = parse(_plain(found.data))
-            except ValueError as error:
-                raise RecordError(f"{key}: not JSON, {error}") from error
-            self._known[key] = (found.version, known)
-        if self._seen is not None:
-            self._seen.add(key)
-        return known
-
-    def _bytes(self, key: str) -> bytes | None:
-        try:
-            found = self._store.read(key)
-        except NotFoundError:
-            return None
-        return None if found is None else _plain(found.data)
-
-
-def command_to_start(place: str) -> str:
-    """Return what starts a bastion at `place`: with machines of this host where it is a folder."""
-    verb = "up" if place.startswith("file:") else "serve"
-    return f"bastion {verb} --root={place}"
-
-
-def _check_view(name: str, found: Any, *, place: str) -> None:
-    if found is None:
-        raise NotFoundError(
-            "no bastion has published anything here yet",
-            hint=f"start one: {command_to_start(place)}",
-        )
-    if found.get("schema") != 1:
-        raise RecordError(
-            f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
-            hint="upgrade: pip install --upgrade bastion-orchestrator",
-        )
-
 
 def _is_about(event: EventView, job: str) -> bool:
     return not job or event.job == job or name_is_of(event.job, job)
@@ -452,14 +347,6 @@ def _record(root: dict[str, Any], job: str) -> JobRecord | None:
 def name_is_of(job: str, array: str) -> bool:
     """Whether `job` is a task of `array`."""
     return job.startswith(f"{array}.") and tasks_of_id(job) is not None
-
-
-def _plain(data: bytes) -> bytes:
-    if not data.startswith(_GZIP):
-        return data
-    import gzip
-
-    return gzip.decompress(data)
 
 
 UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"

@@ -14,12 +14,10 @@ from bastion.client.look.views import (
     EventView,
     JobView,
     MachineView,
-    ProjectView,
     ShortageView,
-    StatusView,
     name_of,
 )
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.spec.request import Request
 from quota.amounts import Amounts
 
@@ -169,37 +167,6 @@ def shortage_of_row(row: Mapping[str, Any]) -> ShortageView:
     )
 
 
-def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
-    """`view/status.json`."""
-    quota, config = view.get("quota") or {}, view.get("config") or {}
-    return StatusView(
-        as_of=view["now"],
-        leader=str(view.get("leader") or ""),
-        host=view.get("host") or "",
-        pid=view.get("pid") or 0,
-        ttl_s=view.get("ttl_s") or 0.0,
-        epoch=view.get("epoch", 0),
-        seq=view.get("seq", 0),
-        bucket=str(view.get("bucket") or ""),
-        since=view.get("since") or 0.0,
-        version=view.get("version", ""),
-        poll_s=view.get("poll_s", 0.0),
-        counts=dict(view.get("counts") or {}),
-        projects=tuple(
-            _project_of(name, row) for name, row in sorted((view.get("projects") or {}).items())
-        ),
-        quota_version=quota.get("version") or "",
-        has_quota=bool(quota.get("in_force")),
-        has_pools=bool(config.get("pools")),
-        quota_problem=quota.get("problem") or "",
-        config_problem=config.get("problem") or "",
-        problems=tuple(view.get("problems") or ()),
-        machines_dir=view.get("machines_dir") or "",
-        machines_host=view.get("machines_host") or "",
-        silent_s=max(0.0, wall - view["now"]),
-    )
-
-
 def event_of(line: Mapping[str, Any]) -> EventView:
     """One line of the event log."""
     return EventView(
@@ -209,15 +176,4 @@ def event_of(line: Mapping[str, Any]) -> EventView:
         project=line.get("project", ""),
         what=line.get("what", ""),
         text=line.get("text", ""),
-    )
-
-
-def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
-    return ProjectView(
-        name=name,
-        nominal=Amounts(row.get("nominal") or {}),
-        usage=Amounts(row.get("usage") or {}),
-        borrowed=Amounts(row.get("borrowed") or {}),
-        lent=Amounts(row.get("lent") or {}),
-        queued=row.get("queued", 0),
     )

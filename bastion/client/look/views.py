@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from bastion.client.look.display import moment, moment_of, table
+from bastion.client.look.display import moment, moment_of, table, units_text
 from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
 from bastion.utilisation import Utilisation
@@ -38,8 +38,6 @@ ENDED = frozenset(
 )
 """The states that no job leaves."""
 
-_SILENT_S = 10.0
-"""The least silence that is worth a word: a busy leader publishes less often."""
 _SUFFIX = 11
 """A job's id is its name, a dash and ten characters."""
 
@@ -129,7 +127,7 @@ class JobView:
     @property
     def cells(self) -> tuple[str, ...]:
         """What a table shows of it, in the order of `HEADS`."""
-        asks = _units(self.units)
+        asks = units_text(self.units)
         return (self.id, self.state, self.project, self.user, asks, self.text)
 
     @property
@@ -281,96 +279,6 @@ class PoolsView:
 
 
 @value
-class ProjectView:
-    """What one project may hold and holds."""
-
-    name: str
-    nominal: Amounts = NOTHING
-    usage: Amounts = NOTHING
-    borrowed: Amounts = NOTHING
-    lent: Amounts = NOTHING
-    queued: int = 0
-
-    HEADS: ClassVar = ("project", "share", "holds", "borrowed", "lent", "queued")
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """What a table shows of it, in the order of `HEADS`."""
-        held = (self.nominal, self.usage, self.borrowed, self.lent)
-        return (self.name, *map(_units, held), str(self.queued))
-
-
-@value
-class StatusView:
-    """The bastion itself."""
-
-    as_of: float
-    leader: str = ""
-    host: str = ""
-    pid: int = 0
-    ttl_s: float = 0.0
-    """How long the leader's lease lasts; it is renewed every third of it."""
-    epoch: int = 0
-    seq: int = 0
-    bucket: str = ""
-    """The bucket's own name, which its machines carry at their providers."""
-    since: float = 0.0
-    version: str = ""
-    poll_s: float = 0.0
-    counts: Mapping[str, int] = field(default_factory=dict)
-    """Jobs by state."""
-    projects: tuple[ProjectView, ...] = ()
-    quota_version: str = ""
-    has_quota: bool = False
-    """Whether a quota file is in force, be it the newest or the last good one."""
-    has_pools: bool = False
-    """Whether a configuration with pools is in force."""
-    quota_problem: str = ""
-    """Why the newest quota file is not in force, or empty."""
-    config_problem: str = ""
-    problems: tuple[str, ...] = ()
-    machines_dir: str = ""
-    """The folder of local machines; empty where the bucket is not a folder."""
-    machines_host: str = ""
-    """The host that has this folder."""
-    silent_s: float = 0.0
-    """For how long nothing was published, by this machine's clock; never below 0."""
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)
-        return f"<{self.absence or f'{self.leader} leads on {self.host}'}; {counts or 'no jobs'}>"
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        return f"<p>{escape(repr(self)[1:-1])}</p>" + table(
-            ProjectView.HEADS, (project.cells for project in self.projects)
-        )
-
-    @property
-    def is_given_up(self) -> bool:
-        """Whether the last leader stopped in good order, and nothing leads since."""
-        return not self.leader
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether a leader stands, but has published nothing for longer than it may."""
-        return bool(self.leader) and self.silent_s > max(2 * self.ttl_s, _SILENT_S)
-
-    @property
-    def absence(self) -> str:
-        """Why nothing leads here, as far as readers can know; empty while a bastion leads."""
-        if self.is_given_up:
-            return f"no bastion leads: the last one stopped {_span(self.silent_s)} ago"
-        if self.is_silent:
-            return (
-                f"no bastion answers: {self.leader} on {self.host} published nothing for"
-                f" {_span(self.silent_s)}"
-            )
-        return ""
-
-
-@value
 class EventView:
     """One thing that happened."""
 
@@ -448,16 +356,6 @@ class LaunchStatus:
         return all(job.has_ended for job in self.jobs)
 
 
-def _units(amounts: Amounts) -> str:
-    return " + ".join(f"{n} {kind}" for kind, n in amounts.items())
-
-
-def _span(seconds: float) -> str:
-    from bastion.spec.quantity import text_of_seconds
-
-    return text_of_seconds(float(int(seconds)))
-
-
 def name_of(job_id: str) -> str:
     """The name in a job's id; in a task's that of its array."""
     tasks = tasks_of_id(job_id)
@@ -472,7 +370,5 @@ __all__ = [
     "LaunchStatus",
     "MachineView",
     "PoolsView",
-    "ProjectView",
-    "StatusView",
     "Why",
 ]

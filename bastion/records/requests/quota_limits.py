@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bastion.job import JobRecord
-from bastion.spec import Launch, Request
 from bastion.spec.quantity import text_of_seconds
 from bastion.value import replace
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
+    from bastion.job import JobRecord
+    from bastion.spec import Launch, Request
     from quota.tree import Quota
 
 

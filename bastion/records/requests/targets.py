@@ -14,7 +14,8 @@ from bastion.lifecycle.dependencies import Ended, dependency_events, propagate_e
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result, SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.result import Result
 from bastion.records.tasks import array_told, ended_of_arrays, unended
 from bastion.spec import job_ids
 from bastion.store import ObjectStore

@@ -32,8 +32,8 @@ from bastion.records.keys import layout
 from bastion.records.register import create_same, look, win
 from bastion.records.reports.facts import HostFact
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
+from bastion.records.requests.answer import Answer
 from bastion.records.requests.inbox import MAX_BYTES
-from bastion.records.requests.request import Answer
 from bastion.records.root import Root, Segment
 from bastion.service.act.final_record import array_result, result_of, write_final
 from bastion.service.draft.root_draft import Draft

@@ -24,7 +24,7 @@ from bastion.records.coding.codec import decode, encode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
 from bastion.records.register import create_same
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.records.settings.notification import iso
 from bastion.store import ObjectStore
 

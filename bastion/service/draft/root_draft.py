@@ -21,7 +21,7 @@ from bastion.lifecycle.phrases import stop_text
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine, Pool, Warm
 from bastion.records.reports.history import EndedAttempt, HistoryRecord
-from bastion.records.requests.request import Answer
+from bastion.records.requests.answer import Answer
 from bastion.records.root import Event, Root, Segment
 from bastion.records.settings.notification import Notification, notifications_of
 from bastion.scheduler.promise import PlannedStart, Promise

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bastion.array import ArrayRecord, cancelled, held_back, released, updated
 from bastion.job import JobRecord
-from bastion.records.requests.request import JobsRequest, UpdateRequest
+from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.service.draft.root_draft import Draft
 from bastion.spec import Indices, tasks_of_id
 from bastion.spec.indices import NONE

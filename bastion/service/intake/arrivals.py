@@ -13,7 +13,8 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.register import create_same
 from bastion.records.reports.facts import Bell, Heartbeat, Hello
-from bastion.records.requests.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.reasons.reason import NeverFits, text

@@ -10,7 +10,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.keys.layout import RequestName
 from bastion.records.reports.registers import LongCommand
-from bastion.records.requests.request import ExecRequest
+from bastion.records.requests.job_request import ExecRequest
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.permissions import ownership_problem
 from quota import Quota

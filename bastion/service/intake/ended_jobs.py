@@ -7,7 +7,8 @@ from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
 from bastion.records.keys.layout import RequestName
-from bastion.records.requests.request import Result, SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.result import Result
 from bastion.spec import job_ids, tasks_of_id
 from bastion.store import ObjectStore
 

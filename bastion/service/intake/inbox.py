@@ -20,7 +20,9 @@ from bastion.records.coding.limits import BELL_BYTES, LAUNCH_BYTES, REQUEST_BYTE
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell
 from bastion.records.requests.inbox import Look, Misplaced, Ringing, Waiting
-from bastion.records.requests.request import BODIES, Body, JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+from bastion.records.requests.launch_request import LaunchRequest
+from bastion.records.requests.request import BODIES, Body
 from bastion.records.requests.targets import Targets, look_up
 from bastion.service.intake.ended_jobs import FinalRecords
 from bastion.service.intake.fair_share import OWNER_BYTES, OWNER_READS, Wish, fair_share

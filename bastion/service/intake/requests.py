@@ -21,7 +21,15 @@ from bastion.monitor import Options, grace_s
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.keys.ulid import is_ulid, seconds_of
+from bastion.records.requests.answer import Answer
 from bastion.records.requests.inbox import Waiting
+from bastion.records.requests.job_request import (
+    ExecRequest,
+    FollowRequest,
+    JobsRequest,
+    UpdateRequest,
+)
+from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
 from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
@@ -31,16 +39,7 @@ from bastion.records.requests.machine_request import (
 from bastion.records.requests.names import unknown_names
 from bastion.records.requests.queued import queued_array, queued_jobs
 from bastion.records.requests.quota_limits import limit_problems, runtime_problem, with_limit
-from bastion.records.requests.request import (
-    Answer,
-    Body,
-    ExecRequest,
-    FollowRequest,
-    JobsRequest,
-    LaunchRequest,
-    SpecRecord,
-    UpdateRequest,
-)
+from bastion.records.requests.request import Body
 from bastion.records.requests.targets import NO_TARGETS, Targets
 from bastion.records.root import MAX_ACTIVE_JOBS
 from bastion.records.settings.webhooks import Notifications

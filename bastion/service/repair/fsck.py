@@ -19,7 +19,7 @@ from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
 from bastion.records.keys import layout
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.root import Root
 from bastion.service.act.bucket_gc import DAY_S, KEEP_S
 from bastion.service.config.pool_config import parse_config

@@ -29,7 +29,9 @@ from bastion.machine import Batch, Start
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.register import create_same
-from bastion.records.requests.request import Answer, Result, SpecRecord
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.result import Result
 from bastion.records.requests.targets import look_up
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.service.config.settings import CLOUD

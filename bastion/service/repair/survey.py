@@ -29,7 +29,9 @@ from bastion.records.reports.registers import (
     LifeRegister,
     LongCommand,
 )
-from bastion.records.requests.request import Answer, Result, SpecRecord
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.result import Result
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import Entry, ObjectStore
 from bastion.value import value

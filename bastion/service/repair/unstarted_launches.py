@@ -17,8 +17,9 @@ from bastion.array import ArrayRecord
 from bastion.errors import SpecError
 from bastion.job import JobRecord
 from bastion.records.keys import layout
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.queued import queued_array, queued_jobs
-from bastion.records.requests.request import Answer, SpecRecord
 from bastion.service.repair.restored_arrays import array_named
 from bastion.spec import job_ids
 from bastion.store import ObjectStore

@@ -11,7 +11,7 @@ from bastion.client.code.stored_code import CodeView
 from bastion.client.look.views import EventView, JobView
 from bastion.job import PastAttempt
 from bastion.records.coding.codec import plain
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
 from bastion.value import value
 from bastion.web.pages.spent import Spent, spent_now, spent_of, together

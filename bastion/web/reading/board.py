@@ -14,8 +14,9 @@ from itertools import repeat
 from typing import Any
 
 from bastion.client.look.array_views import array_of_row
-from bastion.client.look.rows import job_of_row, shortage_of_row, status_of
-from bastion.client.look.views import JobView, ShortageView, StatusView
+from bastion.client.look.rows import job_of_row, shortage_of_row
+from bastion.client.look.status_view import StatusView, status_of
+from bastion.client.look.views import JobView, ShortageView
 from bastion.value import value
 
 Row = Mapping[str, Any]

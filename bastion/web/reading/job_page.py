@@ -14,7 +14,8 @@ from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.job import PastAttempt
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result, SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.result import Result
 from bastion.spec.task import tasks_of_id
 from bastion.store.port import ObjectStore
 from bastion.value import value

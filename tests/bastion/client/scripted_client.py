@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.client import Client
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import MemoryStore
 from tests.rigs.scripted_bastion import (

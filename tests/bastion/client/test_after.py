@@ -9,7 +9,7 @@ from bastion.errors import SpecError
 from bastion.job import JobClass
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import After, Job, Launch, Process
 from tests.bastion.client.busy_bucket import asking, running
 from tests.bastion.client.busy_bucket import client_of as foreseeing

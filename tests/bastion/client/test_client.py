@@ -10,7 +10,7 @@ from bastion.client import Client, LaunchHandle
 from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, RefusedError, SpecError, TimedOutError
 from bastion.records.keys import layout
-from bastion.records.requests.request import JobsRequest, UpdateRequest
+from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import Version, Written

@@ -12,7 +12,7 @@ from bastion.history.compaction import compact
 from bastion.history.parquet import connect
 from bastion.records.keys import layout
 from bastion.records.reports.history import EndedAttempt
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.spec.where import Where
 from bastion.store.local import LocalStore
 from bastion.store.port import Object

@@ -10,7 +10,10 @@ from bastion.errors import ForeignRecordError, RecordError
 from bastion.machine import Batch
 from bastion.records.coding.codec import decode, encode, plain
 from bastion.records.reports.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
-from bastion.records.requests.request import Answer, JobsRequest, LaunchRequest, Result, SpecRecord
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.job_request import JobsRequest
+from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
+from bastion.records.requests.result import Result
 from bastion.spec import BundleRef, GitRef, ImageRef, Job, Launch, Process, Resources, Where
 from quota import Amounts
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from bastion.machine import Machine, Pool
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.requests.names import unknown_names
-from bastion.records.requests.request import LaunchRequest
 from bastion.spec import Job, Launch, Process, Where
 from quota import Amounts
 from tests.rigs.leader import CONFIG, Rig

@@ -23,7 +23,7 @@ from bastion.errors import (
 from bastion.job import Claim, End, HostState, JobRecord, Outcome, OutcomeKind
 from bastion.machine import Batch, Follow, Leave, Machine, MachinePhase, Start
 from bastion.records.keys import layout
-from bastion.records.requests.request import Answer
+from bastion.records.requests.answer import Answer
 from bastion.records.root import (
     MAX_PAUSE_S,
     Event,

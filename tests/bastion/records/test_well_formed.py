@@ -16,7 +16,10 @@ from hypothesis import strategies as st
 from bastion.errors import RecordError, SpecError
 from bastion.records.coding.codec import decode, encode
 from bastion.records.coding.well_formed import UNEXPECTED, well_formed
-from bastion.records.requests.request import Answer, JobsRequest, LaunchRequest, Result, SpecRecord
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.job_request import JobsRequest
+from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
+from bastion.records.requests.result import Result
 from bastion.spec import (
     Array,
     Indices,
@@ -155,7 +158,7 @@ def test_the_words_for_a_bad_record_are_the_validators() -> None:
     """A program that has not imported the validator tells a bad record as any other does."""
     program = (
         "import sys; from bastion.records.coding.codec import decode;"
-        "from bastion.records.requests.request import Answer;"
+        "from bastion.records.requests.answer import Answer;"
         'good = decode(Answer, b\'{"ulid":"1","verb":"v","accepted":true}\', key=\'k\');'
         "print('pydantic' in sys.modules)\n"
         'try: decode(Answer, b\'{"ulid":1,"verb":"v","accepted":true}\', key=\'k\')\n'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import Job, Launch, Process, Resources
 
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from bastion.job import Phase
 from bastion.records.keys import layout
-from bastion.records.requests.request import JobsRequest, LaunchRequest, UpdateRequest
+from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.root import RootWriter
 from bastion.spec import After, Array, Indices, Job, Launch, Notify, Process, Resources
 from tests.rigs.leader import Rig

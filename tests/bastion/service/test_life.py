@@ -13,7 +13,8 @@ from bastion.records.outlook import snapshot_of
 from bastion.records.register import look
 from bastion.records.reports.facts import Ended
 from bastion.records.reports.registers import ClaimRegister, GoRegister
-from bastion.records.requests.request import SpecRecord, UpdateRequest
+from bastion.records.requests.job_request import UpdateRequest
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.service.intake.registers import Seat
 from bastion.spec import Job, Process, Resources
 from quota import parse

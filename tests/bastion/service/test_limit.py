@@ -9,7 +9,7 @@ from bastion.monitor import Options
 from bastion.records.keys import ulid
 from bastion.records.keys.layout import RequestName
 from bastion.records.requests.inbox import Waiting
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.requests import MAX_ACTIVE_JOBS, Rules, answer_key, apply_request

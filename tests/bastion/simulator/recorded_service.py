@@ -14,7 +14,7 @@ from random import Random
 
 from bastion.job import JobRecord, Phase
 from bastion.records.keys import layout
-from bastion.records.requests.request import MachinesRequest
+from bastion.records.requests.machine_request import MachinesRequest
 from tests.rigs.leader import PACE, QUOTA, Rig
 
 USERS = (("ann", "blue"), ("ben", "blue"), ("cat", "red"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.records.coding.codec import decode, encode
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import BundleRef, ImageRef, Job, Launch, Process, PythonEnv, python_problems
 from bundler.code import LocalDir
 from tests.bastion.spec.problems import problems

@@ -6,7 +6,7 @@ import pytest
 
 from bastion.errors import SpecError
 from bastion.records.coding.codec import decode, encode
-from bastion.records.requests.request import LaunchRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import Job, Launch, Process, Secret, secret_of
 from tests.bastion.spec.problems import problems
 

@@ -21,7 +21,7 @@ from bastion.spec import (
     Uniform,
     job_of_task,
 )
-from bastion.spec.task import task_environment
+from bastion.spec.task_job import task_environment
 
 PINNED = [
     {"lr": 0.0469384, "drop": 0.10436, "opt": "sgd"},

@@ -7,7 +7,7 @@ import json
 from bastion.logs.segments import segment_key
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.store.memory import MemoryStore
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW

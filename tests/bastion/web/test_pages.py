@@ -13,7 +13,7 @@ from bastion.errors import StoreError
 from bastion.metrics import gauges
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.spent import price_of

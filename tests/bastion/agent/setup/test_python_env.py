@@ -21,7 +21,7 @@ from bastion.records.code.bundles import Bundles
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import HostFact
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
 from bundler.code import LocalDir
 from bundler.upload import bundle

@@ -17,7 +17,8 @@ from bastion.errors import (
     TimedOutError,
 )
 from bastion.records.coding.codec import encode
-from bastion.records.requests.request import JobsRequest, LaunchRequest
+from bastion.records.requests.job_request import JobsRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import Job, Launch, Process, job_ids
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written

@@ -15,6 +15,7 @@ from bastion.client import Client
 from bastion.client.submit.provenance import of_this_process
 from bastion.errors import BastionError, NotFoundError, RecordError, SpecError
 from bastion.records.keys import layout
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.requests.origin import (
     MAX_NAMES,
     MAX_TEXT_BYTES,
@@ -22,7 +23,6 @@ from bastion.records.requests.origin import (
     origin_argv,
     read_origin,
 )
-from bastion.records.requests.request import LaunchRequest
 from bastion.spec import BundleRef, Job, Launch, Process
 from bastion.store.memory import MemoryStore
 from bundler.code import Image, LocalDir

@@ -15,7 +15,7 @@ from bastion.client.patience import Outage
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.keys import layout
 from bastion.records.keys.layout import LogStream
-from bastion.records.requests.request import MAX_TARGETS, FollowRequest
+from bastion.records.requests.job_request import MAX_TARGETS, FollowRequest
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.rigs.scripted_bastion import (
     Clock,

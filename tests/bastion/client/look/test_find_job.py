@@ -12,7 +12,7 @@ from bastion.errors import NotFoundError, SpecError
 from bastion.job import JobRecord
 from bastion.records.coding.codec import encode, plain
 from bastion.records.keys import layout
-from bastion.records.requests.request import SpecRecord
+from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.spec.request import Request
 from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world

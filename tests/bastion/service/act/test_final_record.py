@@ -9,7 +9,7 @@ import pytest
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.service.act.final_record import write_final
 from bastion.spec import Array
 from bastion.store.memory import MemoryStore

@@ -6,7 +6,7 @@ import pytest
 
 from bastion.lane import InlineLane
 from bastion.records.keys import layout
-from bastion.records.requests.request import Answer
+from bastion.records.requests.answer import Answer
 from bastion.scheduler.reasons.reason import text
 from bastion.service.intake.inbox import InboxReader
 from bastion.spec import After, Job, Process, Resources

@@ -8,7 +8,7 @@ import pytest
 
 from bastion.lifecycle import events as ev
 from bastion.machine import Batch, Follow, Machine, MachinePhase
-from bastion.records.requests.request import Answer
+from bastion.records.requests.answer import Answer
 from bastion.records.root import Event, Root
 from bastion.service.draft.root_draft import Draft
 from tests.rigs import job_records

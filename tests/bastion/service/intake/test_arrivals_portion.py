@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from bastion.records.keys import layout
 from bastion.records.requests.inbox import Waiting
-from bastion.records.requests.request import JobsRequest, LaunchRequest
+from bastion.records.requests.job_request import JobsRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.service.intake.arrivals import apply_portion
 from bastion.service.intake.inbox import ReadRequest
 from bastion.spec import Array, Job, Launch, Process

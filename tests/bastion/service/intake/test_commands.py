@@ -9,7 +9,7 @@ from bastion.machine import Exec
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.registers import LongCommand
-from bastion.records.requests.request import MAX_ARGUMENT_BYTES, ExecRequest
+from bastion.records.requests.job_request import MAX_ARGUMENT_BYTES, ExecRequest
 from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import Rig
 

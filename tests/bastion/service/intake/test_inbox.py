@@ -12,7 +12,8 @@ from bastion.lane import InlineLane
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout, ulid
 from bastion.records.reports.facts import Bell, Heartbeat
-from bastion.records.requests.request import FollowRequest, LaunchRequest
+from bastion.records.requests.job_request import FollowRequest
+from bastion.records.requests.launch_request import LaunchRequest
 from bastion.service.intake.fair_share import OWNER_READS, TURN_BYTES, TURN_READS
 from bastion.service.intake.inbox import REFUSED_TURNS, REMEMBERED_BYTES, InboxBatch, InboxReader
 from bastion.spec import Job, Launch, Process

@@ -8,13 +8,14 @@ from bastion.errors import SpecError
 from bastion.machine import Check
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Checked, Health
+from bastion.records.requests.job_request import JobsRequest
 from bastion.records.requests.machine_request import (
     CheckRequest,
     DrainRequest,
     MachinesRequest,
     WarmRequest,
 )
-from bastion.records.requests.request import Body, JobsRequest
+from bastion.records.requests.request import Body
 from bastion.service.intake.machine_requests import BURN_S, HELLO_S
 from bastion.service.publish.queue_view import queue_view
 from bastion.service.publish.views import pool_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.records.keys import layout
-from bastion.records.requests.request import UpdateRequest
+from bastion.records.requests.job_request import UpdateRequest
 from tests.rigs.leader import QUOTA, Rig
 
 ADMINS = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.records.requests.request import UpdateRequest
+from bastion.records.requests.job_request import UpdateRequest
 from bastion.spec import Array, Indices, Job, Process, Resources
 from tests.rigs.leader import QUOTA, Rig
 

@@ -8,12 +8,8 @@ import pytest
 
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout, ulid
-from bastion.records.requests.request import (
-    FollowRequest,
-    JobsRequest,
-    LaunchRequest,
-    SpecRecord,
-)
+from bastion.records.requests.job_request import FollowRequest, JobsRequest
+from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
 from bastion.spec import Job, Process, Resources, Secret
 from tests.bastion.service.launch_request import launch_request
 from tests.rigs.leader import CONFIG, QUOTA, Rig

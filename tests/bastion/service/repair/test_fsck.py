@@ -15,7 +15,7 @@ from bastion.machine import Batch
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.registers import ClaimRegister, EndRegister, LifeRegister
-from bastion.records.requests.request import Result
+from bastion.records.requests.result import Result
 from bastion.records.root import Event, RootWriter
 from bastion.service.intake.registers import seat_of
 from bastion.service.repair.fsck import LONG_S, RULES, Finding, audit

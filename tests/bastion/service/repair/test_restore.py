@@ -8,7 +8,7 @@ from bastion.errors import ForeignRecordError, LeaseHeldError, NotFoundError, Re
 from bastion.machine import Batch, Start, StopHost
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.requests.request import Answer
+from bastion.records.requests.answer import Answer
 from bastion.records.root import Root, decode_root
 from bastion.service.repair.fsck import audit
 from bastion.service.repair.restore import Restore

@@ -1,0 +1,52 @@
+"""The part of the client that the handle of a launch needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from bastion.client.follow.log_filter import Wanted
+from bastion.client.follow.logs import Logs
+from bastion.client.look.views import JobView
+from bastion.client.look.watch import Watch
+from bastion.store.port import ObjectStore
+
+
+class LaunchClient(Protocol):
+    """What a handle asks of the client that submitted its launch."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The bucket."""
+        ...
+
+    @property
+    def user(self) -> str:
+        """The user who submits."""
+        ...
+
+    @property
+    def watch(self) -> Watch:
+        """The watch of jobs by id."""
+        ...
+
+    @property
+    def following(self) -> Logs:
+        """The logs of running jobs."""
+        ...
+
+    def tasks(self, name: str, *, project: str = "", needed: bool = True) -> tuple[JobView, ...]:
+        """Return every task of an array."""
+        ...
+
+    def job(self, name: str, *, project: str = "") -> JobView:
+        """Return a job."""
+        ...
+
+    def check_log(self, job: JobView, wanted: Wanted) -> None:
+        """Check that `job` has the attempt, replica and process that are wanted."""
+        ...
+
+    def cancel(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
+        """Request that jobs end; return their ids."""
+        ...

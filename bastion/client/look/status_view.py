@@ -1,0 +1,151 @@
+"""The bastion itself and the projects, as the bastion last described them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from bastion.client.look.display import table, units_text
+from bastion.value import field, value
+from quota.amounts import NOTHING, Amounts
+
+_SILENT_S = 10.0
+"""The least silence that is worth a word: a busy leader publishes less often."""
+
+
+@value
+class ProjectView:
+    """What one project may hold and holds."""
+
+    name: str
+    nominal: Amounts = NOTHING
+    usage: Amounts = NOTHING
+    borrowed: Amounts = NOTHING
+    lent: Amounts = NOTHING
+    queued: int = 0
+
+    HEADS: ClassVar = ("project", "share", "holds", "borrowed", "lent", "queued")
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What a table shows of it, in the order of `HEADS`."""
+        held = (self.nominal, self.usage, self.borrowed, self.lent)
+        return (self.name, *map(units_text, held), str(self.queued))
+
+
+@value
+class StatusView:
+    """The bastion itself."""
+
+    as_of: float
+    leader: str = ""
+    host: str = ""
+    pid: int = 0
+    ttl_s: float = 0.0
+    """How long the leader's lease lasts; it is renewed every third of it."""
+    epoch: int = 0
+    seq: int = 0
+    bucket: str = ""
+    """The bucket's own name, which its machines carry at their providers."""
+    since: float = 0.0
+    version: str = ""
+    poll_s: float = 0.0
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Jobs by state."""
+    projects: tuple[ProjectView, ...] = ()
+    quota_version: str = ""
+    has_quota: bool = False
+    """Whether a quota file is in force, be it the newest or the last good one."""
+    has_pools: bool = False
+    """Whether a configuration with pools is in force."""
+    quota_problem: str = ""
+    """Why the newest quota file is not in force, or empty."""
+    config_problem: str = ""
+    problems: tuple[str, ...] = ()
+    machines_dir: str = ""
+    """The folder of local machines; empty where the bucket is not a folder."""
+    machines_host: str = ""
+    """The host that has this folder."""
+    silent_s: float = 0.0
+    """For how long nothing was published, by this machine's clock; never below 0."""
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)
+        return f"<{self.absence or f'{self.leader} leads on {self.host}'}; {counts or 'no jobs'}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<p>{escape(repr(self)[1:-1])}</p>" + table(
+            ProjectView.HEADS, (project.cells for project in self.projects)
+        )
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the last leader stopped in good order, and nothing leads since."""
+        return not self.leader
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a leader stands, but has published nothing for longer than it may."""
+        return bool(self.leader) and self.silent_s > max(2 * self.ttl_s, _SILENT_S)
+
+    @property
+    def absence(self) -> str:
+        """Why nothing leads here, as far as readers can know; empty while a bastion leads."""
+        if self.is_given_up:
+            return f"no bastion leads: the last one stopped {_span(self.silent_s)} ago"
+        if self.is_silent:
+            return (
+                f"no bastion answers: {self.leader} on {self.host} published nothing for"
+                f" {_span(self.silent_s)}"
+            )
+        return ""
+
+
+def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
+    """`view/status.json`."""
+    quota, config = view.get("quota") or {}, view.get("config") or {}
+    return StatusView(
+        as_of=view["now"],
+        leader=str(view.get("leader") or ""),
+        host=view.get("host") or "",
+        pid=view.get("pid") or 0,
+        ttl_s=view.get("ttl_s") or 0.0,
+        epoch=view.get("epoch", 0),
+        seq=view.get("seq", 0),
+        bucket=str(view.get("bucket") or ""),
+        since=view.get("since") or 0.0,
+        version=view.get("version", ""),
+        poll_s=view.get("poll_s", 0.0),
+        counts=dict(view.get("counts") or {}),
+        projects=tuple(
+            _project_of(name, row) for name, row in sorted((view.get("projects") or {}).items())
+        ),
+        quota_version=quota.get("version") or "",
+        has_quota=bool(quota.get("in_force")),
+        has_pools=bool(config.get("pools")),
+        quota_problem=quota.get("problem") or "",
+        config_problem=config.get("problem") or "",
+        problems=tuple(view.get("problems") or ()),
+        machines_dir=view.get("machines_dir") or "",
+        machines_host=view.get("machines_host") or "",
+        silent_s=max(0.0, wall - view["now"]),
+    )
+
+
+def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
+    return ProjectView(
+        name=name,
+        nominal=Amounts(row.get("nominal") or {}),
+        usage=Amounts(row.get("usage") or {}),
+        borrowed=Amounts(row.get("borrowed") or {}),
+        lent=Amounts(row.get("lent") or {}),
+        queued=row.get("queued", 0),
+    )
+
+
+def _span(seconds: float) -> str:
+    from bastion.spec.quantity import text_of_seconds
+
+    return text_of_seconds(float(int(seconds)))

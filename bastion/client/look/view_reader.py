@@ -1,0 +1,152 @@
+"""
+Views as the bastion published them, and whether one leads.
+
+A view is read again only when its version changed. Text is read with the standard library: a short
+command must not wait for a validator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from bastion.client.look.status_view import StatusView, status_of
+from bastion.errors import NotFoundError, RecordError
+from bastion.records.keys import layout
+from bastion.store.port import ObjectStore, Version
+
+if TYPE_CHECKING:
+    from typing import Self
+
+_T = TypeVar("_T")
+_GZIP = b"\x1f\x8b"
+"""What compressed bytes begin with (RFC 1952); JSON never does."""
+
+
+class ViewReader:
+    """
+    The views of one bucket.
+
+    Args:
+        store: The bucket.
+        wall: This machine's clock, only to say how old something looks.
+        place: The URL of the bucket, for messages.
+    """
+
+    def __init__(
+        self, store: ObjectStore, wall: Callable[[], float], *, place: str = "URL"
+    ) -> None:
+        self._store = store
+        self._wall = wall
+        self._place = place
+        self._known: dict[str, tuple[Version, Any]] = {}
+        self._seen: set[str] | None = None
+        """The views of one look that were read; None: each question reads them anew."""
+
+    def through(self, store: ObjectStore) -> Self:
+        """The same bucket, read through `store`; what either knows the other knows."""
+        return self.over(self, store)
+
+    @classmethod
+    def over(cls, views: ViewReader, store: ObjectStore | None = None) -> Self:
+        """A reader of the same bucket, by default through the same store; both know the same."""
+        made = cls(store or views._store, views._wall, place=views._place)
+        made._known = views._known
+        return made
+
+    def of_one_look(self) -> Self:
+        """The same bucket as it is now: each view is read at the first question, and then kept."""
+        other = self.through(self._store)
+        other._seen = set()
+        return other
+
+    def status(self) -> StatusView:
+        """
+        The bastion as it last described itself.
+
+        Raises:
+            NotFoundError: Nothing was ever published here.
+            StoreError: Out of reach.
+        """
+        return status_of(self._view("status"), wall=self._wall())
+
+    def is_prepared(self) -> bool:
+        """
+        Whether an admin or a bastion has put anything here that makes this a root.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        kept = (layout.QUOTA, layout.CONFIG, layout.ROOT)
+        return any(self._bytes(key) is not None for key in kept)
+
+    def _view(self, name: str) -> Any:
+        found = self._json(layout.view(name))
+        check_view(name, found, place=self._place)
+        return found
+
+    def _json(self, key: str) -> Any:
+        """The object at `key`, read as JSON; None when there is none."""
+        return self._parsed(key, json.loads)
+
+    def _parsed(self, key: str, parse: Callable[[bytes], _T]) -> _T | None:
+        """The object at `key`, parsed, unless it is known already; None when there is none."""
+        known: _T | None
+        version, known = self._known.get(key, (None, None))
+        if version is not None and self._seen is not None and key in self._seen:
+            return known
+        try:
+            found = self._store.read(key, unless=version)
+        except NotFoundError:
+            return None
+        if found is not None:
+            try:
+                known = parse(_plain(found.data))
+            except ValueError as error:
+                raise RecordError(f"{key}: not JSON, {error}") from error
+            self._known[key] = (found.version, known)
+        if self._seen is not None:
+            self._seen.add(key)
+        return known
+
+    def _bytes(self, key: str) -> bytes | None:
+        try:
+            found = self._store.read(key)
+        except NotFoundError:
+            return None
+        return None if found is None else _plain(found.data)
+
+
+def command_to_start(place: str) -> str:
+    """Return what starts a bastion at `place`: with machines of this host where it is a folder."""
+    verb = "up" if place.startswith("file:") else "serve"
+    return f"bastion {verb} --root={place}"
+
+
+def check_view(name: str, found: Any, *, place: str) -> None:
+    """
+    Check that the view `name` is there, in a schema that is known here.
+
+    Raises:
+        NotFoundError: Nothing was ever published here.
+        RecordError: A newer bastion wrote it.
+    """
+    if found is None:
+        raise NotFoundError(
+            "no bastion has published anything here yet",
+            hint=f"start one: {command_to_start(place)}",
+        )
+    if found.get("schema") != 1:
+        raise RecordError(
+            f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
+            hint="upgrade: pip install --upgrade bastion-orchestrator",
+        )
+
+
+def _plain(data: bytes) -> bytes:
+    if not data.startswith(_GZIP):
+        return data
+    import gzip
+
+    return gzip.decompress(data)
