@@ -14,7 +14,6 @@ Source: Kueue, quota arithmetic of ClusterQueues in hierarchical cohorts (KEP-79
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 
 from quota.amounts import NOTHING, Amounts, missing
 from quota.apportion import apportion
@@ -200,7 +199,7 @@ def lent(quota: Quota, usage: Usage) -> dict[str, Amounts]:
         wanted = missing(taken + outside, spare) & Amounts.sum(lendable.values())
         parts: dict[str, dict[str, int]] = {member: {} for member in members}
         for resource, units in wanted.items():
-            weights = [Fraction(each[resource]) for each in lendable.values()]
+            weights = [each[resource] for each in lendable.values()]
             for member, part in zip(members, apportion(units, weights)):
                 parts[member][resource] = part
         for member in members:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from quota.pattern import pattern
 
@@ -30,9 +31,36 @@ _TOKEN = pattern(
 """Source: the grammar of TOML 1.0.0 (toml.io), reduced to what separates keys from values."""
 
 
-def locate(text: str) -> dict[Path, int]:
-    """The line, from 1, of every table, key and list element of `text`, which is valid TOML."""
-    return _Scan(text).statements()
+class Lines(Mapping[Path, int]):
+    """
+    The line, from 1, of every table, key and list element of a text.
+
+    It is read when a line is first asked for: of a file that is right nothing asks.
+
+    Args:
+        text: Valid TOML.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def _found(self) -> dict[Path, int]:
+        try:
+            return _Scan(self._text).statements()
+        except (
+            RecursionError
+        ):  # lists nested almost too deep for TOML's own parser: no line is told
+            return {}
+
+    def __getitem__(self, path: Path) -> int:
+        return self._found[path]
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:

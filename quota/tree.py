@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from quota.amounts import NOTHING, Amounts
 from quota.limits import UNLIMITED, Limits
 from quota.lines import Path, line_of, shown
-from quota.maintenance import Window
 from quota.options import DEFAULTS, ProjectOrder, SchedulerOptions
 from quota.pattern import pattern
-from quota.refusal import AmbiguousProject, NoProject, NotMember, ProjectRefusal, UnknownProject
 from quota.value import field, value
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from quota.maintenance import Window
+    from quota.refusal import ProjectRefusal
 
 _NAME = pattern(r"[\w.@-]+")
 """
@@ -276,17 +280,20 @@ class Quota:
             project: What the request names; with None the user's only project is meant.
         """
         own = self.projects_of(user)
+        if project is None and len(own) == 1:
+            return own[0]
+        if project is not None and project in own:
+            return project
+        return self._refusal(user, project, own)
+
+    def _refusal(self, user: str, project: str | None, own: tuple[str, ...]) -> ProjectRefusal:
+        from quota.refusal import AmbiguousProject, NoProject, NotMember, UnknownProject
+
         if project is None:
-            match own:
-                case ():
-                    return NoProject(user=user)
-                case (only,):
-                    return only
-                case _:
-                    return AmbiguousProject(user=user, projects=own)
+            return AmbiguousProject(user=user, projects=own) if own else NoProject(user=user)
         if project not in self.projects:
             return UnknownProject(project=project, nearest=self._nearest(project), projects=own)
-        return project if project in own else NotMember(user=user, project=project, projects=own)
+        return NotMember(user=user, project=project, projects=own)
 
     def _nearest(self, project: str) -> str:
         import difflib

@@ -39,7 +39,7 @@ class Checks:
     The faults of one file.
 
     Args:
-        lines: Where everything stands, from `quota.lines.locate`.
+        lines: Where everything stands, a `quota.lines.Lines`.
     """
 
     def __init__(self, lines: Mapping[Path, int]) -> None:

@@ -12,21 +12,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 from quota.amounts import Amounts
 from quota.file.checks import MOST_SECONDS, Checks, as_text
 from quota.file.errors import Problem, QuotaError
-from quota.file.groups import read_groups
-from quota.file.maintenance import read_maintenance
-from quota.file.projects import read_projects
+from quota.file.projects import WrittenProject, read_projects
 from quota.file.shares import check_sums, in_units
-from quota.lines import Path, locate
+from quota.lines import Lines, Path
 from quota.options import ADMISSIONS, DEFAULTS, ORDERS, PLACEMENTS, PREEMPTIONS, SchedulerOptions
 from quota.tree import Quota, Tier
 from quota.value import fields
+
+if TYPE_CHECKING:
+    from quota.file.groups import WrittenGroup
+    from quota.maintenance import Window
 
 VERSION = "1"
 """The only version of the file there is."""
@@ -59,9 +62,9 @@ def parse(text: str) -> Quota:
     """
     try:
         file: dict[str, object] = tomllib.loads(text, parse_float=_number)
-        lines = locate(text)
     except (ValueError, RecursionError) as error:
         raise QuotaError(_not_toml(text, error)) from None
+    lines = Lines(text)
     checks = Checks(lines)
     checks.keys(file, (), _TABLES)
     _check_version(checks, file)
@@ -70,9 +73,9 @@ def parse(text: str) -> Quota:
     types = frozenset(key for table in tables.values() for key in table if key != "name")
     known = types if tables else None
     projects = read_projects(checks, file, known)
-    groups = read_groups(checks, file, projects, known)
+    groups = _groups(checks, file, projects, known)
     check_sums(checks, file, projects, groups)
-    maintenance = read_maintenance(checks, file)
+    maintenance = _maintenance(checks, file)
     scheduler = _scheduler(checks, file)
     checks.finish()
     totals = Amounts.sum(tier.units for tier in tiers)
@@ -93,6 +96,30 @@ def parse(text: str) -> Quota:
         scheduler=scheduler,
         lines=lines,
     )
+
+
+# Most files have neither groups nor windows: what reads them is loaded for those that do.
+
+
+def _groups(
+    checks: Checks,
+    file: Mapping[str, object],
+    projects: Sequence[WrittenProject],
+    types: Collection[str] | None,
+) -> tuple[WrittenGroup, ...]:
+    if "project_groups" not in file:
+        return ()
+    from quota.file.groups import read_groups
+
+    return read_groups(checks, file, projects, types)
+
+
+def _maintenance(checks: Checks, file: Mapping[str, object]) -> tuple[Window, ...]:
+    if "maintenance" not in file:
+        return ()
+    from quota.file.maintenance import read_maintenance
+
+    return read_maintenance(checks, file)
 
 
 def _number(text: str) -> Decimal:

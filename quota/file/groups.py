@@ -8,11 +8,12 @@ most, and no group is inside itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 
 from quota.amounts import Amounts
 from quota.file.checks import Checks
 from quota.file.projects import (
+    EXACT,
     MOST_WEIGHT,
     NAME,
     Fractions,
@@ -30,9 +31,6 @@ KEYS = ("members", "share", "ceiling", "lend", "weight")
 
 MOST_LEVELS = 8
 """Groups around a project: deeper than any company, and cheap to walk up."""
-
-EXACT = Context(prec=100)
-"""Fractions have at most 50 places and are at most 1: their sums fit without rounding."""
 
 
 @value

@@ -10,8 +10,7 @@ It must not know what the rest of the file says but the types and their totals.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from decimal import Decimal
-from fractions import Fraction
+from decimal import Context, Decimal
 
 from quota.amounts import Amounts
 from quota.file.checks import Checks
@@ -46,6 +45,10 @@ MOST_WEIGHT = 1000
 
 Fractions = Mapping[str, Decimal]
 """By type, as the file has them."""
+
+EXACT = Context(prec=100)
+"""Fractions have at most 50 places and are at most 1: their sums fit without rounding."""
+_ALL = Decimal(1)
 
 
 @value
@@ -85,7 +88,13 @@ class WrittenProject:
 
 def most_of(units: Amounts, fractions: Fractions) -> Amounts:
     """`units`, cut to a fraction of them where one is written; rounded down."""
-    return Amounts({r: int(Fraction(fractions.get(r, 1)) * n) for r, n in units.items()})
+    return Amounts({r: _cut(n, fractions.get(r, _ALL)) for r, n in units.items()})
+
+
+def _cut(units: int, fraction: Decimal) -> int:
+    """A fraction of `units`, exactly, rounded down."""
+    parts, whole = fraction.as_integer_ratio()
+    return units * parts // whole
 
 
 def read_projects(

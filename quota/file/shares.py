@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from quota.amounts import Amounts
 from quota.apportion import nominal_units
 from quota.file.checks import Checks
-from quota.file.groups import EXACT, WrittenGroup
-from quota.file.projects import Fractions, WrittenProject
+from quota.file.projects import EXACT, Fractions, WrittenProject
 
+if TYPE_CHECKING:
+    from quota.file.groups import WrittenGroup
+
+_WHOLE = 10**50
+"""So many parts make a fraction of 1: each fraction, of 50 places at most, is a number of them."""
+_NONE = Decimal(0)
 _SHOWN = 12
 """Summands listed in a message, so that it stays one line."""
 
@@ -85,12 +90,18 @@ def in_units(
     units: dict[str, dict[str, int]] = {name: {} for name in fractions}
     top = [name for name in fractions if name not in inside]
     for resource, total in totals.items():
-        shares = {name: Fraction(each.get(resource, 0)) for name, each in fractions.items()}
-        has = nominal_units(total, {name: shares[name] for name in top})
+        shares = {name: _parts(each.get(resource, _NONE)) for name, each in fractions.items()}
+        has = nominal_units(total, {name: shares[name] for name in top}, whole=_WHOLE)
         for group in reversed(groups):
             if whole := shares[group.name]:
-                parts = {member: shares[member] / whole for member in group.members}
-                has |= nominal_units(has[group.name], parts)
+                parts = {member: shares[member] for member in group.members}
+                has |= nominal_units(has[group.name], parts, whole=whole)
         for name, share in has.items():
             units[name][resource] = share
     return {name: Amounts(share) for name, share in units.items()}
+
+
+def _parts(fraction: Decimal) -> int:
+    """How many parts of `_WHOLE` a fraction is."""
+    parts, whole = fraction.as_integer_ratio()
+    return parts * (_WHOLE // whole)

@@ -87,12 +87,8 @@ def limit_problems(
 
 
 def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request]) -> list[str]:
-    from quota.reach import beyond_reach
-
     asked = _charged(quota, gang)
-    # Requests above the totals are refused by the scheduler, which knows what the machines have.
-    walls = beyond_reach(quota, project, asked)
-    problems = [str(each) for each in walls if each.asked <= quota.totals[each.resource]]
+    problems = _walls(quota, project, asked) if asked else []
     own = _charged(quota, [request for request in gang if not request.borrow])
     share = quota.project(project).nominal
     for resource, units in own.items():
@@ -117,6 +113,14 @@ def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request
             f" {project}; submit fewer, or an admin changes {place}"
         )
     return problems
+
+
+def _walls(quota: Quota, project: str, asked: Amounts) -> list[str]:
+    from quota.reach import beyond_reach
+
+    # Requests above the totals are refused by the scheduler, which knows what the machines have.
+    walls = beyond_reach(quota, project, asked)
+    return [str(each) for each in walls if each.asked <= quota.totals[each.resource]]
 
 
 def _charged(quota: Quota, requests: Sequence[Request]) -> Amounts:
