@@ -24,10 +24,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from bastion.errors import SpecError
 from bastion.value import fields, replace, value
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ENVIRONMENT = {
     "root": "BASTION_ROOT",
@@ -75,8 +79,14 @@ class Settings:
 
 def config_path() -> Path:
     """Return the path of the file."""
-    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    return Path(home) / "bastion" / "config.toml"
+    from pathlib import Path
+
+    return Path(_config_file())
+
+
+def _config_file() -> str:
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(home, "bastion", "config.toml")
 
 
 def read_settings() -> Settings:
@@ -86,13 +96,20 @@ def read_settings() -> Settings:
     Raises:
         SpecError: It is not TOML, or has unknown keys.
     """
-    path = config_path()
+    path = _config_file()
     try:
-        text = path.read_text()
+        with open(path) as file:
+            text = file.read()
     except FileNotFoundError:
         return Settings(active="", profiles={})
     except (OSError, ValueError) as error:
         raise SpecError(f"{path}: {error}") from None
+    return _settings(path, text)
+
+
+@lru_cache(maxsize=1)
+def _settings(path: str, text: str) -> Settings:
+    """What the file at `path` says, whose text several parts of one command ask for."""
     import tomllib
 
     try:
@@ -106,7 +123,7 @@ def read_settings() -> Settings:
     return Settings(active=str(table.get("active", "")), profiles=profiles)
 
 
-def _profile(path: Path, name: str, keys: object) -> Profile:
+def _profile(path: str, name: str, keys: object) -> Profile:
     if not isinstance(keys, dict):
         raise SpecError(f"{path}: profiles.{name} is not a table")
     for key, text in keys.items():
@@ -152,4 +169,6 @@ def as_url(root: str) -> str:
     """Return `root` as a URL: a plain path is a folder on this machine."""
     if not root or ":" in root.partition("/")[0]:
         return root
+    from pathlib import Path
+
     return Path(root).expanduser().resolve().as_uri()

@@ -8,7 +8,6 @@ here, and redacted wherever a url is shown.
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from quota.pattern import pattern
 
@@ -33,6 +32,8 @@ def url_problems(url: str) -> list[str]:
         return [f"{redacted(url)!r} has blanks or begins with '-'; use {_ALLOWED}"]
     if _SCP.match(url):
         return []
+    from urllib.parse import urlsplit
+
     try:
         parts = urlsplit(url)
         user, password = parts.username, parts.password

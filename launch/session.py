@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.profile import Profile
@@ -107,6 +106,8 @@ class Session:
         status = self.client.status()
         if not status.machines_dir or status.machines_host != os.uname().nodename:
             return False
+        from pathlib import Path
+
         from bastion.errors import NotFoundError
         from bastion.provider.serving import is_standing, machines_of
 

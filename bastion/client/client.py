@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.handle import LaunchHandle
@@ -19,6 +18,8 @@ from bastion.errors import NotFoundError, SpecError
 from bastion.value import replace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bastion.client.change.requests import ChangeBody
     from bastion.client.code.upload import ResolvedCode
     from bastion.client.follow.command import Command
@@ -180,19 +181,12 @@ class Client(Reader):
             SpecError: It is wrong: every problem.
             StoreError: The bucket is out of reach.
         """
-        from bastion.spec.launch import Launch
-
-        if not isinstance(launch, Launch | str | Path):
-            raise SpecError(
-                f"launch: {_shown(launch)} is not a launch, nor the path of its file",
-                hint="Launch(name='train', jobs=[Job(processes=[Process(['python3', 'a.py'])])])",
-            )
-        if not isinstance(launch, Launch):
-            from bastion.client.submit.launch_file import read_launch
-
-            launch = read_launch(Path(launch))
         from bastion.client.submit.check import check
         from bastion.client.submit.context import read_context
+        from bastion.spec.launch import Launch
+
+        if not isinstance(launch, Launch):
+            launch = _read(launch)
 
         context = read_context(
             launch,
@@ -213,6 +207,8 @@ class Client(Reader):
             SpecError: It is wrong: every problem.
             StoreError: Out of reach.
         """
+        from pathlib import Path
+
         from bastion.client.code.upload import problems_here
         from bastion.client.submit.dry_run import of_launch
         from bastion.scheduler.whatif import Outlook
@@ -261,6 +257,8 @@ class Client(Reader):
             BastionError: It could not be bundled, resolved or built.
             StoreError: The bucket is out of reach.
         """
+        from pathlib import Path
+
         from bastion.client.code.upload import resolve_code
         from bundler.progress import unreported
 
@@ -456,6 +454,19 @@ class Client(Reader):
             yield from (machine.resources for machine in self.pool().machines)
         except NotFoundError:
             return
+
+
+def _read(file: str | Path) -> Launch:
+    from pathlib import Path
+
+    from bastion.client.submit.launch_file import read_launch
+
+    if not isinstance(file, str | Path):
+        raise SpecError(
+            f"launch: {_shown(file)} is not a launch, nor the path of its file",
+            hint="Launch(name='train', jobs=[Job(processes=[Process(['python3', 'a.py'])])])",
+        )
+    return read_launch(Path(file))
 
 
 def _shown(given: object) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.client.event_reader import EventReader
@@ -16,6 +15,8 @@ from bastion.errors import NotFoundError, SpecError
 from bastion.value import replace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bastion.client.code.outputs import Fetched
     from bastion.client.code.stored_code import CodeView
     from bastion.client.follow.log_filter import Wanted
@@ -177,6 +178,8 @@ class Reader(EventReader):
             BastionError: It cannot be fetched, or a file is in its place; and as `spec`.
             StoreError: Out of reach.
         """
+        from pathlib import Path
+
         from bastion.client.code.stored_code import check_out
 
         to = Path(directory).expanduser().absolute()
@@ -397,6 +400,8 @@ class Reader(EventReader):
             BastionError: The folder cannot be written, or what was kept is damaged.
             StoreError: Out of reach; what was brought stays, ask again.
         """
+        from pathlib import Path
+
         from bastion.client.code.outputs import Outputs
         from bundler.progress import unreported
 

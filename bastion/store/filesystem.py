@@ -7,8 +7,8 @@ numbers of statfs(2) they distinguish sshfs from other FUSE filesystems.
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import Path
 
 # fmt: off
 _SHARED = frozenset({
@@ -19,25 +19,28 @@ _SHARED = frozenset({
 # fmt: on
 """Filesystems that other machines may write to. Source: filesystems of Linux 6, `man 8 mount`."""
 
-_MOUNTS = Path("/proc/self/mountinfo")
+_MOUNTS = "/proc/self/mountinfo"
 
 
-def filesystem_of(path: Path) -> str:
+def filesystem_of(path: str | os.PathLike[str]) -> str:
     """
     Return the type of the filesystem of `path`, which need not exist yet; empty if unknown.
 
     Source: Linux, Documentation/filesystems/proc.rst, section 3.5 (mountinfo).
     """
-    if not _MOUNTS.exists():
+    try:
+        with open(_MOUNTS, errors="surrogateescape") as file:
+            mounts = file.read().splitlines()
+    except FileNotFoundError:
         return ""
-    place = path.resolve()
+    inside = f"{os.path.realpath(path).rstrip('/')}/"
     kind, longest = "", -1
-    for line in _MOUNTS.read_text(errors="surrogateescape").splitlines():
+    for line in mounts:
         before, _, after = line.partition(" - ")
-        point = Path(_unescaped(before.split()[4]))
+        point = f"{_unescaped(before.split()[4]).rstrip('/')}/"
         # Of two mounts at one point the later one hides the earlier.
-        if place.is_relative_to(point) and len(point.parts) >= longest:
-            kind, longest = after.split()[0], len(point.parts)
+        if inside.startswith(point) and len(point) >= longest:
+            kind, longest = after.split()[0], len(point)
     return kind
 
 
@@ -47,4 +50,6 @@ def is_shared(kind: str) -> bool:
 
 
 def _unescaped(field: str) -> str:
+    if "\\" not in field:
+        return field
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field)

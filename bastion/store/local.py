@@ -24,7 +24,6 @@
 """
 
 # A pathlib object costs more than the system call that it makes, and a list would make many.
-# ruff: noqa: PTH102, PTH103, PTH104, PTH106, PTH108, PTH112, PTH116, PTH120
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ import itertools
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from bastion.clock import Clock, SystemClock
 from bastion.errors import (
@@ -48,9 +48,11 @@ from bastion.errors import (
 from bastion.store.filesystem import filesystem_of, is_shared
 from bastion.store.folder_identity import FolderIdentity
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
-from bastion.store.lock import FileLocks
+from bastion.store.mark import mark_of
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
-from bastion.store.watch import mark_of
+
+if TYPE_CHECKING:
+    from bastion.store.lock import FileLocks
 
 _STALE_S = 3600
 """A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
@@ -97,7 +99,7 @@ class LocalStore:
 
     def __init__(
         self,
-        root: Path,
+        root: str | os.PathLike[str],
         *,
         clock: Clock | None = None,
         durable: bool = True,
@@ -107,12 +109,12 @@ class LocalStore:
         self._root = os.fspath(root)
         self._temps = f"{self._root}/.tmp"
         self._clock = clock or SystemClock()
-        self._locks = FileLocks(f"{self._temps}/locks", clock=self._clock, timeout_s=lock_timeout_s)
+        self._lock_timeout_s = lock_timeout_s
         self._durable = durable
         # Containers that share the folder may share pids: a token keeps their temps apart.
         self._token = os.urandom(4).hex()
         self._numbers = itertools.count()
-        _refuse_shared(root)
+        _refuse_shared(self._root)
         self._may_begin = makes_root
         if makes_root:
             self._make_root()
@@ -122,6 +124,12 @@ class LocalStore:
                 self._make_folder(self._temps)
                 self._identity.sign()
         self._sweep()
+
+    @cached_property
+    def _locks(self) -> FileLocks:
+        from bastion.store.lock import FileLocks  # what only reads and creates takes none
+
+        return FileLocks(f"{self._temps}/locks", clock=self._clock, timeout_s=self._lock_timeout_s)
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -392,15 +400,15 @@ class LocalStore:
             raise StoreError(f"{place} cannot be {done}: {error.strerror or error}") from error
 
 
-def _refuse_shared(root: Path) -> None:
-    if not root.is_absolute():
-        raise StoreRefusedError(f"{os.fspath(root)!r} is not an absolute path")
-    if root.exists() and not root.is_dir():
-        raise StoreRefusedError(f"{os.fspath(root)!r} is not a folder")
+def _refuse_shared(root: str) -> None:
+    if not os.path.isabs(root):
+        raise StoreRefusedError(f"{root!r} is not an absolute path")
+    if os.path.exists(root) and not os.path.isdir(root):
+        raise StoreRefusedError(f"{root!r} is not a folder")
     kind = filesystem_of(root)
     if is_shared(kind):
         raise StoreRefusedError(
-            f"{os.fspath(root)!r} lies on {kind}, where other machines may write and locks do not "
+            f"{root!r} lies on {kind}, where other machines may write and locks do not "
             "hold between them",
             hint="choose a folder on this machine's own disk, or a bucket (gs://, s3://)",
         )

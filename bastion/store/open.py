@@ -6,15 +6,18 @@ An adapter is imported when it is chosen, so that unused cloud SDKs are not impo
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from typing import TYPE_CHECKING
 
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError, StoreRefusedError
 from bastion.store.keys import PREFIX_BYTES, is_key
 from bastion.store.port import ObjectStore
 from bastion.store.reach import gcs_emulator
-from bastion.store.watch import FolderWatch, Pause, Watch
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+    from bastion.store.watch import Watch
 
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
 
@@ -33,6 +36,12 @@ def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
         SpecError: The URL is malformed, or of an unknown kind.
         StoreRefusedError: There can be no store at that place, or no library for it is installed.
     """
+    if folder := _plain_folder(url):
+        from bastion.store.local import LocalStore
+
+        return LocalStore(folder, makes_root=makes_root)
+    from urllib.parse import urlsplit
+
     try:
         return _open(url, urlsplit(url), makes_root=makes_root)
     except ModuleNotFoundError as error:
@@ -44,6 +53,18 @@ def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
             hint=f"pip install 'bastion-orchestrator[{extra}]';"
             f" in a clone: pip install '.[{extra}]'",
         ) from None
+
+
+def _plain_folder(url: str) -> str:
+    """
+    Return the folder of a URL in which nothing is encoded or to be tidied up; else nothing.
+
+    That is how nearly all are written, and what takes any other apart is slow to load.
+    """
+    path = url.removeprefix("file://")
+    is_plain = path.startswith("/") and path.isprintable() and not set(path) & set("%?#")
+    is_tidy = not path.endswith("/") and "//" not in path and "/." not in path
+    return path if path != url and is_plain and is_tidy else ""
 
 
 def _open(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
@@ -59,6 +80,8 @@ def _open(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
         case "s3":
             return _open_s3(url, parts)
         case _:
+            from pathlib import Path
+
             is_folder = not parts.scheme and (url.startswith("/") or Path(url).is_dir())
             hint = f"write {Path(url).absolute().as_uri()}" if is_folder else ""
             raise SpecError(f"store {url!r}: unknown, must be one of {_KNOWN}", hint=hint)
@@ -70,6 +93,10 @@ def open_watch(url: str, below: str, clock: Clock) -> Watch:
 
     Only a folder on this machine tells of what others write; elsewhere it is a pause.
     """
+    from urllib.parse import unquote, urlsplit
+
+    from bastion.store.watch import FolderWatch, Pause
+
     parts = urlsplit(url)
     if parts.scheme != "file":
         return Pause(clock)
@@ -77,6 +104,9 @@ def open_watch(url: str, below: str, clock: Clock) -> Watch:
 
 
 def _open_local(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
+    from pathlib import Path
+    from urllib.parse import unquote
+
     from bastion.store.local import LocalStore
 
     path = Path(unquote(parts.path))
@@ -100,6 +130,8 @@ def _open_gcs(url: str, parts: SplitResult) -> ObjectStore:
 
 
 def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
+    from urllib.parse import parse_qsl
+
     from bastion.store.s3 import S3Store
 
     settings = dict(parse_qsl(parts.query))
@@ -125,6 +157,8 @@ def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
 
 
 def _bucket_and_prefix(url: str, parts: SplitResult) -> tuple[str, str]:
+    from urllib.parse import unquote
+
     prefix = unquote(parts.path).strip("/")
     if not parts.netloc or (prefix and not is_key(prefix)) or parts.fragment:
         raise SpecError(f"store {url!r}: must name a bucket and a plain folder in it")

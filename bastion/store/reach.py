@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from enum import Enum
-from urllib.parse import parse_qs, urlsplit
 
 from quota.pattern import pattern
 
@@ -28,6 +27,10 @@ class Reach(Enum):
 
 def reach_of(url: str) -> Reach:
     """Return the distance to the store at `url`: `CLOUD` unless it is known to be nearer."""
+    if url.startswith("file://"):
+        return Reach.FOLDER
+    from urllib.parse import parse_qs, urlsplit
+
     parts = urlsplit(url)
     match parts.scheme:
         case "file" | "memory":
@@ -58,5 +61,7 @@ def _s3_endpoint() -> str:
 
 
 def _is_loopback(endpoint: str) -> bool:
+    from urllib.parse import urlsplit
+
     host = urlsplit(endpoint).hostname or ""
     return host in ("localhost", "::1") or bool(_LOOPBACK.fullmatch(host))

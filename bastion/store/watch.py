@@ -12,19 +12,15 @@ from __future__ import annotations
 import os
 import select
 import struct
-import zlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from bastion.clock import Clock
+from bastion.store.mark import DEPTH, NAME_CHARACTERS, mark_of
 
 if TYPE_CHECKING:
     from ctypes import CDLL
 
-_DEPTH = 3
-"""Folders of a key that its mark tells, as `instructions/<pool>/<machine>`."""
-_NAME_CHARACTERS = 20
-"""Of the first folder that a mark shows: the name of a file has a limit."""
 _EVENT = struct.Struct("iIII")
 """Source: inotify(7), `struct inotify_event`; a name of the given length follows."""
 _MOVED_FROM, _DELETED = 0x40, 0x200
@@ -112,7 +108,7 @@ class FolderWatch:
         self._temps = temps
         parts = below.rstrip("/").split("/")
         # A folder less deep than a mark is told by its first name alone.
-        mark = mark_of(f"{below}-") if len(parts) >= _DEPTH else f"{parts[0][:_NAME_CHARACTERS]}-"
+        mark = mark_of(f"{below}-") if len(parts) >= DEPTH else f"{parts[0][:NAME_CHARACTERS]}-"
         self._mark = f".{mark}".encode()
         self._clock = clock
         self._handle = -1
@@ -203,13 +199,6 @@ class FolderWatch:
             with suppress(OSError):
                 os.close(self._handle)
         self._handle = -1
-
-
-def mark_of(key: str) -> str:
-    """Return what the name of the temporary file for `key` tells of its folders."""
-    parts = key.split("/")[:-1][:_DEPTH]
-    first = parts[0][:_NAME_CHARACTERS] if parts else ""
-    return f"{first}-{zlib.crc32('/'.join(parts).encode()):08x}"
 
 
 def _libc() -> CDLL | None:

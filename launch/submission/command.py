@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import os
-import select
 import stat
 import sys
-import termios
-from pathlib import Path
 
 from launch.errors import UsageError
 from launch.screen.notes import note
@@ -55,8 +51,8 @@ def checked_command(args: argparse.Namespace) -> list[str]:
     if left := left_behind(command, sends_code=_sends_code(args)):
         note(f"note: {left} is a file here, but no code is sent; --code=. sends it")
     folder = "" if args.bundler_type or args.bundler_spec else folder_of(args)
-    if folder and (script := missing_script(command, Path(folder))):
-        note(f"note: {script} is not in the code that is sent, {Path(folder).absolute()}")
+    if folder and (script := missing_script(command, folder)):
+        note(f"note: {script} is not in the code that is sent, {os.path.abspath(folder)}")
     return command
 
 
@@ -100,11 +96,17 @@ def _is_piped() -> bool:
         is_pipe = stat.S_ISFIFO(os.fstat(0).st_mode)
     except OSError:
         return False
-    return is_pipe and bool(select.select([0], [], [], 0)[0]) and _bytes_waiting()
+    return is_pipe and _bytes_waiting()
 
 
 def _bytes_waiting() -> bool:
     """Whether there are bytes in the pipe, unlike at an end of file."""
+    import fcntl
+    import select
+    import termios
+
+    if not select.select([0], [], [], 0)[0]:
+        return False
     count = bytearray(4)
     try:
         fcntl.ioctl(0, termios.FIONREAD, count)
@@ -125,12 +127,14 @@ def left_behind(command: list[str], *, sends_code: bool) -> str:
     return next((word for word in command if _is_file_here(word)), "")
 
 
-def missing_script(command: list[str], folder: Path) -> str:
+def missing_script(command: list[str], folder: str) -> str:
     """Return the script that `command` runs if `folder`, where it starts, has none; or empty."""
     script = next((word for word in command[:2] if word.endswith((".py", ".sh"))), "")
-    if not script or script.startswith(("/", "-", "~")) or "{" in script or not folder.is_dir():
+    if not script or script.startswith(("/", "-", "~")) or "{" in script:
         return ""
-    return "" if (folder / script).exists() else script
+    if not os.path.isdir(folder):
+        return ""
+    return "" if os.path.exists(os.path.join(folder, script)) else script
 
 
 def unused_parameters(args: argparse.Namespace, command: list[str]) -> list[str]:
@@ -141,10 +145,7 @@ def unused_parameters(args: argparse.Namespace, command: list[str]) -> list[str]
 
 
 def _is_file_here(word: str) -> bool:
-    try:
-        return not word.startswith(("/", "-", "~")) and Path(word).is_file()
-    except (OSError, ValueError):
-        return False  # a line of a shell is too long for a name, or holds a NUL
+    return not word.startswith(("/", "-", "~")) and os.path.isfile(word)
 
 
 def _sends_code(args: argparse.Namespace) -> bool:

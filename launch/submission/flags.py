@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Iterable
-from pathlib import PurePath
 from typing import Any
 
 from bastion.errors import SpecError
-from bastion.spec import (
-    Array,
-    Job,
-    Launch,
-    Notify,
-    Process,
-    PythonEnv,
-    Resources,
-    Secret,
-    Setting,
-    Sweep,
-    Where,
-    secret_of,
-)
-from bastion.spec.notify import USUAL
-from bastion.spec.resources import type_name
+from bastion.spec.array import Array
+from bastion.spec.launch import Job, Launch, Process
+from bastion.spec.notify import USUAL, Notify
+from bastion.spec.python_env import PythonEnv
+from bastion.spec.resources import Resources, type_name
+from bastion.spec.secret import Secret, secret_of
+from bastion.spec.sweep import Setting, Sweep
+from bastion.spec.where import Where
 from bastion.value import replace
 from launch.errors import UsageError
 from launch.submission.code import code_of
@@ -154,11 +146,15 @@ def _check_signs(signs: tuple[str, ...]) -> None:
 
 def name_from(command: list[str]) -> str:
     """Derive a name for a job from its command: `python3 train.py --lr=1` is `train`."""
-    if "-c" in command[1:3] and PurePath(command[0]).name.startswith("python"):
+    if "-c" in command[1:3] and _last_part(command[0]).startswith("python"):
         return "python"  # what follows is code, not a name
     told = [word for word in command if not _RUNNERS.fullmatch(word) and not word.startswith("-")]
-    word = PurePath(told[0].split()[0]).stem if told and told[0].split() else "job"
-    return _cleaned(word)
+    word = _last_part(told[0].split()[0]) if told and told[0].split() else "job"
+    return _cleaned(os.path.splitext(word)[0])
+
+
+def _last_part(path: str) -> str:
+    return os.path.basename(os.path.normpath(path))
 
 
 def _cleaned(word: str) -> str:

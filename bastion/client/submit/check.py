@@ -13,7 +13,11 @@ import bastion.catalog as catalog  # `from bastion` would first look for a simil
 from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
 from bastion.records.requests.quota_limits import limit_problems
-from bastion.spec import After, Job, Launch, Resources, python_problems, request_of
+from bastion.spec.after import After
+from bastion.spec.launch import Job, Launch
+from bastion.spec.python_env import python_problems
+from bastion.spec.request import request_of
+from bastion.spec.resources import Resources
 from bastion.value import replace
 from quota.pattern import pattern
 

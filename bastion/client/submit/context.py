@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import bastion.catalog as catalog  # `from bastion` would first look for a similar name
 from bastion.errors import NotFoundError, SpecError
-from bastion.spec import Launch
+from bastion.spec.launch import Launch
 from bastion.value import field, value
 from quota.amounts import Amounts
 

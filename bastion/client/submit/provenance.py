@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bastion.records.requests.origin import (
@@ -15,10 +15,12 @@ from bastion.records.requests.origin import (
     origin_file,
     origin_paths,
 )
-from bastion.spec import Launch
+from bastion.spec.launch import Launch
 from bastion.value import replace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bundler.upload import Bundle
 
 _CELLS = "_ih"
@@ -67,7 +69,7 @@ def _notebook(cells: list[str]) -> OriginFile:
 
 def files_at(*paths: str | Path) -> tuple[OriginFile, ...]:
     """The records of those of `paths` that can be read as text."""
-    return tuple(found for path in paths if path and (found := _file_at(Path(path))))
+    return tuple(found for path in paths if path and (found := _file_at(os.fspath(path))))
 
 
 def tree_of(bundled: Bundle | None) -> WorkingTree | None:
@@ -95,8 +97,9 @@ def tree_of(bundled: Bundle | None) -> WorkingTree | None:
     )
 
 
-def _file_at(path: Path) -> OriginFile | None:
+def _file_at(path: str) -> OriginFile | None:
     try:
-        return origin_file(path.name, path.read_text(errors="replace"))
+        with open(path, errors="replace") as file:
+            return origin_file(os.path.basename(path), file.read())
     except OSError:
         return None

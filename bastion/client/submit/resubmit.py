@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bastion.errors import SpecError
-from bastion.spec import Array, Launch
+from bastion.spec.array import Array
 from bastion.spec.indices import Indices
+from bastion.spec.launch import Launch
 
 
 def changed(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 
 VARIABLE = "BASTION_SUBMISSION_LOG"
 
@@ -18,5 +17,5 @@ def note_submission(launch: str) -> None:
     """Add `launch` to the file of the command that runs this script, if one does."""
     path = os.environ.get(VARIABLE)
     if path:
-        with suppress(OSError), Path(path).open("a") as file:
+        with suppress(OSError), open(path, "a") as file:
             file.write(f"{launch}\n")
