@@ -4,9 +4,10 @@ The user's side: the Python API over a bucket. It knows no service, no agent and
 In come Python values and launch files; out go requests, and views of what the bastion published.
 Read `client` first, everything that a user may do; it extends `reader`, everything that one may
 look up, over `event_reader`, what happened, `quota_reader` and a `connection`. A launch is checked
-in `submit/` and its code sent by `code/`; `change/` sends requests and waits for answers; `look/`
-reads views and final records; `follow/` reads logs. `handle` is one submitted launch, and
-`patience` retries what may be retried. `other_names` answers methods of other clients with ours.
+in `submit/` and its code sent by `code/`; `status/` tells whether a bastion leads; `change/` sends
+requests and waits for answers; `look/` reads views and final records; `follow/` reads logs.
+`handle` is one submitted launch, `handle_client` what it asks of its client, and `patience` retries
+what may be retried. `other_names` answers methods of other clients with ours.
 
 What only some methods need they import when they are called: a command that only submits looks at
 no job.
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from bastion.client.follow.log_filter import Wanted
     from bastion.client.follow.log_reader import Chunk
     from bastion.client.handle import LaunchHandle
-    from bastion.client.look.status_view import ProjectView, StatusView
     from bastion.client.look.views import (
         EventView,
         JobView,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         PoolsView,
         Why,
     )
+    from bastion.client.status.status_view import ProjectView, StatusView
     from bastion.scheduler.reasons.machine_report import MachineReport
 
 __all__ = [
@@ -57,7 +58,7 @@ _PLACES = {
     "bastion.client.follow.log_filter": ("Wanted",),
     "bastion.client.follow.log_reader": ("Chunk",),
     "bastion.client.handle": ("LaunchHandle",),
-    "bastion.client.look.status_view": ("ProjectView", "StatusView"),
+    "bastion.client.status.status_view": ("ProjectView", "StatusView"),
     "bastion.client.look.views": (
         "EventView",
         "JobView",

@@ -14,9 +14,9 @@ from bastion.client.change.presence import Presence
 from bastion.client.change.quota_file import QuotaFile
 from bastion.client.change.requests import Requests
 from bastion.client.change.user import login_name
-from bastion.client.look.view_reader import ViewReader
 from bastion.client.other_names import no_attribute
 from bastion.client.patience import Outage, PatientStore, first_contact_s
+from bastion.client.status.view_reader import ViewReader
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
 from bastion.spec.names import check_name

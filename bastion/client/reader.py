@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from bastion.client.follow.log_filter import Wanted
     from bastion.client.follow.log_reader import Chunk
     from bastion.client.look.job_line import JobLine
-    from bastion.client.look.status_view import StatusView
     from bastion.client.look.usage import JobUse, TopView
     from bastion.client.look.views import JobView, PoolsView, Why
     from bastion.client.look.watch import WaitReport
+    from bastion.client.status.status_view import StatusView
     from bastion.history import Record
     from bastion.records.requests.launch_request import SpecRecord
     from bastion.spec import Sweep
@@ -68,8 +68,8 @@ class Reader(EventReader):
             SpecError: There is no such state.
             StoreError: Out of reach.
         """
-        from bastion.client.look.display import Rows
         from bastion.client.look.job_line import whole
+        from bastion.client.status.display import Rows
 
         lines = self.job_lines(
             project=project, user=user, states=states, finished=finished, tasks=tasks

@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from bastion.client.look.status_view import StatusView
+from bastion.client.status.status_view import StatusView
 from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.web.access import CHART_POLICY, Access, user_of

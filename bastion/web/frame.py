@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.client.look.status_view import StatusView
+from bastion.client.status.status_view import StatusView
 from bastion.value import value
 from bastion.version import VERSION
 from bastion.web.pages.render import span

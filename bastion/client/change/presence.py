@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bastion.client.look.view_reader import ViewReader, command_to_start
 from bastion.client.patience import warn
+from bastion.client.status.view_reader import ViewReader, command_to_start
 from bastion.clock import Clock
 from bastion.errors import BastionError, NotFoundError
 

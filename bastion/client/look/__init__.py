@@ -1,10 +1,9 @@
 """
 Reads: views of jobs, pools and quota that the bastion published in the bucket.
 
-Comes in: the name of a job or a project. Goes out: frozen views. Read `views` (the values),
-`display` (how they look at a prompt), `rows` (what was published, as values), `queue_rows` (those
-of the queue, as far as they are needed), `job_line` (a job as a list shows it), `published` (their
-objects), `array_views` (tasks of arrays), `find_job` (names to jobs), and `watch` (wait until jobs
-end).
+Comes in: the name of a job or a project. Goes out: frozen views. Read `views` (the values), `rows`
+(what was published, as values), `queue_rows` (those of the queue, as far as they are needed),
+`job_line` (a job as a list shows it), `published` (their objects), `array_views` (tasks of arrays),
+`find_job` (names to jobs), and `watch` (wait until jobs end).
 `way_in` is how the machine of a job is reached, and `usage` what machines and jobs use.
 """

@@ -26,7 +26,6 @@ from bastion.client.look.rows import (
     range_of,
     shortage_of_row,
 )
-from bastion.client.look.view_reader import ViewReader, check_view
 from bastion.client.look.views import (
     UNREADABLE,
     EventView,
@@ -36,6 +35,7 @@ from bastion.client.look.views import (
     WarmView,
     name_of,
 )
+from bastion.client.status.view_reader import ViewReader, check_view
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import JobRecord, state_of
 from bastion.records.coding.codec import decode

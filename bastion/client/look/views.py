@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from bastion.client.look.display import moment, moment_of, table, units_text
+from bastion.client.status.display import moment, moment_of, table, units_text
 from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
 from bastion.utilisation import Utilisation

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from bastion.client.look.status_view import StatusView
 from bastion.client.look.views import JobView
+from bastion.client.status.status_view import StatusView
 from bastion.value import value
 from bastion.web.pages.paging import Part, page_number, part_of
 from bastion.web.pages.palette import Palette

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.client.change.quota_file import QuotaFile
-from bastion.client.look.status_view import StatusView
+from bastion.client.status.status_view import StatusView
 from bastion.client.submit.dry_run import of_quota
 from bastion.errors import NotFoundError, SpecError
 from bastion.machine import Pool

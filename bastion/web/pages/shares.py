@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bastion.client.look.status_view import ProjectView
+from bastion.client.status.status_view import ProjectView
 from bastion.value import value
 from bastion.web.pages.palette import Palette
 from quota.amounts import Amounts

@@ -15,8 +15,8 @@ from typing import Any
 
 from bastion.client.look.array_views import array_of_row
 from bastion.client.look.rows import job_of_row, shortage_of_row
-from bastion.client.look.status_view import StatusView, status_of
 from bastion.client.look.views import JobView, ShortageView
+from bastion.client.status.status_view import StatusView, status_of
 from bastion.value import value
 
 Row = Mapping[str, Any]

@@ -13,10 +13,10 @@ import pytest
 
 import bastion
 from bastion.client.follow.notebook import Bar, progress
-from bastion.client.look.status_view import ProjectView, StatusView
 from bastion.client.look.usage import DeviceView, TopView, UsedMachine
 from bastion.client.look.views import EventView, LaunchStatus
 from bastion.client.look.watch import one_timeout
+from bastion.client.status.status_view import ProjectView, StatusView
 from bastion.errors import BastionError, SpecError
 from bastion.records.requests.job_request import JobsRequest
 from bastion.spec import Job, Process

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bastion.client.look.status_view import StatusView, status_of
+from bastion.client.status.status_view import StatusView, status_of
 from bastion.errors import NotFoundError, RecordError
 from bastion.records.keys import layout
 from bastion.store.port import ObjectStore, Version

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from bastion.client.look.display import table, units_text
+from bastion.client.status.display import table, units_text
 from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
