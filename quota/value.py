@@ -1,9 +1,9 @@
 """
 `value`: the decorator of plain values, frozen, slotted and keyword-only.
 
-A value is a dataclass whose methods are written here, and whose `__init__` is compiled when it is
-first called. `dataclasses` compiles six functions for each class, and imports half the compiler for
-that: a short command loads a hundred classes of values and makes ten of them.
+A value is a dataclass whose methods are written here, and whose `__init__` is compiled where
+several values of a class are made. `dataclasses` compiles six functions for each class, and imports
+half the compiler for that: a short command loads seventy classes and makes a value or two of ten.
 
 A class with a `__misfit__` has it make the error for arguments that do not fit: `quota.explained`.
 
@@ -13,6 +13,7 @@ of `dataclasses` do the same. What `dataclasses` knows of a value is made on fir
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, dataclass_transform
@@ -191,14 +192,57 @@ def _slots(base: Any) -> tuple[str, ...]:
 
 
 class _Init:
-    """Stands for the `__init__` of a class, and compiles it when it is first looked up."""
+    """
+    Stands for the `__init__` of a class: one that sets any fields, or one compiled for this class.
+
+    It is compiled only for a class of which so many are made: a short command makes one or two.
+    """
 
     of: Any
 
+    def __init__(self) -> None:
+        self.left = _MADE_UNTIL_COMPILED
+
     def __get__(self, item: object, _: type) -> Any:
+        self.left -= 1
+        if item is None or self.left < 0:
+            return self.compiled(item)
+        return partial(_set_fields, self, item)
+
+    def compiled(self, item: object) -> Any:
+        """The compiled one, which stands in the class from now on."""
         made = _compiled(self.of)
         self.of.__init__ = made
         return made if item is None else made.__get__(item)
+
+
+def _set_fields(init: _Init, item: Any, /, *given: object, **named: object) -> None:
+    """Set the fields of `item`. Arguments that do not fit are told by the compiled `__init__`."""
+    values = None if given else _values(init.of, named)
+    if values is None:
+        init.compiled(item)(*given, **named)
+        return
+    for name, each in values.items():
+        getattr(init.of, name).__set__(item, each)
+    if hasattr(init.of, "__post_init__"):
+        item.__post_init__()
+
+
+def _values(kind: Any, named: dict[str, object]) -> dict[str, object] | None:
+    """What each field of a new value holds; None where the arguments do not fit."""
+    values: dict[str, object] = {}
+    for name, each in kind.__value_fields__.items():
+        if not each.init:  # `__post_init__` sets it
+            continue
+        if name in named:
+            values[name] = named[name]
+        elif each.default is not MISSING:
+            values[name] = each.default
+        elif each.default_factory is not MISSING:
+            values[name] = each.default_factory()
+        else:
+            return None
+    return values if named.keys() <= values.keys() else None
 
 
 def _compiled(made: Any) -> Callable[..., None]:
@@ -244,6 +288,8 @@ class _LeftOut:
 
 
 _LEFT_OUT = _LeftOut()
+_MADE_UNTIL_COMPILED = 8
+"""To compile takes as long as to make ten values with many fields."""
 _COPIES_UNTIL_COMPILED = 20
 """To compile takes as long as some hundred copies of a value with many fields."""
 

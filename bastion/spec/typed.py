@@ -14,6 +14,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from bastion.errors import SpecError
+from bastion.value import fields
 from quota.choice import choose
 
 _WORDS = {
@@ -39,7 +40,7 @@ def check_types(made: Any, *, prefix: str = "") -> None:
         SpecError: A field has a value of a wrong type; every such field at once.
     """
     kind = made.__class__
-    if all(fits(getattr(made, name)) for name, fits in _checks(kind)):
+    if all(_fits(kind, each, getattr(made, each.name)) for each in fields(kind)):
         return
     problems = [
         problem
@@ -49,9 +50,23 @@ def check_types(made: Any, *, prefix: str = "") -> None:
     raise SpecError(*problems)
 
 
+def _fits(kind: type, field: Any, written: object) -> bool:
+    """Whether a field holds its default, as most do, or something of its type."""
+    return written is field.default or _check(kind, field.name)(written)
+
+
 @cache
-def _checks(kind: type) -> tuple[tuple[str, Callable[[Any], bool]], ...]:
-    return tuple((name, _fit(hint)) for name, hint in get_type_hints(kind).items())
+def _check(kind: type, name: str) -> Callable[[Any], bool]:
+    return _fit(_hint(kind, name))
+
+
+def _hint(kind: type, name: str) -> Any:
+    """The type that is declared for one field; to read those of all takes a while."""
+    owner = next(each for each in kind.__mro__ if name in vars(each).get("__annotations__", ()))
+    declared = vars(owner)["__annotations__"][name]
+    alone = type(owner.__name__, (), {"__annotations__": {name: declared}})
+    alone.__module__ = owner.__module__
+    return get_type_hints(alone)[name]
 
 
 def _fit(hint: Any) -> Callable[[Any], bool]:

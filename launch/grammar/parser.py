@@ -14,6 +14,12 @@ from typing import Any, NoReturn
 from launch.errors import UsageError
 from launch.grammar.vocabulary import EVERY_VERB_PAGE, PAGES, SUMMARIES
 
+argparse._ = lambda text: text  # type: ignore[attr-defined]
+"""
+Our words are English, and so are argparse's beside them. Python comes without translations of its
+words, and to look for some takes longer than to parse a command line.
+"""
+
 Run = Callable[[argparse.Namespace], int]
 
 CONNECTION, OUTPUT, GENERAL = "which bastion", "output", "general"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -230,3 +230,48 @@ def test_a_value_is_declared_without_dataclasses() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+def point() -> Any:
+    """A new class of values, of which none has been made."""
+
+    @value
+    class Point:
+        x: int
+        tags: list[str] = our_field(default_factory=list)
+        y: int = 2
+        sum: int = our_field(init=False)
+
+        def __post_init__(self) -> None:
+            if self.x < 0:
+                raise ValueError("below 0")
+            object.__setattr__(self, "sum", self.x + self.y)
+
+    return Point
+
+
+def test_the_first_values_of_a_class_are_made_as_the_later_ones() -> None:
+    """Their `__init__` is not compiled yet: fields, defaults and checks are the same."""
+    kind = point()
+    for _ in range(30):
+        made = kind(x=1)
+        assert (made.x, made.tags, made.y, made.sum) == (1, [], 2, 3)
+        assert made == kind(x=1, tags=[], y=2)
+        assert made.tags is not kind(x=1).tags
+        with pytest.raises(ValueError, match="below 0"):
+            kind(x=-1)
+
+
+@pytest.mark.parametrize("named", [{}, {"y": 1}, {"x": 1, "z": 2}, {"x": 1, "sum": 3}])
+def test_what_does_not_fit_is_told_alike_by_the_first_and_the_later(named: dict[str, int]) -> None:
+    """The error for the first value of a class is that of one whose `__init__` is compiled."""
+    kind = point()
+    told = set()
+    for _ in range(30):
+        with pytest.raises(TypeError) as error:
+            kind(**named)
+        told.add(str(error.value))
+    assert len(told) == 1
+    assert "__init__()" in told.pop()
+    with pytest.raises(TypeError, match="positional"):
+        point()(1)

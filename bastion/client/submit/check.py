@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import bastion.catalog as catalog  # `from bastion` would first look for a similar name
 from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
 from bastion.records.requests.quota_limits import limit_problems
@@ -80,7 +79,9 @@ def _with_instance_type(job: Job) -> Job:
     """
     if not job.instance_type:
         return job
-    kind = catalog.lookup(job.instance_type)
+    from bastion.catalog import lookup
+
+    kind = lookup(job.instance_type)
     if job.per_replica:
         beyond = (job.per_replica - kind.hosts * kind.host).positive()
         if beyond:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-import bastion.catalog as catalog  # `from bastion` would first look for a similar name
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.launch import Launch
 from bastion.value import field, value
@@ -22,7 +21,7 @@ class LaunchContext:
     project: str = ""
     """The project that the launch is charged to; empty where there is a problem with it."""
     types: frozenset[str] = frozenset()
-    """Every resource type that the catalog, the quota file or a machine knows."""
+    """Resource types that the quota file knows, and the catalog and machines where it lacks one."""
     here: frozenset[str] = frozenset()
     """Those of them that the quota file or a machine has."""
     targets: Mapping[str, str] = field(default_factory=dict)
@@ -61,8 +60,9 @@ def read_context(
         StoreError: The bucket is out of reach.
     """
     here = set(quota.types if quota is not None else ())
-    types = set(catalog.resource_types()) | here
-    if not all(set(job.per_replica.types()) <= types for job in launch.jobs):
+    asked = {name for job in launch.jobs for name in job.per_replica.types()}
+    types = here if asked <= here else _of_catalog() | here
+    if not asked <= types:
         here |= {name for resources in machines() for name in resources.types()}
         types |= here
     try:
@@ -88,6 +88,12 @@ def read_context(
         problems=tuple(problems),
         hint="bastion list --all shows what there is to wait for" if problems else "",
     )
+
+
+def _of_catalog() -> set[str]:
+    from bastion.catalog import resource_types
+
+    return set(resource_types())
 
 
 def resolve_project(quota: Quota | None, user: str, project: str) -> str:
