@@ -52,7 +52,10 @@ def check_types(made: Any, *, prefix: str = "") -> None:
 
 def _fits(kind: type, field: Any, written: object) -> bool:
     """Whether a field holds its default, as most do, or something of its type."""
-    return written is field.default or _check(kind, field.name)(written)
+    is_default = written is field.default or (
+        written.__class__ is field.default_factory and not written  # an empty table or list
+    )
+    return is_default or _check(kind, field.name)(written)
 
 
 @cache
