@@ -9,10 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from bastion.client.change.inbox import Inbox
 from bastion.client.change.presence import Presence
 from bastion.client.change.quota_file import QuotaFile
-from bastion.client.change.requests import Requests
 from bastion.client.change.user import login_name
 from bastion.client.other_names import no_attribute
 from bastion.client.patience import Outage, PatientStore, first_contact_s
@@ -26,6 +24,7 @@ from bastion.store.reach import Reach, reach_of
 
 if TYPE_CHECKING:
     from bastion.client.change.operator import Operator
+    from bastion.client.change.requests import Requests
     from bastion.client.follow.logs import Logs
     from bastion.client.look.published import Published
     from bastion.client.look.usage import LiveUse
@@ -70,16 +69,21 @@ class Connection:
         opened = open_store(root) if store is None else store
         outage = Outage(self.clock)
         self._hasty, self._outage = opened, outage
-        patient = PatientStore(opened, outage, self.clock, first_s=first_contact_s(root))
-        self.store: ObjectStore = patient
+        self.store = PatientStore(opened, outage, self.clock, first_s=first_contact_s(root))
         reach = reach_of(root)
         self.is_local = reach is Reach.FOLDER
         self.poll_s = POLL_S[reach]
         self._views = ViewReader(self.store, self.clock.wall, place=root)
         self._quota_file = QuotaFile(self.store)
-        inbox = Inbox(patient, self.clock, poll_s=self.poll_s, outage=outage)
         self.presence = Presence(self._views, self._views.through(opened), self.root, self.clock)
-        self._requests = Requests(inbox, self.clock, self.user, self.presence)
+
+    @cached_property
+    def _requests(self) -> Requests:
+        from bastion.client.change.inbox import Inbox
+        from bastion.client.change.requests import Requests
+
+        inbox = Inbox(self.store, self.clock, poll_s=self.poll_s, outage=self._outage)
+        return Requests(inbox, self.clock, self.user, self.presence)
 
     @cached_property
     def _published(self) -> Published:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from bastion.job import Dependency, Outcome, OutcomeKind
 from bastion.lifecycle.events import DependencyEnded
-from bastion.lifecycle.phrases import state_phrase
+from bastion.phrases import state_phrase
 from bastion.value import replace, value
 
 

@@ -52,7 +52,7 @@ def write(
 
 def tell_ended(out: Output, clock: Clock, job: JobView) -> None:
     """Print how a job ended, and after how long; with `--quiet` the exit code is enough."""
-    from bastion.lifecycle.phrases import after_phrase, state_phrase
+    from bastion.phrases import after_phrase, state_phrase
 
     if out.is_quiet:
         return
@@ -73,7 +73,7 @@ class Teller:
 
     def __call__(self, job: JobView) -> None:
         """Print it, unless it repeats the last note or must wait for the end of a line."""
-        from bastion.lifecycle.phrases import after_phrase, state_phrase
+        from bastion.phrases import after_phrase, state_phrase
 
         said = f"{job.id} {state_phrase(job.state)}{after_phrase(job.state, job.text)}"
         news = job.state if self._states_only else _SPAN.sub("", said)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bastion.array import ArrayRecord
 from bastion.client.look.rows import range_of, range_of_row
 from bastion.client.look.views import ENDED, JobView, name_of
 from bastion.spec.indices import Indices
 from bastion.spec.task import task_id, tasks_of_id
 from bastion.value import replace
 from quota.amounts import Amounts
+
+if TYPE_CHECKING:
+    from bastion.array import ArrayRecord
 
 _ORDER = ("running", "starting", "stopping", "draining", "preempted", "queued", "held")
 

@@ -16,7 +16,6 @@ from bastion.client.look.published import Published
 from bastion.client.look.views import JobView, name_of
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.indices import Indices
-from bastion.spec.launch import job_ids
 from bastion.spec.task import tasks_named, tasks_of_id
 
 _SHOWN = 8
@@ -160,6 +159,8 @@ def _jobs_of(
     spec = published.spec(project, launch)
     if spec is None:
         return tuple(rows)
+    from bastion.spec.launch import job_ids
+
     known = {row.id: row for row in rows}
     ids = job_ids(spec.launch, spec.ulid)
     found = (known.get(each) or published.result(project, each) for each in ids)

@@ -16,7 +16,6 @@ from heapq import merge, nlargest
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bastion.array import ArrayRecord
 from bastion.client.look.array_views import array_of_record, task_of
 from bastion.client.look.queue_rows import QueueRows
 from bastion.client.look.rows import (
@@ -37,18 +36,16 @@ from bastion.client.look.views import (
 )
 from bastion.client.status.view_reader import ViewReader, check_view
 from bastion.errors import NotFoundError, RecordError
-from bastion.job import JobRecord, state_of
-from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
-from bastion.records.requests.launch_request import SpecRecord
-from bastion.records.requests.result import Result
 from bastion.spec.task import task_id, tasks_of_id
 from bastion.store.port import Entry
 from quota.pattern import pattern
 
 if TYPE_CHECKING:
     from bastion.client.look.job_line import JobLine
+    from bastion.job import JobRecord
     from bastion.machine import Pool
+    from bastion.records.requests.launch_request import SpecRecord
 
 _T = TypeVar("_T")
 _PAGE = 1000
@@ -152,6 +149,7 @@ class Published(ViewReader):
         """
         rows = self._view("pool").get("pools") or ()
         from bastion.machine import Pool
+        from bastion.records.coding.codec import decode
 
         pools = (decode(Pool, json.dumps(row).encode(), key=layout.view("pool")) for row in rows)
         return {pool.name: pool for pool in pools}
@@ -168,6 +166,9 @@ class Published(ViewReader):
 
     def result(self, project: str, job: str) -> JobView | None:
         """The final record of a job, or None while it has none."""
+        from bastion.records.coding.codec import decode
+        from bastion.records.requests.result import Result
+
         key = layout.result(project, job)
         data = self._bytes(key)
         return None if data is None else job_of_result(decode(Result, data, key=key))
@@ -178,6 +179,9 @@ class Published(ViewReader):
 
     def spec(self, project: str, launch: str) -> SpecRecord | None:
         """What was submitted, or None when there is no such launch."""
+        from bastion.records.coding.codec import decode
+        from bastion.records.requests.launch_request import SpecRecord
+
         if not _LAUNCH.fullmatch(launch):
             return None
         key = layout.spec(project, launch)
@@ -201,6 +205,10 @@ class Published(ViewReader):
 
     def active(self, job: str) -> JobView | None:
         """An active job or array from root, for the moment until a view shows it."""
+        from bastion.array import ArrayRecord
+        from bastion.job import state_of
+        from bastion.records.coding.codec import decode
+
         root = self._json(layout.ROOT) or {}
         found = _record(root, job)
         if found is not None:
@@ -340,6 +348,9 @@ def _is_about(event: EventView, job: str) -> bool:
 
 
 def _record(root: dict[str, Any], job: str) -> JobRecord | None:
+    from bastion.job import JobRecord
+    from bastion.records.coding.codec import decode
+
     row = root.get("jobs", {}).get(job)
     return None if row is None else decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
 
@@ -354,6 +365,7 @@ UNPUBLISHED = "it changed a moment ago; the bastion tells the reason shortly"
 
 
 def _job_of_record(job: JobRecord) -> JobView:
+    from bastion.job import state_of
     from bastion.lifecycle import remark
 
     attempt = job.attempt

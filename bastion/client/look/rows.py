@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bastion.client.look.views import (
     EventView,
@@ -17,9 +17,11 @@ from bastion.client.look.views import (
     ShortageView,
     name_of,
 )
-from bastion.records.requests.result import Result
-from bastion.spec.request import Request
 from quota.amounts import Amounts
+
+if TYPE_CHECKING:
+    from bastion.records.requests.result import Result
+    from bastion.spec.request import Request
 
 
 def range_of(request: Request) -> tuple[int, int] | None:

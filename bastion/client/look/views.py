@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from bastion.client.status.display import moment, moment_of, table, units_text
-from bastion.spec.sweep import Setting
 from bastion.spec.task import tasks_of_id
-from bastion.utilisation import Utilisation
 from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from bastion.spec.sweep import Setting
+    from bastion.utilisation import Utilisation
 
 UNREADABLE = "unreadable"
 """The state of an ended job whose final record cannot be read."""
@@ -44,7 +45,7 @@ _SUFFIX = 11
 
 def _told(job: str, state: str, text: str) -> str:
     """A job and why it is in its state, without saying that twice."""
-    from bastion.lifecycle.phrases import after_phrase
+    from bastion.phrases import after_phrase
 
     return f"<{job} {state}{after_phrase(state, text)}>"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bastion.job import StopReason
-from bastion.lifecycle.phrases import stop_text
+from bastion.phrases import stop_text
 from bastion.scheduler.reasons.words import positive, units, when
 from bastion.spec.quantity import text_of_seconds
 from bastion.value import value

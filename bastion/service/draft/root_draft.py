@@ -17,9 +17,9 @@ from bastion.history.ended_attempt import Hardware, ended_array, ended_attempt, 
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import HostHeld, HostIdle, Withdrawn, remark, step
-from bastion.lifecycle.phrases import stop_text
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Instruction, Machine, Pool, Warm
+from bastion.phrases import stop_text
 from bastion.records.reports.history import EndedAttempt, HistoryRecord
 from bastion.records.requests.answer import Answer
 from bastion.records.root import Event, Root, Segment

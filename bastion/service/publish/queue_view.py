@@ -13,7 +13,7 @@ from typing import Any
 
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import kept_outcome, remark, trouble
-from bastion.lifecycle.phrases import stop_text
+from bastion.phrases import stop_text
 from bastion.records.coding.codec import plain
 from bastion.records.root import Root
 from bastion.scheduler.plan import Plan, Verdict

@@ -190,7 +190,7 @@ def show_why(args: argparse.Namespace) -> int:
 
 def _tell_why(session: Session, why: Why) -> None:
     from bastion.client.look.views import ENDED
-    from bastion.lifecycle.phrases import after_phrase, state_phrase
+    from bastion.phrases import after_phrase, state_phrase
 
     out = session.out
     rest = after_phrase(why.state, why.text)

@@ -35,7 +35,7 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
     """Why the first job waits or where it runs, and what one types next."""
     if session.is_quiet:
         return
-    from bastion.lifecycle.phrases import after_phrase, state_phrase
+    from bastion.phrases import after_phrase, state_phrase
 
     client = session.client
     until = client.clock.monotonic() + _LOOK_S[client.is_local]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bastion.lifecycle.phrases import after_phrase, state_phrase
+from bastion.phrases import after_phrase, state_phrase
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bastion.job import OutcomeKind, StopReason
+from bastion.endings import OutcomeKind, StopReason
 
 _STATE_PHRASES = {
     OutcomeKind.SUCCEEDED: "succeeded",
