@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from bastion.errors import SpecError
+
+_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+"""Source: Python, `getpass.getuser`, which is loaded with all that reading a password takes."""
 
 
 def login_name() -> str:
@@ -12,11 +17,14 @@ def login_name() -> str:
     Raises:
         SpecError: The user has no name in the operating system.
     """
-    import getpass
+    named = next(filter(None, map(os.environ.get, _VARIABLES)), None)
+    if named:
+        return named
+    import pwd
 
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         raise SpecError(
             "user: this process's user has no name in the operating system",
             hint="name yourself: Client(root, user=...) or --user_id=USER",
