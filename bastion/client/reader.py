@@ -261,7 +261,7 @@ class Reader(EventReader):
             SpecError: It names several.
             StoreError: Out of reach.
         """
-        from bastion.client.look.watch import settled, why_of
+        from bastion.client.look.told_reason import settled, why_of
 
         job = settled(lambda: self.job(name, project=project), self.clock)
         return why_of(job, "" if job.has_ended else self._quota_problem())

@@ -1,5 +1,5 @@
 """
-Polling of jobs until they end, or until the reason of one that has just changed is told.
+Polling of jobs until they end.
 
 One read of the queue's view serves all jobs that are in it.
 """
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from bastion.client.look.array_views import task_of
-from bastion.client.look.published import UNPUBLISHED, Published
-from bastion.client.look.views import JobView, Why
+from bastion.client.look.published import Published
+from bastion.client.look.views import JobView
 from bastion.client.patience import Outage
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, SpecError, StoreError, TimedOutError
@@ -20,10 +20,6 @@ from bastion.spec.task import tasks_of_id
 
 _SHOWN = 5
 """Jobs that an error names."""
-
-REASON_S = 1.0
-"""Views are published within a second of a commit; where none comes, no bastion may be there."""
-REASON_POLL_S = 0.1
 
 WaitReport: TypeAlias = Callable[[int, int], None]
 """Called with the number of jobs that have ended, and the number of all."""
@@ -155,28 +151,3 @@ class Watch:
             return found
         array = self._published.result(project, tasks[0])
         return None if array is None else task_of(array, tasks[1].first)
-
-
-def settled(look: Callable[[], JobView], clock: Clock) -> JobView:
-    """Return what `look` returns once it tells the reason of its job, or after a second."""
-    until = clock.monotonic() + REASON_S
-    while (job := look()).text == UNPUBLISHED and clock.monotonic() < until:
-        clock.sleep(REASON_POLL_S)
-    return job
-
-
-def why_of(job: JobView, quota_problem: str) -> Why:
-    """Return what a view of `job` tells of its state."""
-    return Why(
-        job=job.id,
-        state=job.state,
-        text=job.text or f"{job.state}; the next cycle of the scheduler will say more",
-        reason=job.reason,
-        estimated_at=job.estimated_at,
-        confidence=job.confidence,
-        samples=job.samples,
-        margin_s=job.margin_s,
-        confidence_text=job.confidence_text,
-        as_of=job.as_of,
-        quota_problem=quota_problem,
-    )

@@ -8,7 +8,7 @@ import pytest
 
 from bastion.client import Client, JobView
 from bastion.client.look.find_job import find_target
-from bastion.client.look.watch import settled
+from bastion.client.look.told_reason import settled
 from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError, SpecError
 from bastion.records.keys import layout
