@@ -44,21 +44,27 @@ def _shrink(draft: Draft, promise: Promise) -> None:
     others = sharing(draft, reserved)
     dooms = {running.name: draft.doomed.pop(running.name) for running in own}
     draft.set_apart([reserved], others)
+    fewest: tuple[Found, bool] | None = None
     for within_share in _ways(draft, promise, reserved, own):
         found = _found(draft, reserved, own, within_share=within_share)
         if found is None:
             continue
         if not found.victims and _fits_now(draft, reserved, found):
             draft.needless.add(reserved.name)
+            fewest = None
             break
         spared = [running for running in own if running not in found.victims]
-        if spared and not _are_counted_on(draft, reserved, spared):
-            draft.doomed.update(dooms)
-            draft.drop(reserved)
-            make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
-            return
+        if not spared or _are_counted_on(draft, reserved, spared):
+            continue
+        if fewest is None or len(found.victims) < len(fewest[0].victims):
+            fewest = found, within_share
     draft.doomed.update(dooms)
-    draft.put_back([reserved], others)
+    if fewest is None:
+        draft.put_back([reserved], others)
+        return
+    found, within_share = fewest
+    draft.drop(reserved)
+    make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
 
 
 def _may_spare(draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]) -> bool:
