@@ -388,7 +388,13 @@ def _would_take_beside(
         draft.lend(each)
     legal = _legal(draft, line.head, line.shape)
     allows = _is_within(draft, line.project, line.shape, going)
-    found = find(draft, line.shape, legal, allows, guaranteed=True, going=going)
+    gone = set(going)
+
+    def may_stop(running: Running) -> bool:
+        is_gone = running in gone
+        return is_gone or is_legal(draft, running, line.head, line.shape, within_share=True)
+
+    found = find(draft, line.shape, legal, allows, guaranteed=True, going=going, may_stop=may_stop)
     for each in weak:
         draft.call_in(each)
     return found is not None
