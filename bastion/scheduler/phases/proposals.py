@@ -10,7 +10,8 @@ It must not know how a promise was found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from bastion.scheduler.effort import Effort
 from bastion.scheduler.phases.new_promise import make_promise
@@ -53,11 +54,9 @@ def _shrink(draft: Draft, promise: Promise) -> None:
             draft.needless.add(reserved.name)
             fewest = None
             break
-        spared = [running for running in own if running not in found.victims]
-        if not spared or _are_counted_on(draft, reserved, spared):
-            continue
-        if fewest is None or len(found.victims) < len(fewest[0].victims):
-            fewest = found, within_share
+        kept = [r for r in own if r in found.victims or _is_counted_on(draft, reserved, r)]
+        if len(kept) < len(own if fewest is None else fewest[0].victims):
+            fewest = replace(found, victims=tuple(kept)), within_share
     draft.doomed.update(dooms)
     if fewest is None:
         draft.put_back([reserved], others)
@@ -107,11 +106,13 @@ def _ways(
         yield False
 
 
-def _are_counted_on(draft: Draft, reserved: Reserved, spared: Collection[Running]) -> bool:
-    """Whether another promise with victims waits for one of `spared`."""
-    names = [running.name for running in spared]
-    waiting = draft.reservations.waiting_for(names)
-    return any(each.is_promise and each.victims for each in waiting if each is not reserved)
+def _is_counted_on(draft: Draft, reserved: Reserved, running: Running) -> bool:
+    """Whether another promise with victims waits for `running`, and none names it itself."""
+    waiting = draft.reservations.waiting_for([running.name])
+    others = [each for each in waiting if each.is_promise and each is not reserved]
+    if any(running in each.victims for each in others):
+        return False
+    return any(each.victims for each in others)
 
 
 def _found(
