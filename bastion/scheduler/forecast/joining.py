@@ -10,7 +10,7 @@ It must not know what the cycle did.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import replace
 
 from bastion.job import JobRecord, Phase
@@ -53,7 +53,7 @@ class Joining:
             return None
         if self._tells:
             verdicts = self._told(plan.verdicts, line, entry)
-            if verdicts is None or not _is_beyond_estimates(line, plan, snapshot):
+            if verdicts is None or not _is_beyond_estimates(line, entry, plan, snapshot):
                 return None
             plan = replace(plan, verdicts=verdicts)
         aged_at = job.queued_at + snapshot.quota.scheduler.plan_after_s
@@ -170,8 +170,8 @@ def _longer(told: Crowd | Row, first: Entry, entry: Entry) -> Crowd | Row | None
     return None
 
 
-def _is_beyond_estimates(line: Line, plan: Plan, snapshot: Snapshot) -> bool:
-    """Whether no future that was played through comes to the end of `line`."""
-    last = line.waiting[-1][3][0].id
-    is_reached = bool(snapshot.runs) or last in plan.verdicts.starts
-    return len(line.waiting) >= MAX_STARTS or not is_reached
+def _is_beyond_estimates(line: Line, entry: Entry, plan: Plan, snapshot: Snapshot) -> bool:
+    """Whether no future that was played through comes to the place of `entry` in `line`."""
+    ahead = bisect_left(line.waiting, place_of(entry), key=place_of)
+    is_reached = bool(snapshot.runs) or line.waiting[ahead - 1][3][0].id in plan.verdicts.starts
+    return ahead >= MAX_STARTS or not is_reached

@@ -81,6 +81,16 @@ def test_a_plan_with_a_job_that_joins_a_line_is_the_plan_from_nothing(
     assert joined(make, range(8, 10), tells=False) + joined(make, range(4, 6), tells=True) > 0
 
 
+@pytest.mark.parametrize(
+    ("seed", "make"), [(1_015, histories.world_of), (1_006, histories.stream_world_of)]
+)
+def test_a_job_that_joins_before_the_last_of_a_line_is_estimated(
+    seed: int, make: histories.Make
+) -> None:
+    """Histories in which it had none, as the last of its line had none; kept."""
+    assert joined(make, range(seed, seed + 1), tells=True)
+
+
 @pytest.mark.prove
 @pytest.mark.parametrize("tells", [True, False])
 @pytest.mark.parametrize("make", [*histories.WORLDS, histories.grouped_world_of])
