@@ -13,6 +13,7 @@ from bastion.scheduler.phases.borrow import borrow
 from bastion.scheduler.phases.growth import grow
 from bastion.scheduler.phases.guarantee import guarantee
 from bastion.scheduler.phases.maintenance import vacate
+from bastion.scheduler.phases.new_promise import let_victims_run_on
 from bastion.scheduler.phases.planned_starts import plan_ahead, plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
 from bastion.scheduler.phases.proposals import shrink_proposals
@@ -104,6 +105,7 @@ PHASES = (
     borrow,
     # Gangs that run grow where nothing waits.
     grow,
-    # What runs into maintenance is told to stop in time.
+    # Victims run on until the promises are due that are left, and into no maintenance.
+    let_victims_run_on,
     vacate,
 )

@@ -6,12 +6,13 @@ It must not know how it was found.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.phases.revocation import take_back
-from bastion.scheduler.preemption.stop_times import deadline_of, stop_at
+from bastion.scheduler.preemption.stop_times import deadline_of, spare_until, stop_at
 from bastion.scheduler.preemption.victims import Found, is_legal, reclaims_from
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang
@@ -62,6 +63,26 @@ def make_promise(
     )
     draft.reserve(reserved)
     return reserved
+
+
+def let_victims_run_on(draft: Draft) -> None:
+    """
+    Let each victim that one new promise alone names run on until that promise is due.
+
+    It may have been named by an earlier promise, too, that was due sooner and was given up since.
+    """
+    new = [r for r in draft.reserved.values() if r.victims and r.name not in draft.known]
+    if not new:
+        return
+    named = Counter(victim for each in draft.reserved.values() for victim in each.victims)
+    for reserved in new:
+        own = [v for v in reserved.victims if named[v] == 1 and v.name in draft.doomed]
+        spare_until(draft, own, reserved.until)
+        stops = dict(victims_of(draft, own))
+        promise = draft.promises[reserved.name]
+        told = tuple((job, stops.get(job, at)) for job, at in promise.victims)
+        if told != promise.victims:
+            draft.promises[reserved.name] = replace(promise, victims=told)
 
 
 def _waits(

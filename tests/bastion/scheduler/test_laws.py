@@ -53,7 +53,7 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
                 *(6_176, 7_183, 7_222, 100_793, 200_140, 300_482, 301_514),
                 *(301_626, 301_805, 301_890, 701_499, 3_000_696, 220_963, 400_377, 402_224),
                 *(500_073, 50_507, 500_102, 1_081_622_282, 4_051_301_074),
-                1_307_773_332,
+                *(1_307_773_332, 399_395_370, 3_308_747_154),
             )
         ),
         *(
@@ -68,7 +68,7 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
             (seed, histories.wide_world_of)
             for seed in (1_022, 1_408, 1_464, 166_746, 220_632, 707_692_981, 19_300_922, 443, 187)
         ),
-        *((seed, histories.grouped_world_of) for seed in (29_391, 90_001)),
+        *((seed, histories.grouped_world_of) for seed in (29_391, 90_001, 544_169_062)),
     ],
 )
 def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
