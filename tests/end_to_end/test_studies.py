@@ -13,7 +13,7 @@ from bastion.simulator import Cluster, Recipe, Shape, generated
 from bastion.simulator.setup import Setup
 from bastion.simulator.study.on_pool.run import Pool, run_on_pool
 from bastion.simulator.study.point import Point, labelled
-from tests.end_to_end.programs import Programs
+from tests.end_to_end.programs import Programs, until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -44,6 +44,12 @@ def study(printed: str) -> dict[str, Any]:
     return found
 
 
+def ended(programs: Programs, array: str) -> dict[str, int]:
+    """How many tasks of `array`, which is to fail, ended how; nothing before the last has."""
+    (view,) = programs.client.all_named(array)
+    return dict(view.counts) if view.state == "failed" else {}
+
+
 def test_a_sweep_on_a_pool_gives_what_it_gives_here(programs: Programs) -> None:
     """Each point is a task of one array; one that fails is told, and the others are whole."""
     (programs.project / "mine.py").write_text(POLICIES)
@@ -57,8 +63,9 @@ def test_a_sweep_on_a_pool_gives_what_it_gives_here(programs: Programs) -> None:
     assert ran.returncode == 1
     assert [line.split()[0] for line in ran.stdout.splitlines()] == ["POLICY", "fifo", "fifo"]
     array = next(line for line in ran.stderr.splitlines() if " runs 4 simulations" in line)
-    (view,) = programs.client.all_named(array.split()[0])
-    assert (view.state, dict(view.counts)) == ("failed", {"failed": 2, "succeeded": 2})
+    # A result is there before its task has left its machine.
+    until(lambda: ended(programs, array.split()[0]), "the tasks of the sweep have ended")
+    assert ended(programs, array.split()[0]) == {"failed": 2, "succeeded": 2}
     for load in (20, 30):
         told = f"Wrong at {load}/h is not in the numbers: simulate-"
         (line,) = (line for line in ran.stderr.splitlines() if line.startswith(told))
