@@ -76,13 +76,19 @@ def let_victims_run_on(draft: Draft) -> None:
         return
     named = Counter(victim for each in draft.reserved.values() for victim in each.victims)
     for reserved in new:
-        own = [v for v in reserved.victims if named[v] == 1 and v.name in draft.doomed]
+        own = [v for v in reserved.victims if named[v] == 1 and _is_for(draft, v, reserved)]
         spare_until(draft, own, reserved.until)
         stops = dict(victims_of(draft, own))
         promise = draft.promises[reserved.name]
         told = tuple((job, stops.get(job, at)) for job, at in promise.victims)
         if told != promise.victims:
             draft.promises[reserved.name] = replace(promise, victims=told)
+
+
+def _is_for(draft: Draft, victim: Running, reserved: Reserved) -> bool:
+    """Whether `victim` is to stop for `reserved`, and not for a planned start or maintenance."""
+    doom = draft.doomed.get(victim.name)
+    return doom is not None and doom.by == reserved.name
 
 
 def _waits(
