@@ -6,6 +6,8 @@ It must not know what is free.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bastion.machine import Machine, Pool
 from bastion.scheduler.placement.room import Room, Shelf, has_labels
 from bastion.spec.where import Where
@@ -45,11 +47,14 @@ def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
         or (machine.hostname not in where.hostnames and machine.name not in where.hostnames)
     ):
         return False
-    return has_labels(machine, pool, wanted_labels(where))
+    wanted = wanted_labels(where)
+    return not wanted or has_labels(machine, pool, wanted)
 
 
-def wanted_labels(where: Where) -> dict[str, str]:
+def wanted_labels(where: Where) -> Mapping[str, str]:
     """The labels that `where` asks for: cluster and shard are labels like others."""
+    if not (where.cluster or where.shard):
+        return where.labels
     named = {"cluster": where.cluster, "shard": where.shard}
     return {**where.labels, **{label: text for label, text in named.items() if text}}
 
