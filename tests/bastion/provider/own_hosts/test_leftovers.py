@@ -43,9 +43,13 @@ def test_what_a_process_runs_from_stays(tmp_path: Path, by: str) -> None:
     """An agent imports from its build, and a keeper that outlived its agent from its own."""
     old = installed(tmp_path, "builds/old", age_s=KEPT_S + 60)
     env, words = ({"PYTHONPATH": str(old)}, ()) if by == "variable" else ({}, (str(old),))
-    argv = ["/bin/sh", "-c", "read line", "sh", *words]
-    process = subprocess.Popen(argv, stdin=subprocess.PIPE, env=env)
+    argv = ["/bin/sh", "-c", "echo begun; read line", "sh", *words]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, env=env, text=True)
     try:
+        # Until its first word the system may show neither its arguments nor its variables.
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
         assert prune(tmp_path, NOW) == ()
         still = f"process {process.pid} still runs from {old}"
         assert remove_all(tmp_path, SystemClock(), patience_s=0.0) == still
