@@ -9,7 +9,7 @@ everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from cProfile import Profile
 from dataclasses import replace
 from random import Random
@@ -50,6 +50,8 @@ class Shape:
     """Which are these: those of some projects or of one, those of low priority, or any."""
     pools: int = 1
     """Each job names one of so many pools."""
+    hosts: int = 0
+    """Each job names so many hosts of its own; every other one, a machine among them."""
     has_limits: bool = False
     """Whether jobs have one of a few limits; those without run until they end."""
     waited_s: float = 1_000.0
@@ -89,6 +91,9 @@ SHAPES: Mapping[str, Shape] = {
         jobs=8_000, machines=500, projects=100, gangs=0.0, largest=1, by="one"
     ),
     "100 pools": Shape(jobs=9_000, machines=1_000, projects=100, pools=100),
+    "each names hosts of its own": Shape(
+        jobs=4_000, machines=1_000, projects=100, gangs=0.0, hosts=8
+    ),
     "rotation after a slice": Shape(
         jobs=4_000, machines=200, projects=20, holding=0.25, by="one", waited_s=30_000.0
     ),
@@ -103,6 +108,7 @@ def state_of(shape: Shape, seed: int = 1) -> Snapshot:
     random = Random(seed)
     plain = snapshot_of(shape.jobs, shape.projects, shape.machines, seed)
     made: dict[str, JobRecord] = {}
+    machines = tuple(plain.machines)
     for number, (name, job) in enumerate(plain.jobs.items()):
         devices = min(shape.largest, random.choice((1, 1, 2, 4, 8)))
         request = replace(
@@ -111,7 +117,7 @@ def state_of(shape: Shape, seed: int = 1) -> Snapshot:
             replicas=random.choice((2, 4, 8)) if random.random() < shape.gangs else 1,
             priority=random.randint(1, shape.priorities),
             max_runtime_s=_limit(shape, number),
-            where=Where(pool=f"p{number % shape.pools}") if shape.pools > 1 else Where(),
+            where=_where(shape, number, machines),
         )
         made[name] = replace(job, user=f"user{number % shape.users}", request=request)
         if shape.by == "one" and random.random() < shape.holding:
@@ -127,6 +133,14 @@ def _limit(shape: Shape, number: int) -> float | None:
         return 1_000.0 + number
     limits = (shape.waited_s + 3_600.0, shape.waited_s + 20_000.0, None)
     return limits[number % 3] if shape.has_limits else None
+
+
+def _where(shape: Shape, number: int, machines: Sequence[str]) -> Where:
+    hosts = [f"none-{number}-{host}" for host in range(shape.hosts)]
+    if hosts and number % 2:
+        hosts[0] = machines[number % len(machines)]
+    pool = f"p{number % shape.pools}" if shape.pools > 1 else ""
+    return Where(pool=pool, hostnames=tuple(hosts))
 
 
 def _in_pools(snapshot: Snapshot, pools: int) -> Snapshot:
@@ -225,6 +239,7 @@ def mutated(shape: Shape, random: Random) -> Shape:
         "holding": (0.2, 0.5, 0.8),
         "by": ("project", "one", "priority", "any"),
         "pools": (1, 5, 20),
+        "hosts": (0, 1, 8),
         "waited_s": (1_000.0, 14_400.0, 30_000.0),
     }
     name = random.choice(sorted(choices))

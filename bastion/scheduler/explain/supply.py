@@ -54,9 +54,8 @@ class Supply:
         found = self._rooms_of.get(wheres)
         if found is None:
             scopes = [self.draft.capacity.scope(where) for where in wheres]
-            rooms = self.draft.capacity.rooms
-            found = [room for room in rooms if any(scope.has(room) for scope in scopes)]
-            self._rooms_of[wheres] = found
+            rooms = {room.ordinal: room for scope in scopes for room in scope.all()}
+            found = self._rooms_of[wheres] = [rooms[ordinal] for ordinal in sorted(rooms)]
         return found
 
     @cached_property

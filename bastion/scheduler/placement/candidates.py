@@ -42,26 +42,24 @@ class View:
     def fullest(self, count: int) -> Iterator[tuple[int, Room]]:
         """(free, room) of rooms that may hold `count` replicas, the fullest first."""
         resource, units = self.part.leading
-        found = [shelf.ascending(resource, units * count) for shelf in self.shelves]
+        found = [self.scope.ascending(shelf, resource, units * count) for shelf in self.shelves]
         rooms = self.capacity.rooms
         for free, ordinal in found[0] if len(found) == 1 else merge(*found):
-            if self.scope.has(rooms[ordinal]):
-                yield free, rooms[ordinal]
+            yield free, rooms[ordinal]
 
     def emptiest(self) -> Iterator[tuple[int, Room]]:
         """(free, room) of all rooms, the emptiest first, equals by name."""
         resource = self.part.leading[0]
-        found = [shelf.descending(resource) for shelf in self.shelves]
+        found = [self.scope.descending(shelf, resource) for shelf in self.shelves]
         rooms = self.capacity.rooms
         pairs = found[0] if len(found) == 1 else merge(*found, key=lambda pair: (-pair[0], pair[1]))
         for free, ordinal in pairs:
-            if self.scope.has(rooms[ordinal]):
-                yield free, rooms[ordinal]
+            yield free, rooms[ordinal]
 
     def in_order(self) -> Iterator[Room]:
         """Rooms that stand, by name."""
         for shelf in self.shelves:
-            yield from (room for room in shelf.rooms if self.scope.has(room))
+            yield from self.scope.on(shelf)
 
     def has_strangers(self, room: Room) -> bool:
         """Whether jobs of the other class are there: reclaiming would then break up a machine."""

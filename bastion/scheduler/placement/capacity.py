@@ -22,7 +22,7 @@ from bastion.machine_name import MachineName, parse_machine
 from bastion.scheduler.placement.closures import Closures
 from bastion.scheduler.placement.device_mask import all_of, lowest, mask_of
 from bastion.scheduler.placement.room import GUESTS, Keep, Room, Shelf
-from bastion.scheduler.placement.scope import NEW, Scope, can_make, passes
+from bastion.scheduler.placement.scope import NEW, RoomIndex, Scope, can_make, passes
 from bastion.scheduler.queue.shape import COUNTED, Part
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import ANYWHERE, Where
@@ -63,6 +63,7 @@ class Capacity:
         self.shelves: dict[str, Shelf] = {}
         self.created: list[Room] = []
         self.closures = Closures(snapshot.quota, now)
+        self._index = RoomIndex(self.rooms)
         self._scopes: dict[Where, Scope] = {}
         self._scope_of: dict[Part, Scope] = {}
         self._journal: list[tuple[Room, Keep] | tuple[None, Room]] = []
@@ -121,36 +122,35 @@ class Capacity:
     def _open_scope(self, scope: Scope, part: Part) -> Scope:
         """What maintenance leaves of `scope` for `part`."""
         lets_start, lets_make = self.closures.lets_start, self.closures.lets_make
-        allowed = {
-            room.ordinal
-            for room in self.rooms
-            if scope.has(room) and lets_start(part, room.machine)
-        }
+        standing = [room for room in scope.all() if lets_start(part, room.machine)]
+        having = {room.shelf.name for room in standing}
         tiers = [
-            [
-                shelf
-                for shelf in shelves
-                if lets_make(part, shelf.name) or any(r.ordinal in allowed for r in shelf.rooms)
-            ]
+            [shelf for shelf in shelves if shelf.name in having or lets_make(part, shelf.name)]
             for shelves in scope.tiers
         ]
-        return Scope(scope.where, tiers, frozenset(allowed))
+        return Scope(scope.where, tiers, standing, self.rooms)
 
     def _scope(self, where: Where) -> Scope:
         tiers: list[list[Shelf]] = [[] for _ in range(self.tier_count)]
         if replace(where, exclusive=False) == ANYWHERE:
             for shelf in self.shelves.values():
                 tiers[shelf.tier].append(shelf)
-            return Scope(where, tiers, None)
-        allowed = set()
-        for shelf in self.shelves.values():
-            if where.pool not in ("", shelf.name):
-                continue
-            passing = [r.ordinal for r in shelf.rooms if passes(where, r.machine, shelf.pool)]
-            allowed.update(passing)
-            if passing or can_make(where, shelf):
+            return Scope(where, tiers, None, self.rooms)
+        passing = self.passing(where)
+        shelves = {room.shelf.name for room in passing}
+        for name, shelf in self.shelves.items():
+            if name in shelves or can_make(where, shelf):
                 tiers[shelf.tier].append(shelf)
-        return Scope(where, tiers, frozenset(allowed))
+        return Scope(where, tiers, passing, self.rooms)
+
+    def passing(self, where: Where) -> list[Room]:
+        """The rooms that `where` leaves, in order."""
+        rooms = self._index.narrowed(where)
+        if where.pool:
+            shelf = self.shelves.get(where.pool)
+            own = shelf.rooms if shelf is not None else []
+            rooms = min(rooms, own, key=len)
+        return [room for room in rooms if passes(where, room.machine, room.shelf.pool)]
 
     @contextmanager
     def without_maintenance(self) -> Iterator[None]:
@@ -228,6 +228,7 @@ class Capacity:
         return room
 
     def _unmake_room(self, room: Room) -> None:
+        self._index.remove_last(room)
         self.rooms.pop()
         del self.by_name[room.name]
         self.created.pop()

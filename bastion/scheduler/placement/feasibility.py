@@ -17,7 +17,7 @@ from bastion.scheduler.placement.candidates import PlacementPolicy
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.placement.room import Room, Shelf
-from bastion.scheduler.placement.scope import can_make, passes, wanted_labels
+from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.reasons.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.snapshot import Snapshot
@@ -58,12 +58,11 @@ def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
 
 def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachineMatches:
     """Filters are tried one after the other; the first that leaves none is named."""
-    shelves = [shelf for shelf in capacity.shelves.values() if _count([shelf], Where())]
     sofar: dict[str, object] = {}
-    machines = _count(shelves, Where())
+    machines = sum(len(_staying(shelf)) + shelf.ever for shelf in capacity.shelves.values())
     for name, wanted, written in filters_of(where):
         sofar[name] = wanted
-        left = _count(shelves, Where(**sofar))  # type: ignore[arg-type]
+        left = _count(capacity, Where(**sofar))  # type: ignore[arg-type]
         if not left:
             empty = _empty(capacity, where)
             filtered = written if machines else ""
@@ -90,9 +89,9 @@ def filters_of(where: Where) -> list[tuple[str, object, str]]:
     return found
 
 
-def _count(shelves: list[Shelf], where: Where) -> int:
-    staying = sum(passes(where, room.machine, s.pool) for s in shelves for room in _staying(s))
-    return staying + sum(shelf.ever for shelf in shelves if can_make(where, shelf))
+def _count(capacity: Capacity, where: Where) -> int:
+    staying = sum(not room.is_leaving for room in capacity.passing(where))
+    return staying + sum(s.ever for s in capacity.shelves.values() if can_make(where, s))
 
 
 def _empty(capacity: Capacity, where: Where) -> tuple[str, ...]:
@@ -180,7 +179,7 @@ def no_way(capacity: Capacity, shape: Shape, *, together: bool = False) -> Never
 def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], ...]:
     """Pool -> machines that it has or may make and one of `parts` may use, most first."""
     found = {
-        name: shelf.hosts * max(sum(n for _, n in _sizes(shelf, part)) for part in parts)
+        name: shelf.hosts * max(sum(n for _, n in _sizes(capacity, shelf, part)) for part in parts)
         for name, shelf in capacity.shelves.items()
     }
     return tuple(
@@ -192,7 +191,7 @@ def _in_tiers(capacity: Capacity, part: Part) -> int:
     """How many replicas all machines hold, each tier within its total."""
     slots = [0] * capacity.tier_count
     for shelf in _shelves(capacity, part):
-        for size, number in _sizes(shelf, part):
+        for size, number in _sizes(capacity, shelf, part):
             slots[shelf.tier] += number * part.most_on(size) * (part.per_replica <= size)
     return sum(
         min([most, *(tier.units[t] // n for t, n in part.capped)])
@@ -206,19 +205,19 @@ def _shelves(capacity: Capacity, part: Part) -> Iterable[Shelf]:
 
 
 def _all_sizes(capacity: Capacity, part: Part) -> Iterator[tuple[Amounts, int]]:
-    return chain.from_iterable(_sizes(shelf, part) for shelf in _shelves(capacity, part))
+    shelves = _shelves(capacity, part)
+    return chain.from_iterable(_sizes(capacity, shelf, part) for shelf in shelves)
 
 
-def _sizes(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
+def _sizes(capacity: Capacity, shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
     """(what one machine or slice has, how many of it) that there are or could be, sick or not."""
     key = part.where, part.hosts
     if key not in shelf.sizes:
-        shelf.sizes[key] = _sizes_of(shelf, part)
+        shelf.sizes[key] = _sizes_of(shelf, part, capacity.scope(part.where))
     return shelf.sizes[key]
 
 
-def _sizes_of(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
-    where = part.where
+def _sizes_of(shelf: Shelf, part: Part, scope: Scope) -> list[tuple[Amounts, int]]:
     if shelf.hosts > 1:
         if part.hosts != shelf.hosts:
             return []
@@ -229,11 +228,8 @@ def _sizes_of(shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
     elif part.hosts > 1:
         return []
     else:
-        rooms = _staying(shelf)
-        if where.hostnames or wanted_labels(where) or where.pool:
-            rooms = [room for room in rooms if passes(where, room.machine, shelf.pool)]
-        wholes = [room.full for room in rooms]
+        wholes = [room.full for room in scope.on(shelf) if not room.is_leaving]
     found = list(Counter(wholes).items())
-    if shelf.pool is not None and can_make(where, shelf) and shelf.ever >= shelf.hosts:
+    if shelf.pool is not None and can_make(part.where, shelf) and shelf.ever >= shelf.hosts:
         found.append((shelf.hosts * shelf.pool.resources, shelf.ever // shelf.hosts))
     return found

@@ -283,8 +283,13 @@ def _mask(indices: tuple[int, ...]) -> int:
 
 def has_labels(machine: Machine | None, pool: Pool | None, wanted: Mapping[str, str]) -> bool:
     """Whether all of `wanted` are among the labels of the machine and its pool."""
-    have = {**(pool.labels if pool else {}), **(machine.labels if machine else {})}
+    have = labels_of(machine, pool)
     return all(have.get(label) == text for label, text in wanted.items())
+
+
+def labels_of(machine: Machine | None, pool: Pool | None) -> Mapping[str, str]:
+    """Those of the pool, and those of the machine before them."""
+    return {**(pool.labels if pool else {}), **(machine.labels if machine else {})}
 
 
 def resources_of(room: Room, types: frozenset[str]) -> Amounts:

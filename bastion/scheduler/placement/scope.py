@@ -6,36 +6,144 @@ It must not know what is free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, takewhile
 
 from bastion.machine import Machine, Pool
-from bastion.scheduler.placement.room import Room, Shelf, has_labels
+from bastion.scheduler.placement.room import Room, Shelf, has_labels, labels_of
 from bastion.spec.where import Where
 
 NEW = -1.0
 """`created_at` of a machine that this cycle makes, until the plan says when."""
 
 
+NARROW = 8
+"""A filter that leaves a smaller part of all rooms than one in so many is asked for its own."""
+
+
 class Scope:
-    """The rooms that a filter leaves, by tier."""
+    """
+    The rooms that a filter leaves, by tier.
 
-    __slots__ = ("allowed", "singles", "tiers", "where")
+    Args:
+        where: The filter.
+        tiers: Shelves where it leaves rooms that stand, or that are still to be made.
+        standing: The rooms that it leaves, in order; None for all of the shelves.
+        rooms: Those of all shelves; what a cycle makes is added to them while the scope lasts.
+    """
 
-    def __init__(self, where: Where, tiers: list[list[Shelf]], allowed: frozenset[int] | None):
+    __slots__ = ("_few", "_rooms", "allowed", "singles", "tiers", "where")
+
+    def __init__(
+        self,
+        where: Where,
+        tiers: list[list[Shelf]],
+        standing: list[Room] | None,
+        rooms: list[Room],
+    ) -> None:
         self.where = where
         self.tiers = tiers
         self.singles = [[shelf for shelf in tier if shelf.hosts == 1] for tier in tiers]
         """Those without slices."""
-        self.allowed = allowed
+        self.allowed = None if standing is None else frozenset(r.ordinal for r in standing)
         """Ordinals of rooms, or None for all of the shelves."""
+        self._rooms = rooms
+        self._few: dict[str, list[Room]] | None = None
+        """Shelf -> those that stand there, of a filter that leaves few."""
+        if standing is not None and len(standing) * NARROW < len(rooms):
+            self._few = {}
+            for room in standing:
+                if not _is_new(room):
+                    self._few.setdefault(room.shelf.name, []).append(room)
 
     def has(self, room: Room) -> bool:
         """Whether the filter leaves `room`."""
         if self.allowed is None:
             return True
-        if room.machine.created_at == NEW:
+        if _is_new(room):
             return passes(self.where, room.machine, room.shelf.pool)
         return room.ordinal in self.allowed
+
+    def all(self) -> list[Room]:
+        """The rooms that it leaves, in order."""
+        if self.allowed is None:
+            return self._rooms
+        made = [room for room in _made(self._rooms) if self.has(room)]
+        standing = (self._rooms[n] for n in sorted(self.allowed))
+        return [*(room for room in standing if not _is_new(room)), *made]
+
+    def on(self, shelf: Shelf) -> list[Room]:
+        """The rooms of `shelf` that it leaves, in order."""
+        if self.allowed is None:
+            return shelf.rooms
+        if self._few is None:
+            return [room for room in shelf.rooms if self.has(room)]
+        made = (room for room in _made(shelf.rooms) if self.has(room))
+        return [*self._few.get(shelf.name, ()), *made]
+
+    def ascending(self, shelf: Shelf, resource: str, least: int) -> Iterable[tuple[int, int]]:
+        """(free, ordinal) of its rooms of `shelf` with at least `least` free, the fullest first."""
+        if self._few is not None:
+            own = ((room.free(resource), room.ordinal) for room in self.on(shelf) if room.opened)
+            return sorted(pair for pair in own if pair[0] >= least)
+        return self._left_of(shelf.ascending(resource, least))
+
+    def descending(self, shelf: Shelf, resource: str) -> Iterable[tuple[int, int]]:
+        """(free, ordinal) of its rooms of `shelf`, the emptiest first; among equals by ordinal."""
+        if self._few is not None:
+            own = ((-room.free(resource), room.ordinal) for room in self.on(shelf) if room.opened)
+            return [(-less, ordinal) for less, ordinal in sorted(own)]
+        return self._left_of(shelf.descending(resource))
+
+    def _left_of(self, pairs: Iterator[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        if self.allowed is None:
+            return pairs
+        return (pair for pair in pairs if self.has(self._rooms[pair[1]]))
+
+
+def _is_new(room: Room) -> bool:
+    return room.machine.created_at == NEW
+
+
+def _made(rooms: list[Room]) -> list[Room]:
+    """Those that this cycle makes: the last of `rooms`."""
+    return [*takewhile(_is_new, reversed(rooms))][::-1]
+
+
+class RoomIndex:
+    """Rooms by name, host name and label: a filter asks those that could pass, not all."""
+
+    def __init__(self, rooms: list[Room]) -> None:
+        self._rooms = rooms
+        self._index: dict[str | tuple[str, str], list[Room]] = {}
+        self._indexed = 0
+
+    def narrowed(self, where: Where) -> list[Room]:
+        """Some rooms, in order; each that `where` leaves, whatever its pool, is among them."""
+        self._complete()
+        found = [self._index.get(label, []) for label in wanted_labels(where).items()]
+        if where.hostnames:
+            named = chain.from_iterable(self._index.get(name, ()) for name in where.hostnames)
+            found.append([self._rooms[ordinal] for ordinal in sorted({r.ordinal for r in named})])
+        return min(found, key=len, default=self._rooms)
+
+    def remove_last(self, room: Room) -> None:
+        """Forget `room`, the last of all."""
+        if room.ordinal < self._indexed:
+            self._indexed -= 1
+            for key in _keys(room):
+                self._index[key].pop()
+
+    def _complete(self) -> None:
+        for room in self._rooms[self._indexed :]:
+            for key in _keys(room):
+                self._index.setdefault(key, []).append(room)
+        self._indexed = len(self._rooms)
+
+
+def _keys(room: Room) -> Iterator[str | tuple[str, str]]:
+    yield from {room.name, room.machine.hostname}
+    yield from labels_of(room.machine, room.shelf.pool).items()
 
 
 def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:

@@ -155,9 +155,9 @@ class Wholes:
 
     def _standing(self, shelf: Shelf) -> Iterator[_Rooms]:
         """Empty machines, or whole free slices, that hold a replica."""
-        part, has = self.part, self.scope.has
+        part = self.part
         if shelf.hosts == 1:
-            yield from ((room,) for room in shelf.rooms if has(room) and room.slots(part))
+            yield from ((room,) for room in self.scope.on(shelf) if room.slots(part))
             return
         for rooms in shelf.slices.values():
             if len(rooms) != shelf.hosts or not all(map(self._is_free, rooms)):

@@ -32,9 +32,8 @@ class Lack:
         for shelf in (shelf for tier in self._scope.singles for shelf in tier):
             if shelf.left and shelf.pool is not None:
                 slots += shelf.left * part.most_on(shelf.pool.resources)
-            for free, ordinal in shelf.ascending(self._resource, self._units):
-                if self._scope.has(capacity.rooms[ordinal]):
-                    slots += free // self._units
+            for free, _ in self._scope.ascending(shelf, self._resource, self._units):
+                slots += free // self._units
         self.replicas = part.replicas - slots
         """So many find no devices; none where it is not above zero."""
 

@@ -106,7 +106,7 @@ class _PartNeed:
             for shelf in shelves:
                 if shelf.hosts > 1:
                     continue
-                for _, ordinal in shelf.ascending(resource, units):
+                for _, ordinal in self.scope.ascending(shelf, resource, units):
                     self.refresh(capacity.rooms[ordinal])
                 if shelf.left and shelf.pool and can_make(part.where, shelf):
                     self.by_tier[tier] += shelf.left * part.most_on(shelf.pool.resources)
