@@ -38,6 +38,14 @@ _HIDDEN = frozenset({errno.EACCES, errno.EPERM})
 _ENVIRON_BYTES = 1 << 20
 """Read of one environment; the kernel's own limit for a process is 6 MiB, ours stands first."""
 
+_HAS_NO_PROGRAM = 0x00200000 | 0x4
+"""Flags of a thread of the kernel, and of one that exits. Source: include/linux/sched.h."""
+
+_LOOKS = 100
+"""Looks at a process that replaces its program, a millisecond apart: it may wait for a disk."""
+
+_BARE = 3
+"""After so many of them with words and without variables it has none."""
 
 _HAS_CHILDREN = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 """Without CONFIG_PROC_CHILDREN in the kernel every process has to be looked at instead."""
@@ -63,14 +71,19 @@ def look(pid: int) -> Seen | None:
     Raises:
         OSError: It cannot be determined whether it is gone.
     """
-    stat = read(f"/proc/{pid}/stat", 1024)
-    # The name in parentheses may hold anything, ")" included: count from the last one.
-    fields = stat[stat.rfind(b")") + 2 :].split()
+    fields = _stat(pid)
     if len(fields) < 20:
         return None
     # A process whose main thread has exited looks like a zombie, and lives while others run.
     zombie = fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
     return Seen(pid, int(fields[1]), int(fields[3]), int(fields[19]), zombie=zombie)
+
+
+def _stat(pid: int) -> list[bytes]:
+    """Return the fields of /proc/PID/stat from the third on."""
+    stat = read(f"/proc/{pid}/stat", 1024)
+    # The name in parentheses may hold anything, ")" included: count from the last one.
+    return stat[stat.rfind(b")") + 2 :].split()
 
 
 def children(pid: int) -> list[int]:
@@ -110,10 +123,34 @@ def mark_of(pid: int) -> str:
         OSError: It cannot be read.
     """
     prefix = MARK.encode() + b"="
-    for entry in read(f"/proc/{pid}/environ", _ENVIRON_BYTES).split(b"\0"):
+    environ = read(f"/proc/{pid}/environ", _ENVIRON_BYTES)
+    if not environ and _may_be_between_programs(pid):
+        environ = _environ_after(pid)
+    for entry in environ.split(b"\0"):
         if entry.startswith(prefix):
             return os.fsdecode(entry[len(prefix) :])
     return ""
+
+
+def _may_be_between_programs(pid: int) -> bool:
+    """Whether it may be in the middle of `exec`, which hides words and variables for a moment."""
+    fields = _stat(pid)
+    if len(fields) <= 6 or fields[0] in (b"Z", b"X"):
+        return False
+    return not int(fields[6]) & _HAS_NO_PROGRAM
+
+
+def _environ_after(pid: int) -> bytes:
+    """Return the variables of `pid` once it shows its words, if these are without variables."""
+    bare = 0
+    for _ in range(_LOOKS):
+        environ = read(f"/proc/{pid}/environ", _ENVIRON_BYTES)
+        # `exec` may have ended since then: that there are words says nothing of `environ` yet.
+        bare += bool(read(f"/proc/{pid}/cmdline", 1))
+        if environ or bare == _BARE:
+            return environ
+        time.sleep(0.001)
+    return b""
 
 
 def send(process: Seen, number: int) -> bool:

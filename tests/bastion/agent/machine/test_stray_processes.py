@@ -55,6 +55,19 @@ def test_marked_processes_and_their_descendants_are_found(run: object, mark: str
     assert other.poll() is None
 
 
+def test_a_process_that_replaces_its_program_is_found(
+    run: object, mark: str, tmp_path: Path
+) -> None:
+    """For a moment the system shows neither its words nor its variables."""
+    assert callable(run)
+    line = f"[ $1 ] || echo up; exec sh {tmp_path}/again again"
+    (tmp_path / "again").write_text(line)
+    process = run(line, mark + "a")
+    assert {strays.mark_of(process.pid) for _ in range(200)} == {mark + "a"}
+    assert strays.kill_all(mark) == 1
+    assert process.wait(PATIENCE_S) == -signal.SIGKILL
+
+
 def test_leaders_count_only_with_their_start_time(run: object, mark: str) -> None:
     """A session is ours when its leader is the very one we started, not one with its pid."""
     assert callable(run)
