@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import can_make
 from bastion.scheduler.queue.shape import Part, Shape
@@ -42,18 +43,62 @@ def scatter_of(draft: Draft, shape: Shape) -> Scatter:
     """How `shape`, which cannot be placed, would fit on what is free now."""
     shelves = list(draft.capacity.shelves.values())
     together, want = draft.parts.placement.together, shape.replicas
-    anywhere = _Filling(draft, shape, is_limited=False).fill(shelves)
-    in_tiers = _Filling(draft, shape, is_limited=True).fill(shelves)
-    fitting = in_tiers
+    slots = _Slots(draft.capacity, shape.parts[0]) if _is_plain(shape) else None
+
+    def fill(some: list[Shelf], *, is_limited: bool) -> int:
+        if slots is not None:
+            return slots.fill(some, is_limited=is_limited)
+        return _Filling(draft, shape, is_limited=is_limited).fill(some)
+
+    anywhere = fill(shelves, is_limited=False)
+    in_tiers = fitting = fill(shelves, is_limited=True)
     if together:
-        pools = (_Filling(draft, shape, is_limited=True).fill([shelf]) for shelf in shelves)
-        fitting = max(pools, default=0)
+        fitting = max((fill([shelf], is_limited=True) for shelf in shelves), default=0)
     over: Scattered = "machines"
     if anywhere >= want > in_tiers:
         over = "tiers"
     elif in_tiers >= want > fitting:
         over = "pools"
     return Scatter(over=over, fitting=min(fitting, want - 1))
+
+
+def _is_plain(shape: Shape) -> bool:
+    """Whether all replicas are alike, and share machines with others."""
+    return len(shape.parts) == 1 and shape.parts[0].hosts == 1 and not shape.takes_whole
+
+
+class _Slots:
+    """Where replicas that are all alike fit: what one machine holds says nothing of another."""
+
+    def __init__(self, capacity: Capacity, part: Part) -> None:
+        self._capacity, self._part = capacity, part
+        self._scope = capacity.scope_of(part)
+        self._known: dict[str, int] = {}
+        """Shelf -> how many replicas its machines hold."""
+
+    def fill(self, shelves: Iterable[Shelf], *, is_limited: bool) -> int:
+        """How many replicas `shelves` hold at once, the totals of the tiers aside or not."""
+        by_tier: dict[int, int] = {}
+        for shelf in shelves:
+            by_tier[shelf.tier] = by_tier.get(shelf.tier, 0) + self._on(shelf)
+        fits = (min(n, self._allowed(t)) if is_limited else n for t, n in by_tier.items())
+        return min(self._part.replicas, sum(fits))
+
+    def _allowed(self, tier: int) -> int:
+        free = self._capacity.tier_free[tier]
+        allowed = (max(0, free[t]) // n for t, n in self._part.capped)
+        return min(allowed, default=self._part.replicas)
+
+    def _on(self, shelf: Shelf) -> int:
+        if shelf.hosts > 1:
+            return 0
+        if shelf.name not in self._known:
+            part = self._part
+            slots = sum(room.slots(part) for room in self._scope.on(shelf))
+            if shelf.pool is not None and can_make(part.where, shelf):
+                slots += shelf.left * part.most_on(shelf.pool.resources)
+            self._known[shelf.name] = slots
+        return self._known[shelf.name]
 
 
 class _Filling:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 from bastion.job import HostPlace, Placement, ReplicaPlace
 from bastion.machine import Machine, MachinePhase, Pool
@@ -101,6 +102,16 @@ class Capacity:
             shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
 
     # What machines there are
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all machines hold the same, in one tier, and none can be made."""
+        return len(self._kinds) == 1 and not any(shelf.left for shelf in self.shelves.values())
+
+    @cached_property
+    def _kinds(self) -> set[tuple[int, Amounts]]:
+        made = {(s.tier, s.pool.resources) for s in self.shelves.values() if s.pool is not None}
+        return made | {(room.shelf.tier, room.full) for room in self.rooms}
 
     def scope(self, where: Where) -> Scope:
         """The rooms and shelves that `where` leaves."""
@@ -425,6 +436,7 @@ class Capacity:
         for room in hold.guests:
             self.note(room)
             room.guests -= 1
+            room.shelf.settle(room)
         for room, resource, _, free, later in hold.masks:
             self.note(room)
             if free:

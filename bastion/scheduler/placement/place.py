@@ -9,7 +9,7 @@ It must not know what asks, nor whether it may.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -54,8 +54,7 @@ def place(
         allows: Whether it may be charged so much. Asked where it takes whole machines: if it may
             not be charged those that come first, it gets those that cost least.
     """
-    orders = (Order.BY_TIER,) if allows is None or not shape.takes_whole else Order
-    for order in orders:
+    for order in (Order.BY_TIER,) if allows is None else _orders(capacity, shape):
         placed = _place(capacity, shape, policy, order, guaranteed=guaranteed, allows=allows)
         if placed is not None:
             return placed
@@ -65,7 +64,7 @@ def place(
 def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Placed | None:
     """What it would cost least, if it can be placed; nothing is taken."""
     found = []
-    for order in Order if shape.takes_whole else (Order.BY_TIER,):
+    for order in _orders(capacity, shape):
         capacity.begin()
         placed = _place(capacity, shape, policy, order, guaranteed=False)
         capacity.undo()
@@ -77,6 +76,11 @@ def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Place
         return max((n / totals[t] for t, n in placed.total.items()), default=0.0)
 
     return min(found, key=weight, default=None)
+
+
+def _orders(capacity: Capacity, shape: Shape) -> Iterable[Order]:
+    """Those in which it may lie elsewhere, or cost something else."""
+    return Order if shape.takes_whole and not capacity.is_alike else (Order.BY_TIER,)
 
 
 def _place(

@@ -11,7 +11,7 @@ while another gang still holds it, it is `spoken` for, and is not free when that
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.queue.shape import COUNTED, Part
@@ -114,7 +114,13 @@ class Room:
         """Whether nothing is here and nothing is promised here."""
         if self.tenants or self.guests or self.sealed or self.spoken or self.owed:
             return False
-        return all(self.free(t) == n - self.lost(t) for t, n in self.full.items())
+        for resource, units in self.full.items():
+            if resource in COUNTED:
+                if self.counts.get(resource, 0) != units:
+                    return False
+            elif self.masks.get(resource, 0).bit_count() != units - self.lost(resource):
+                return False
+        return True
 
     @property
     def is_leaving(self) -> bool:
@@ -184,11 +190,15 @@ class Shelf:
         self.sizes: dict[tuple[Where, int], list[tuple[Amounts, int]]] = {}
         """(filter, hosts of a replica) -> how large its machines are, while it has the same."""
         self._indices: dict[str, list[tuple[int, int]]] = {}
+        self._empty: dict[object, list[Room]] | None = None
+        """The rooms where nothing is, by `kind_of`, each in order; kept once it is asked for."""
 
     def add(self, room: Room) -> None:
         """Put `room` on the shelf."""
         self.sizes.clear()
         self.rooms.append(room)
+        if self._empty is not None:
+            self._sort_out(self._empty, room)
         self.leaving += room.is_leaving
         if room.machine.slice:
             self.slices.setdefault(room.machine.slice, []).append(room)
@@ -201,6 +211,8 @@ class Shelf:
         """Take back the room that was added last."""
         self.sizes.clear()
         self.rooms.remove(room)
+        if self._empty is not None and room.is_vacant:
+            self._empty[kind_of(room)].remove(room)
         if room.machine.slice:
             self.slices[room.machine.slice].remove(room)
             if not self.slices[room.machine.slice]:
@@ -236,12 +248,31 @@ class Shelf:
             return 0
         return max(0, self.pool.max_machines - len(self.rooms) + self.leaving)
 
+    def empty(self) -> Iterable[list[Room]]:
+        """The rooms where nothing is, those together that hold the same; each in order."""
+        if self._empty is None:
+            self._empty = together(room for room in self.rooms if room.is_vacant)
+        return self._empty.values()
+
+    def _sort_out(self, empty: dict[object, list[Room]], room: Room) -> None:
+        """Say anew whether nothing is in `room`."""
+        alike = empty.setdefault(kind_of(room), [])
+        at = bisect_left(alike, room.ordinal, key=_ordinal)
+        is_known = at < len(alike) and alike[at] is room
+        if is_known and not room.is_vacant:
+            del alike[at]
+        elif not is_known and room.is_vacant:
+            alike.insert(at, room)
+
     def forget_order(self) -> None:
         """Put the rooms in order anew when that is asked for: another set of them is open."""
         self._indices.clear()
+        self._empty = None
 
     def settle(self, room: Room) -> None:
         """Bring the indices up to date after `room` changed."""
+        if self._empty is not None:
+            self._sort_out(self._empty, room)
         if not room.opened:
             return
         for resource, index in self._indices.items():
@@ -275,6 +306,23 @@ class Shelf:
             index = sorted((r.keys[resource], r.ordinal) for r in self.rooms if r.opened)
             self._indices[resource] = index
         return index
+
+
+def together(rooms: Iterable[Room]) -> dict[object, list[Room]]:
+    """`rooms`, those together that hold the same while nothing is there."""
+    found: dict[object, list[Room]] = {}
+    for room in rooms:
+        found.setdefault(kind_of(room), []).append(room)
+    return found
+
+
+def kind_of(room: Room) -> object:
+    """What it holds; one with devices out of order is alone, as they may be in order on trial."""
+    return room.ordinal if room.machine.bad_devices else room.full
+
+
+def _ordinal(room: Room) -> int:
+    return room.ordinal
 
 
 def _mask(indices: tuple[int, ...]) -> int:

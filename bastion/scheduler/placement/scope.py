@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, takewhile
 
 from bastion.machine import Machine, Pool
-from bastion.scheduler.placement.room import Room, Shelf, has_labels, labels_of
+from bastion.scheduler.placement.room import Room, Shelf, has_labels, labels_of, together
 from bastion.spec.where import Where
 
 NEW = -1.0
@@ -80,6 +80,13 @@ class Scope:
             return [room for room in shelf.rooms if self.has(room)]
         made = (room for room in _made(shelf.rooms) if self.has(room))
         return [*self._few.get(shelf.name, ()), *made]
+
+    def empty(self, shelf: Shelf) -> Iterable[list[Room]]:
+        """Its rooms of `shelf` where nothing is, those together that hold the same, in order."""
+        if self.allowed is None:
+            return shelf.empty()
+        own = self.on(shelf) if self._few is not None else chain.from_iterable(shelf.empty())
+        return together(room for room in own if room.is_vacant and self.has(room)).values()
 
     def ascending(self, shelf: Shelf, resource: str, least: int) -> Iterable[tuple[int, int]]:
         """(free, ordinal) of its rooms of `shelf` with at least `least` free, the fullest first."""

@@ -9,8 +9,10 @@ It must not know which gang asks, nor whether it may.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
+from heapq import merge
+from itertools import islice
 from operator import itemgetter
 
 from bastion.job import ReplicaPlace
@@ -24,6 +26,8 @@ from quota.amounts import NOTHING, Amounts
 _Rooms = tuple[Room, ...]
 _Key = tuple[bool, float, float, int, int]
 """(is it new, cost of a replica or how many it holds, cost, place of its shelf, ordinal)"""
+_InOrder = Iterable[tuple[_Key, _Rooms | Shelf]]
+"""Of what is alike, or one alone: by key."""
 
 
 class Order(Enum):
@@ -108,17 +112,15 @@ class Wholes:
 
     def _in_order(self, spent: list[Amounts]) -> Iterator[_Unit]:
         """Those that fit and that the tiers have room for beside what is `spent`."""
-        found: list[tuple[_Key, _Rooms | Shelf]] = []
+        found: list[_InOrder] = []
         for place, shelf in enumerate(self.shelves):
-            for rooms in self._standing(shelf):
-                key = self._key(rooms[0].full, self._slots(rooms), place)
-                found.append(((False, *key, rooms[0].ordinal), rooms))
+            found += self._standing(shelf, place)
             size = shelf.pool.resources if shelf.pool else NOTHING
             if self.part.per_replica <= shelf.hosts * size:
                 key = self._key(size, self._slots_of(size), place)
                 is_last = self.order is Order.BY_TIER
-                found.append(((is_last, *key, len(self.capacity.rooms)), shelf))
-        for _, each in sorted(found, key=itemgetter(0)):
+                found.append([((is_last, *key, len(self.capacity.rooms)), shelf)])
+        for _, each in merge(*found, key=itemgetter(0)):
             if isinstance(each, Shelf):
                 yield from self._new(each, spent)
                 continue
@@ -153,17 +155,26 @@ class Wholes:
         free = self.capacity.tier_free[tier]
         return all(spent[tier][resource] + n <= free[resource] for resource, n in cost.items())
 
-    def _standing(self, shelf: Shelf) -> Iterator[_Rooms]:
+    def _standing(self, shelf: Shelf, place: int) -> list[_InOrder]:
         """Empty machines, or whole free slices, that hold a replica."""
-        part = self.part
         if shelf.hosts == 1:
-            yield from ((room,) for room in self.scope.on(shelf) if room.slots(part))
-            return
-        for rooms in shelf.slices.values():
-            if len(rooms) != shelf.hosts or not all(map(self._is_free, rooms)):
-                continue
-            if part.per_replica <= Amounts.sum(room.full for room in rooms):
-                yield tuple(rooms)
+            return [self._alike(rooms, place) for rooms in self.scope.empty(shelf)]
+        whole = (tuple(each) for each in shelf.slices.values() if self._is_whole(each, shelf))
+        return [[(self._key_of(rooms, 1, place), rooms)] for rooms in whole]
+
+    def _alike(self, rooms: Sequence[Room], place: int) -> _InOrder:
+        for room in islice(rooms, len(rooms)):  # more may be made meanwhile
+            slots = room.slots(self.part)
+            if slots:
+                yield self._key_of((room,), slots, place), (room,)
+
+    def _key_of(self, rooms: _Rooms, slots: int, place: int) -> _Key:
+        return (False, *self._key(rooms[0].full, slots, place), rooms[0].ordinal)
+
+    def _is_whole(self, rooms: Sequence[Room], shelf: Shelf) -> bool:
+        if len(rooms) != shelf.hosts or not all(map(self._is_free, rooms)):
+            return False
+        return self.part.per_replica <= Amounts.sum(room.full for room in rooms)
 
     def _is_free(self, room: Room) -> bool:
         return room.opened and room.is_vacant and room.is_whole and self.scope.has(room)

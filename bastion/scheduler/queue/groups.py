@@ -49,7 +49,8 @@ class Groups:
     def waited_for(self, nominal: Amounts, asks: Callable[[Shape], Amounts]) -> Amounts:
         """What gangs that could each start within `nominal` wait for; always asked the same."""
         if self._waited_for is None:
-            asked = [(group, asks(group.shape)) for group in self._groups]
+            few = (group for group in self._groups if group.shape.asked <= nominal)
+            asked = [(group, asks(group.shape)) for group in few]  # at least that
             self._waited_for = Amounts.sum(
                 sum([len(gangs) - at for gangs, at in group.tails]) * units
                 for group, units in asked
