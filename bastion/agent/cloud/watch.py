@@ -18,7 +18,7 @@ from bastion.agent.host.host import Host
 from bastion.agent.setup.environment import COUNTED
 from bastion.clock import Clock
 from bastion.job import StopReason
-from bastion.records.reports.facts import Interruption
+from bastion.records.reports.facts import Interruption, reclaimed_by
 
 
 class CloudWatch:
@@ -79,10 +79,10 @@ class CloudWatch:
     def _stop(self, now: float, hosts: Mapping[str, Host]) -> None:
         if self._until is None or now < self._until - LONGEST_GRACE_S:
             return
-        grace_s = grace_of(max(0.0, self._until - now))
+        by, grace_s = reclaimed_by(self._settings.machine), grace_of(max(0.0, self._until - now))
         for key in sorted(hosts.keys() - self._stopped):
             self._stopped.add(key)
-            hosts[key].stop_by_agent(StopReason.PREEMPT, now, by="its cloud", grace_s=grace_s)
+            hosts[key].stop_by_agent(StopReason.PREEMPT, now, by=by, grace_s=grace_s)
 
     def _end_orphan(self, now: float, out_s: float, *, is_busy: bool) -> None:
         settings = self._settings

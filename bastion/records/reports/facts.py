@@ -237,6 +237,11 @@ class Interruption:
         object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))
 
 
+def reclaimed_by(machine: str) -> str:
+    """What stops what runs on `machine` then; the bastion and the agent tell a job the same."""
+    return f"the cloud, which takes back machine {machine}"
+
+
 @value
 class Checked:
     """The check that an admin asked for is over; its outcome is in the bucket."""

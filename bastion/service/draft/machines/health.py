@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from bastion.job import End, Stop, StopReason
 from bastion.lifecycle import StopWanted, suspect_of
-from bastion.records.reports.facts import Checked, Interruption
+from bastion.records.reports.facts import Checked, Interruption, reclaimed_by
 from bastion.service.draft.root_draft import Draft
 
 MAX_FAILED_STARTS = 3
@@ -78,7 +78,7 @@ def interrupted(draft: Draft, machine_name: str, interruption: Interruption) -> 
         reason=StopReason.PREEMPT,
         at=draft.now,
         deadline=draft.now + interruption.in_s,
-        by=f"the cloud, which takes back machine {machine_name}",
+        by=reclaimed_by(machine_name),
     )
     for job in draft.working_jobs():
         is_here = job.attempt is not None and any(
