@@ -78,16 +78,16 @@ def _divide(
         is_borrowed = each.job_class is JobClass.BORROWED
         may_be_borrowed = each.borrows and project.borrow
         leaves_share = not is_borrowed and (each.is_leaving or each.name in stopped)
-        # In a group a promise may rest on the share of the group: it demotes none that runs.
+        # In a group a promise may rest on the share of the group: it demotes none that runs on.
         is_last = bool(project.group) and isinstance(each, Newcomer) and each.is_promised
-        rank = is_last, leaves_share, each.priority, each.admitted_at, each.name
+        rank = leaves_share, is_last, each.priority, each.admitted_at, each.name
         ranked.append((may_be_borrowed, is_borrowed, *rank, at, each.held))
     ranked.sort()
     nominal, held = project.nominal, NOTHING
     refused: set[Amounts] = set()
     """What is beyond the share already: more is held from here on, never less."""
     classes: dict[str, JobClass] = {}
-    for may_be_borrowed, _, _, leaves_share, _, _, name, _, units in ranked:
+    for may_be_borrowed, _, leaves_share, _, _, _, name, _, units in ranked:
         is_forced = leaves_share or not may_be_borrowed
         if units and (is_forced or (units not in refused and nominal.holds(held, units))):
             held = held + units

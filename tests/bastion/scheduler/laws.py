@@ -40,7 +40,7 @@ from tests.bastion.scheduler.byhand import (
 
 Devices = Counter[tuple[str, str, int]]
 Law = Callable[[Snapshot, float, Plan], None]
-_Claim = tuple[bool, bool, float, float, str, Amounts, Sequence[JobRecord]]
+_Claim = tuple[bool, bool, bool, float, float, str, Amounts, Sequence[JobRecord]]
 
 
 def devices(placements: Iterable[Placement]) -> Devices:
@@ -214,7 +214,8 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
 
     What is being stopped, or named to be for a gang on the share, has its place until it has ended,
     each job of it on its own, and after all that run on: two that follow each other never cost a
-    third its place.
+    third its place. In a group a promise comes after what runs on, whatever its priority: it may
+    rest on the share of the group, and then needs no place on the project's own.
     """
     found = set()
     firm = [promise for promise in snapshot.promises if promise.within_share]
@@ -240,7 +241,7 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         held = Amounts.sum(held_by(snapshot, j) for j in members)
         is_named = not named.isdisjoint(j.id for j in members)
         leaves = (job.phase is Phase.STOPPING or is_named) and not was
-        gangs[job.project].append((was, leaves, priority, at, first, held, members))
+        gangs[job.project].append((was, leaves, False, priority, at, first, held, members))
     for promise in snapshot.promises:
         left = waiting(snapshot, promise.gang)
         is_sound = all(
@@ -252,11 +253,13 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         if promise.within_share and left and is_sound:
             priority = min(job.request.priority for job in left)
             held = promised(snapshot, None, promise)
-            entry = (False, False, priority, float("inf"), promise.gang[0], held, left)
-            gangs[left[0].project].append(entry)
+            project = left[0].project
+            is_last = bool(snapshot.quota.groups_of(project))
+            entry = (False, False, is_last, priority, float("inf"), promise.gang[0], held, left)
+            gangs[project].append(entry)
     for project, entries in gangs.items():
         room = snapshot.quota.project(project).nominal
-        for _, leaves, *_, held, jobs in sorted(entries, key=lambda entry: entry[:5]):
+        for _, leaves, *_, held, jobs in sorted(entries, key=lambda entry: entry[:6]):
             if held and (leaves or all(units <= room[t] for t, units in held.items())):
                 room = room - held
                 found |= {job.id for job in jobs}
