@@ -130,11 +130,10 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
 
 def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
     """Whether others of its group, within their own share, have left it its place on the share."""
-    is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
-    if is_own or draft.is_within(reserved):
+    if draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED:
         return True
     draft.discount(reserved)
-    is_within = _is_within_then(draft, draft.promises[reserved.name], reserved.placed)
+    is_within = _is_within_then(draft, reserved.gang[0].project, reserved.placed)
     draft.count(reserved)
     return is_within
 
@@ -272,7 +271,7 @@ def _waits(
     placed, victims = reserved.placed, reserved.victims
     is_own = draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
     if promise.within_share and not (
-        is_within or is_own or _is_within_then(draft, promise, placed)
+        is_within or is_own or _is_within_then(draft, reserved.gang[0].project, placed)
     ):
         return None
     going = {victim.name for victim in victims}
@@ -298,12 +297,9 @@ def _waits(
     )
 
 
-def _is_within_then(draft: Draft, promise: Promise, placed: Placed) -> bool:
-    """Whether it is within the share once its victims have ended."""
-    victims = {job: draft.of_job[job] for job, _ in promise.victims if job in draft.of_job}
-    gone = {running.name: running for running in victims.values()}
-    with draft.shares.without(gone.values()):
-        project = draft.snapshot.jobs[promise.gang[0]].project
+def _is_within_then(draft: Draft, project: str, placed: Placed) -> bool:
+    """Whether it is within a share once all that is being stopped, or will be, has ended."""
+    with draft.shares.without(standing=draft.departing().sums):
         return draft.shares.is_within(project, placed.total)
 
 

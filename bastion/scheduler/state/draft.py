@@ -321,9 +321,10 @@ class Draft:
         return found
 
     def cover_of(self, reserved: Reserved) -> str:
-        """The share on which a promise stands: its project's, that of a group, or none."""
+        """The share on which a promise stands once what departs has ended, or none."""
         self.discount(reserved)
-        cover = self.shares.cover(reserved.gang[0].project, reserved.placed.total)
+        with self.shares.without(standing=self.departing().sums):
+            cover = self.shares.cover(reserved.gang[0].project, reserved.placed.total)
         self.count(reserved)
         return cover
 

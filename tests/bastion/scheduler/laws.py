@@ -19,6 +19,7 @@ from bastion.scheduler.reasons.reason import NeverFits, Planned, text
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from quota.ledger import apart, available, closed, covering, is_open_to, may_reclaim
+from quota.tree import Node
 from tests.bastion.scheduler.byhand import (
     COUNTED,
     NOTHING,
@@ -628,6 +629,31 @@ def _kept_ahead(
     return kept
 
 
+def _meet_at(snapshot: Snapshot, project: str, other: str) -> Node | None:
+    """What takes part for `project` where it meets `other`: itself, or a group of its own."""
+    own = apart(snapshot.quota, project, other)
+    return own[-1] if own else None
+
+
+def _giving_way(snapshot: Snapshot, plan: Plan, own: set[str], project: str) -> list[Promise]:
+    """
+    Promises of earlier cycles on the share of a group that `project`, another, is in too.
+
+    They give way to a gang that is nearer to its own share. What is being stopped does not count:
+    it is gone when they are kept.
+    """
+    jobs = {n: job for n, job in snapshot.jobs.items() if job.phase is not Phase.STOPPING}
+    on = covers(replace(snapshot, jobs=jobs), own)
+    groups = {group.name for group in snapshot.quota.groups_of(project)}
+    return [
+        promise
+        for promise in plan.promises
+        if on.get(promise.gang[0]) in groups
+        and snapshot.jobs[promise.gang[0]].project != project
+        and not _is_new(snapshot, promise)
+    ]
+
+
 def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     A satisfiable gang within its share starts, or has a promise within the admin's bound.
@@ -635,7 +661,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     Until a cycle has come to it, nothing is due to it. Its own project's jobs are in its way,
     unless they are of lower priority: no other of its project may be stopped for it, though one may
     borrow, by a type that it does not ask for. A planned start of its project that goes before it
-    counts as held.
+    counts as held. A promise on the share of a group gives way to what is nearer to its own share.
     """
     options = snapshot.quota.scheduler
     bound = now + options.min_runtime_s + options.max_grace_s
@@ -667,18 +693,26 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
             if job.phase is Phase.STOPPING
             or (job.project == project and job.id not in own and _lowest(snapshot, job) > priority)
         }
+        giving_way = _giving_way(snapshot, plan, own, project)
         # First what stands in its own group, then what stands in the group around that.
         for level in snapshot.quota.chain(project):
             movable |= {
                 job.id
                 for job in alive(snapshot)
-                if job.project != project
-                and apart(snapshot.quota, project, job.project)[-1] == level
+                if _meet_at(snapshot, project, job.project) == level
                 and not is_safe(snapshot, own, on, job.id, project)
             }
-            left = stand(snapshot, now, plan, gone=movable, ignoring=plans)
-            stays = usage(snapshot, plan, gone=movable, promises=[*plan.promises, *ahead])
+            broken = [
+                promise
+                for promise in giving_way
+                if _meet_at(snapshot, project, snapshot.jobs[promise.gang[0]].project) == level
+            ]
+            ignored = [*plans, *(promise.gang for promise in broken)]
+            left = stand(snapshot, now, plan, gone=movable, ignoring=ignored)
+            standing = [*(p for p in plan.promises if p not in broken), *ahead]
+            stays = usage(snapshot, plan, gone=movable, promises=standing)
             met = {job.project for job in alive(snapshot) if job.id in movable}
+            met |= {snapshot.jobs[promise.gang[0]].project for promise in broken}
 
             def allows(
                 charge: Amounts,
