@@ -102,6 +102,24 @@ def holders_of(draft: Draft, reserved: Reserved) -> list[Running]:
     return reserved.holders
 
 
+def is_covered(draft: Draft, reserved: Reserved) -> bool:
+    """Whether nothing of it was promised to, or taken by, another gang in this cycle."""
+    assert reserved.hold is not None
+    holders = {*holders_of(draft, reserved), *reserved.waits}
+    kept = [running.footprint for running in holders]
+    for room, resource, wanted, free, later in reserved.hold.masks:
+        held = 0
+        for each in kept:
+            taken = each.masks.get(room.name, {}).get(resource, 0)
+            held |= -1 if room.name in each.whole else taken
+        if wanted & ~(free | (later & held)):
+            return False
+    for room, resource, _, short in reserved.hold.counts:
+        if short > sum(each.footprint.frees(room.name, resource) for each in reserved.waits):
+            return False
+    return True
+
+
 def _in_order(draft: Draft, some: Iterable[Running], order: Order | None) -> Iterator[Running]:
     """`some`, gone through and sorted when the first is asked for."""
     yield from sorted(some, key=order or (lambda each: (draft.ends_at(each), each.name)))

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
+from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill, counted, gaps
 from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.revocation import could_borrow, may_yield
@@ -272,12 +273,19 @@ def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     for each in weak:
         draft.call_in(each)
     if done:
-        if draft.shares.is_nested:
-            within += [r for r in weak if r.is_promise and r not in within and r not in lower]
-        for each in sorted(within, key=lambda r: (-r.shape.priority, -r.number)):
-            if not draft.is_within(each):
-                draft.give_up(each)
+        _give_up_broken(draft, weak, within)
     return done
+
+
+def _give_up_broken(draft: Draft, weak: Sequence[Reserved], within: Sequence[Reserved]) -> None:
+    """Give up those promises among `weak` whose devices, or whose place on a share, are gone."""
+    promised = [each for each in weak if each.is_promise]
+    for each in sorted(promised, key=lambda r: (-r.shape.priority, -r.number)):
+        is_beyond = each in within and not draft.is_within(each)
+        if draft.shares.is_nested and draft.promises[each.name].within_share:
+            is_beyond = is_beyond or not draft.cover_of(each)
+        if is_beyond or not is_covered(draft, each):
+            draft.give_up(each)
 
 
 def _promise(draft: Draft, line: Line) -> bool:

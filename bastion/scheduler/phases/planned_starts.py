@@ -26,7 +26,7 @@ from heapq import heapify, heappop
 from itertools import chain
 from typing import TypeVar
 
-from bastion.scheduler.phases.awaited import awaited, holders_of
+from bastion.scheduler.phases.awaited import awaited, holders_of, is_covered
 from bastion.scheduler.phases.backfill import count_plans, counted, discount_plans
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import (
@@ -38,7 +38,7 @@ from bastion.scheduler.phases.first_fit import (
     is_reclaimable,
 )
 from bastion.scheduler.phases.guarantee import look_again, would_be_taken
-from bastion.scheduler.phases.promises import is_covered, placed_again, start_reserved, waiting_gang
+from bastion.scheduler.phases.promises import placed_again, start_reserved, waiting_gang
 from bastion.scheduler.phases.revocation import could_borrow, starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart

@@ -20,7 +20,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
-from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of
+from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of, is_covered
 from bastion.scheduler.phases.backfill import may_fit_beside
 from bastion.scheduler.phases.guarantee import is_in_vain, look_again
 from bastion.scheduler.phases.new_promise import doom_of
@@ -388,21 +388,3 @@ def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | No
         draft.capacity.charge(placed.charge)
         return placed
     return draft.try_place(shape, lambda units: units <= placed.total, guaranteed=guaranteed)
-
-
-def is_covered(draft: Draft, reserved: Reserved) -> bool:
-    """Whether nothing of it was promised to, or taken by, another gang in this cycle."""
-    assert reserved.hold is not None
-    holders = {*holders_of(draft, reserved), *reserved.waits}
-    kept = [running.footprint for running in holders]
-    for room, resource, wanted, free, later in reserved.hold.masks:
-        held = 0
-        for each in kept:
-            taken = each.masks.get(room.name, {}).get(resource, 0)
-            held |= -1 if room.name in each.whole else taken
-        if wanted & ~(free | (later & held)):
-            return False
-    for room, resource, _, short in reserved.hold.counts:
-        if short > sum(each.footprint.frees(room.name, resource) for each in reserved.waits):
-            return False
-    return True
