@@ -123,13 +123,16 @@ def _found(
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         with shares.without(gone):
-            if within_share:
-                is_within = shares.is_within(project, units, own=not reserved.shape.borrows)
-                return is_within and shares.may_reclaim(project, units, gone)
-            return draft.shares.lets_borrow(project, reserved.shape, units)
+            if not within_share:
+                return shares.lets_borrow(project, reserved.shape, units)
+            if not shares.is_within(project, units, own=not reserved.shape.borrows):
+                return False
+        with shares.without([*gone, *going]):
+            return shares.may_reclaim(project, units, gone)
 
     departing = draft.departing()
     leaving = draft.departures.stopping(draft.shares) if within_share else departing
     mine = [running for running in own if running in leaving]
+    going = [r for r in draft.departing(firm=True) if r not in leaving] if shares.is_nested else []
     with shares.without(standing=leaving.sums, staying=mine):
         return find(draft, reserved.shape, own, may_have, guaranteed=within_share, staying=own)
