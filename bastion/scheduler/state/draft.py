@@ -29,7 +29,7 @@ from bastion.scheduler.state.policy_choice import Parts
 from bastion.scheduler.state.reservation import Reservations, Reserved
 from bastion.scheduler.state.running import Running, charge_of
 from bastion.scheduler.state.search import Search
-from bastion.scheduler.state.shares import Shares
+from bastion.scheduler.state.shares import Gift, Shares
 from quota.amounts import Amounts
 from quota.ledger import apart
 
@@ -210,11 +210,11 @@ class Draft:
         if reserved.holds_quota:
             self.count(reserved)
 
-    def count(self, reserved: Reserved) -> None:
-        """Let the project of `reserved` hold it in the quota."""
-        owner, asked = reserved.gang[0].project, reserved.placed.total
+    def count(self, reserved: Reserved, gave: Sequence[Gift] | None = None) -> None:
+        """Let the project of `reserved` hold it in the quota; `gave` as in `Shares.reserve`."""
+        asked, planned = reserved.placed.total, not reserved.is_promise
         reserved.gifts += self.shares.reserve(
-            owner, asked, reserved.waits, is_planned=not reserved.is_promise
+            reserved.gang[0].project, asked, reserved.waits, is_planned=planned, gave=gave
         )
 
     def discount(self, reserved: Reserved) -> None:
@@ -227,8 +227,8 @@ class Draft:
         plan = self.plans.get(gang[0].id)
         if plan is not None:
             self.planned.pop(plan.name, None)
-            self.open(plan)
-            self.release(plan)
+            self.lend(plan)
+            self.drop(plan)
 
     def spare_for(self, plan: Reserved) -> dict[str, Doom]:
         """Let the gangs go on that were to be rotated for `plan`, and return them."""
@@ -239,8 +239,8 @@ class Draft:
 
     def give_up(self, reserved: Reserved) -> None:
         """Open for good what is closed for a gang that waits on: it does not hold any more."""
-        self.open(reserved)
-        self.release(reserved)
+        self.lend(reserved)
+        self.drop(reserved)
         self.revised += 1
         self.search.loosened.add(reserved.gang[0].project)  # others of it waited behind this
         if reserved.is_promise:
@@ -375,12 +375,13 @@ class Draft:
         """Open it for gangs that end in time: until then its own does not need it."""
         self.open(reserved)
         if reserved.holds_quota:
+            reserved.lent = (*reserved.gifts,)
             self.discount(reserved)
 
     def call_in(self, reserved: Reserved) -> None:
         """End what `lend` began."""
         if reserved.holds_quota:
-            self.count(reserved)
+            self.count(reserved, reserved.lent)
         self.shut(reserved)
 
     def set_apart(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
@@ -417,14 +418,8 @@ class Draft:
         if reserved.holds_quota:
             self.count(reserved)
 
-    def release(self, reserved: Reserved) -> None:
-        """Forget a reservation that is open: it is void, or something better was done."""
-        if reserved.holds_quota:
-            self.discount(reserved)
-        self.drop(reserved)
-
     def drop(self, reserved: Reserved) -> None:
-        """Forget a reservation that is lent: its gang starts."""
+        """Forget a reservation that is lent: its gang starts, or it is void."""
         self.reservations.remove(reserved)
         if not reserved.is_promise:
             del self.plans[reserved.name]

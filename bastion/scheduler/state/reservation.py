@@ -49,6 +49,8 @@ class Reserved:
         """Whether its project counts as holding it already."""
         self.gifts: list[tuple[Running, Amounts]] = []
         """(gang that it waits for, what of its room in the quota that one holds now)"""
+        self.lent: Sequence[tuple[Running, Amounts]] = ()
+        """What these were when it was last lent."""
         self.paid: list[tuple[Running, int, Amounts]] = []
         """(gang that it waits for, tier, what of its charge that one pays now)"""
         self.name = gang[0].id

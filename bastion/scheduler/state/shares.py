@@ -119,10 +119,18 @@ class Shares:
         self.version = self._changes
 
     def reserve(
-        self, project: str, asked: Amounts, waits: Sequence[Running], *, is_planned: bool
+        self,
+        project: str,
+        asked: Amounts,
+        waits: Sequence[Running],
+        *,
+        is_planned: bool,
+        gave: Sequence[Gift] | None = None,
     ) -> list[Gift]:
         """
         `project` holds `asked` from now on, out of what those of `waits` give once they have ended.
+
+        For a promise they give what they `gave` before, if that is still theirs.
 
         Other projects give a planned start no more than it takes up beyond what its own project
         gives and keeps: until then the project may ask for all that it does not lend.
@@ -132,6 +140,10 @@ class Shares:
             gifts, left = self._collect(asked, own)
             others = [running for running in waits if running.project != project]
             gifts += self._collect(Amounts(self._rises(project, left)), others)[0]
+        elif gave is not None and all(
+            running in waits and units <= self.left_of(running) for running, units in gave
+        ):
+            gifts = [*gave]
         else:
             gifts, _ = self._collect(asked, waits)
         self.add(project, asked)
