@@ -288,9 +288,8 @@ class Diagnosis:
         """Open what machines and tiers keep for `closed`, for a moment; the quota still counts."""
         capacity = self.draft.capacity
         capacity.begin()
-        for each in closed:
-            assert each.hold is not None
-            capacity.lift(each.hold)
+        for hold in [each.hold for each in closed if each.hold is not None]:
+            capacity.lift(hold)
         yield
         capacity.undo()
 

@@ -84,11 +84,17 @@ def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
     for admitted in (draft.admitted, *(draft.admitted_by[each.project] for each in back)):
         admitted[:] = [each for each in admitted if ids_of(each.gang) not in ids]
     for running in back:
-        for each in draft.reservations.waiting_for([running.name]):
+        waiting = draft.reservations.waiting_for([running.name])
+        closed = [each for each in waiting if each.hold is not None]
+        for each in closed:
+            draft.lend(each)  # else what it leaves of them would be closed for nobody
+        for each in waiting:
             left = [other for other in each.waits if other is not running]
             draft.reservations.wait_for(each, left)
         Release(draft.capacity, running)
         draft.shares.leave(running)
+        for each in closed:
+            draft.call_in(each)
         del draft.starting[running.name]
         gang = tuple(draft.snapshot.jobs[name] for name in running.ids)
         draft.taken_back.append(draft.wait_again(gang))

@@ -258,6 +258,7 @@ class Draft:
         for machine in reserved.footprint.masks:
             self.departures.may_leave_more(self.on(machine))
         self.capacity.lift(reserved.hold)
+        reserved.hold = None
         self._pay_back(reserved)
 
     def shut(self, reserved: Reserved) -> None:

@@ -58,6 +58,7 @@ class Reserved:
         self.holders: list[Running] | None = None
         """The gangs that run where it lies, once they are known; see `holders_of`."""
         self.hold: Hold | None = None
+        """None while it is open."""
         self.number = 0
         """The higher, the later it was reserved."""
 
