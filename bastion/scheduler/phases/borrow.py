@@ -122,9 +122,10 @@ def _look_again(draft: Draft, made: int) -> None:
 
 
 def _start_elsewhere(draft: Draft) -> None:
-    """Start what did not start where higher priority was in need of its devices."""
-    for line in draft.taken_back:
-        if not line.is_over and _start(draft, line.head, line.shape):
+    """Where higher priority took back a start: start that elsewhere, or another in its place."""
+    for line in [*draft.taken_back, *draft.blocked] if draft.taken_back else ():
+        while not line.is_over and _start(draft, line.head, line.shape):
+            draft.forget_plan(line.head)
             line.at += 1
 
 
