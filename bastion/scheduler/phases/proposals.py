@@ -38,17 +38,16 @@ def _shrink(draft: Draft, promise: Promise) -> None:
     own = [r for r in reserved.victims if draft.doomed[r.name].by == reserved.name]
     if not any(draft.doomed[running.name].stop_at <= draft.now for running in own):
         return
-    if any(draft.of_job[job].is_leaving for job, _ in promise.victims if job in draft.of_job):
-        return  # it is being carried out
     if not _may_spare(draft, promise, reserved, own):
         return
+    is_begun = any(draft.of_job[n].is_leaving for n, _ in promise.victims if n in draft.of_job)
     others = sharing(draft, reserved)
     dooms = {running.name: draft.doomed.pop(running.name) for running in own}
     draft.set_apart([reserved], others)
     fewest: tuple[Found, bool] | None = None
     for within_share in _ways(draft, promise, reserved, own):
         found = _found(draft, reserved, own, within_share=within_share)
-        if found is None:
+        if found is None or (is_begun and _is_later(draft, reserved, found)):
             continue
         if not found.victims and _fits_now(draft, reserved, found):
             draft.needless.add(reserved.name)
@@ -64,6 +63,11 @@ def _shrink(draft: Draft, promise: Promise) -> None:
     found, within_share = fewest
     draft.drop(reserved)
     make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
+
+
+def _is_later(draft: Draft, reserved: Reserved, found: Found) -> bool:
+    """Whether what lies on the devices that were found ends after the deadline that was told."""
+    return any(draft.ends_at(running) > reserved.until for running in found.ending)
 
 
 def _may_spare(draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]) -> bool:
