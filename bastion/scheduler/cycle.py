@@ -16,7 +16,7 @@ from bastion.scheduler.phases.maintenance import vacate
 from bastion.scheduler.phases.new_promise import let_victims_run_on
 from bastion.scheduler.phases.planned_starts import plan_ahead, plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
-from bastion.scheduler.phases.proposals import shrink_proposals
+from bastion.scheduler.phases.proposals import shrink_again, shrink_proposals
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
@@ -103,6 +103,8 @@ PHASES = (
     plan_starts,
     # 5. Borrow: all other gangs, on what is left idle.
     borrow,
+    # No victim is told to stop for what became free meanwhile.
+    shrink_again,
     # Gangs that run grow where nothing waits.
     grow,
     # Victims run on until the promises are due that are left, and into no maintenance.

@@ -27,10 +27,20 @@ from quota.amounts import Amounts
 
 def shrink_proposals(draft: Draft) -> None:
     """Make every proposal again that is to be carried out now and can do with fewer victims."""
+    _shrink_each(draft)
+    draft.search.effort = Effort(draft.snapshot.steps)  # what is promised already costs no search
+
+
+def shrink_again(draft: Draft) -> None:
+    """Make them again once more where a promise was given up, or a start taken back, since then."""
+    if draft.taken_back or len(draft.known) < len(draft.snapshot.promises):
+        _shrink_each(draft)
+
+
+def _shrink_each(draft: Draft) -> None:
     for name in draft.known:
         if name in draft.reserved:
             _shrink(draft, draft.promises[name])
-    draft.search.effort = Effort(draft.snapshot.steps)  # what is promised already costs no search
 
 
 def _shrink(draft: Draft, promise: Promise) -> None:
