@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
@@ -436,7 +437,9 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     What else starts or is promised in the same cycle counts as there already: that makes less free
     than was, so whoever fits all the same without a victim proves it was one too many. So does an
     earlier promise that gave way to a gang on machines that the victim leaves: it would stand.
-    A victim that two promises name may be needed by the other one.
+    A victim that two promises name may be needed by the other one. Another promise that lies on its
+    devices without naming it would be void if it went on, and what is stopped for that alone would
+    go on too: one victim was too many if the gang fits so as well.
     """
     doomed = {
         name: each.reason.by
@@ -452,19 +455,51 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     }
     told = preempts(plan)
     for promise in plan.promises:
-        gang = [snapshot.jobs[name] for name in promise.gang]
         victims = {name for name, _ in promise.victims if name not in stopping}
         others = [each for each in plan.promises if each.gang != promise.gang]
         shared = {name for each in others for name, _ in each.victims}
         own = {n for n in victims - shared if n in told and doomed[n] == promise.gang[0]}
         for victim in _gangs(snapshot, own):
-            gone = (stopping | firm | victims) - victim
-            broken = _gave_way(snapshot, plan, victim, others)
-            held = usage(snapshot, plan, gone=gone, promises=[*others, *broken])
-            left = stand(snapshot, now, plan, gone=gone, ignoring=[promise.gang], beside=broken)
-            met = {snapshot.jobs[n].project for n in victims - victim if n in snapshot.jobs}
-            allows = _allows(snapshot, gang[0].project, held, met)
-            assert not can_start(snapshot, gang, left, allows), (promise, victim)
+            gone = stopping | ((firm | victims) - victim)
+            may_start = partial(_may_start, snapshot, now, plan, promise, victim)
+            void = _void_beside(snapshot, victim, others)
+            standing = [each for each in others if each not in void]
+            spared = {name for each in void for name, _ in each.victims} - stopping - victims
+            spared -= {name for each in standing for name, _ in each.victims}
+            is_needless = may_start(gone, others) and may_start(gone - spared, standing)
+            assert not is_needless, (promise, victim)
+
+
+def _void_beside(
+    snapshot: Snapshot, victim: set[str], promises: Iterable[Promise]
+) -> list[Promise]:
+    """Those of `promises` with victims of their own that lie on what `victim` holds."""
+    held = devices(placed(job) for job in alive(snapshot) if job.id in victim)
+    return [p for p in promises if p.victims and devices(p.placements).keys() & held.keys()]
+
+
+def _may_start(
+    snapshot: Snapshot,
+    now: float,
+    plan: Plan,
+    promise: Promise,
+    victim: set[str],
+    gone: set[str],
+    others: Sequence[Promise],
+) -> bool:
+    """Whether the gang of `promise` could start without `victim`, of the promises with `others`."""
+    gang = [snapshot.jobs[name] for name in promise.gang]
+    broken = _gave_way(snapshot, plan, victim, others)
+    held = usage(snapshot, plan, gone=gone, promises=[*others, *broken])
+    ignored = [each.gang for each in plan.promises if each not in others]
+    left = stand(snapshot, now, plan, gone=gone, ignoring=ignored, beside=broken)
+    named = {name for name, _ in promise.victims} & gone & snapshot.jobs.keys()
+    met = {
+        snapshot.jobs[name].project
+        for name in named
+        if snapshot.jobs[name].phase is not Phase.STOPPING
+    }
+    return can_start(snapshot, gang, left, _allows(snapshot, gang[0].project, held, met))
 
 
 def _gave_way(
