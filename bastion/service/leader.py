@@ -43,7 +43,7 @@ from bastion.service.config.settings import Pace
 from bastion.service.decide.applied_plan import apply_plan
 from bastion.service.decide.cycles import Cycles
 from bastion.service.decide.decayed_usage import accrued
-from bastion.service.decide.schedulable_machines import digestible
+from bastion.service.decide.schedulable_machines import digestible, without_gone
 from bastion.service.draft.active_names import ActiveNames, Owners
 from bastion.service.draft.dependencies import settle
 from bastion.service.draft.machines.drained import drain_machines
@@ -314,6 +314,7 @@ class Leader:
     def _reconcile(self, draft: Draft, listings: Mapping[str, tuple[Seen, ...]]) -> None:
         pools = warmed(draft, self._files.config.pools)
         self._machines.open_pools(self._files.config.pools, draft.machines)
+        listings = {**listings, **self._machines.first_listings(draft.now)}
         options = self._files.rules.options
         stale = self._machines.reconcile(draft, pools, listings, draft.machines_in_use(), options)
         if stale:
@@ -359,7 +360,7 @@ class Leader:
             pools=pools,
             jobs=draft.jobs,
             arrays=draft.arrays,
-            machines=machines,
+            machines=without_gone(machines, self._machines.gone()),
             quota_problem=self._files.quota_problem,
             stockouts=self._machines.stockouts(draft.now),
             runs=draft.runs,

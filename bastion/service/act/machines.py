@@ -79,6 +79,8 @@ class Machines:
         self.builds: dict[str, Build] = {}
         """Pool -> the build that its new machines install, once it is in the bucket."""
         self._listings: dict[str, tuple[Seen, ...]] = {}
+        self._gone: dict[str, frozenset[str]] = {}
+        """Pool -> the machines that its newest listing shows as gone."""
         self._list_at: dict[str, float] = {}
         self._called_at: dict[str, float] = {}
         """Machine -> when its last create or delete was submitted, on our own clock."""
@@ -144,9 +146,28 @@ class Machines:
                 elif isinstance(done.result, Build):
                     self.builds[name] = done.result
                 elif isinstance(done.result, tuple):
-                    fresh[name] = self._listings[name] = done.result
-                    self._listed_since.setdefault(name, now)
+                    fresh[name] = self._listed(name, done.result, now)
         return fresh
+
+    def first_listings(self, now: float) -> dict[str, tuple[Seen, ...]]:
+        """
+        List the pools on this very machine that no listing has shown yet: that asks no network.
+
+        `bastion down` ends their machines, and the turn that opens them places jobs already.
+        """
+        first: dict[str, tuple[Seen, ...]] = {}
+        for name, opened in self._pools.items():
+            if opened.pool.provider != "local" or name in self._listings:
+                continue
+            try:
+                first[name] = self._listed(name, _listing(opened), now)
+            except BastionError as error:
+                self._journal.problem(f"pool {name}: {_LIST}", error)
+        return first
+
+    def gone(self) -> frozenset[str]:
+        """Machines that their provider shows as gone; root keeps each for one listing more."""
+        return frozenset().union(*self._gone.values())
 
     def reconcile(
         self,
@@ -242,6 +263,13 @@ class Machines:
         """Submit no more calls."""
         for opened in self._pools.values():
             opened.lane.close()
+
+    def _listed(self, pool: str, listing: tuple[Seen, ...], now: float) -> tuple[Seen, ...]:
+        """Keep the newest listing of a pool, and return it."""
+        self._listings[pool] = listing
+        self._gone[pool] = frozenset(seen.name for seen in listing if seen.gone)
+        self._listed_since.setdefault(pool, now)
+        return listing
 
     def _deaf(self, draft: Draft) -> frozenset[str]:
         """Machines whose agents answer nothing, in turns that follow each other without a gap."""

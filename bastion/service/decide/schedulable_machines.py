@@ -1,13 +1,13 @@
 """
-The machines as the scheduler sees them: one with impossible values is shown as closed.
+The machines as the scheduler sees them: closed is one with impossible values, and one that is gone.
 
 Impossible values are refused when a machine reports them. If any get past that, one machine must
-not stop all scheduling.
+not stop all scheduling. One that is gone stays in root until a second listing shows it so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from bastion.machine import Machine, Pool
@@ -15,6 +15,8 @@ from bastion.records.reports.facts import MAX_DEVICES
 from bastion.scheduler.queue.shape import COUNTED
 from bastion.spec.resources import MAX_UNITS
 from quota import NOTHING
+
+_GONE = "its provider says that it is gone"
 
 
 def indigestible(machine: Machine) -> str:
@@ -49,3 +51,13 @@ def digestible(
         resources = pool.resources if pool is not None else NOTHING
         shown[name] = replace(machines[name], resources=resources, bad_devices={}, cordoned=why)
     return shown, wrong
+
+
+def without_gone(machines: Mapping[str, Machine], gone: Collection[str]) -> Mapping[str, Machine]:
+    """Return `machines` with those closed that are among `gone`: no attempt begins there."""
+    closed = [name for name in gone if name in machines and not machines[name].cordoned]
+    if not closed:
+        return machines
+    shown = dict(machines)
+    shown.update((name, replace(machines[name], cordoned=_GONE)) for name in closed)
+    return shown

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -345,6 +345,37 @@ def test_a_provider_out_of_reach_delays_no_job() -> None:
     second = rig.start("second")
     rig.agent_of(second).end(second)
     assert rig.ended(second).outcome == "succeeded"
+
+
+def test_no_attempt_begins_on_a_machine_that_ended_with_the_bastion() -> None:
+    """`bastion down` ends machines of a local pool: the first turn of a lead knows it."""
+    rig = Rig(config=CONFIG.replace('"fake"', '"local"'))
+    rig.turn(5)
+    provider = rig.providers["gpu"]
+    ended = set(provider.states)
+    provider.states |= dict.fromkeys(ended, "gone")
+    rig.launch("waits")
+    rig.leader = rig.take("next")
+    rig.until(lambda: "running" in {job.phase.value for job in rig.root.jobs.values()})
+    (job,) = rig.root.jobs.values()
+    assert job.attempts == 1
+    assert rig.agent_of(job.id).name not in ended
+
+
+def test_a_local_pool_that_cannot_be_listed_gets_its_machines() -> None:
+    """A first listing that fails is a problem, and the rest of the turn goes on."""
+    config = CONFIG.replace('"fake"', '"local"')
+    rig = Rig(config=config)
+    rig.turn(5)
+    rig.leader = rig.take("next")
+
+    def fail() -> NoReturn:
+        raise ProviderUnavailableError("machines_dir is not readable")
+
+    rig.providers["gpu"].list = fail  # type: ignore[method-assign]
+    rig.put(layout.CONFIG, config.replace("count = 2", "count = 3"))
+    rig.until(lambda: len(rig.root.machines) == 3)
+    assert any("machines_dir is not readable" in problem for problem in rig.journal.problems)
 
 
 def test_an_orphan_is_deleted() -> None:
