@@ -69,6 +69,8 @@ class Journal:
         self._tail = ""
         self._flushed_at = float("-inf")
         self._said: dict[str, tuple[str, float]] = {}
+        self._over: set[str] = set()
+        """Those of them that are solved; should one come back, the pace of its lines is kept."""
         self._lacks: dict[str, str] = {}
 
     def note(self, line: str, *, level: Level = "info", **fields: str) -> None:
@@ -109,6 +111,7 @@ class Journal:
         """Say that `what` met `error`, once a minute while it goes on."""
         text = error.message if isinstance(error, BastionError) else f"{error!r}"
         now = self._clock.monotonic()
+        self._over.discard(what)
         said = self._said.pop(what, None)
         if said is not None:
             self._said[what] = said  # the latest last: what was not said for long goes first
@@ -116,9 +119,16 @@ class Journal:
             return
         self._said[what] = (text, now)
         if len(self._said) > MOST_SAID:
-            del self._said[next(iter(self._said))]
+            oldest = next(iter(self._said))
+            del self._said[oldest]
+            self._over.discard(oldest)
         hint = f" (hint: {error.hint})" if isinstance(error, BastionError) and error.hint else ""
         self.note(f"{what}: {text}{hint}", level="warning")
+
+    def solved(self, what: str) -> None:
+        """`what` has succeeded: if it met a problem before, that is none any more."""
+        if what in self._said:
+            self._over.add(what)
 
     def lack(self, what: str, text: str) -> None:
         """Say once that `what` lacks something until this bastion is started anew."""
@@ -133,9 +143,13 @@ class Journal:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What went wrong in the last minute, and what is lacking, for `status`."""
+        """What went wrong in the last minute and goes on, and what is lacking, for `status`."""
         now = self._clock.monotonic()
-        fresh = {what: text for what, (text, at) in self._said.items() if now - at < REPEAT_S}
+        fresh = {
+            what: text
+            for what, (text, at) in self._said.items()
+            if now - at < REPEAT_S and what not in self._over
+        }
         return tuple(f"{what}: {text}" for what, text in sorted((self._lacks | fresh).items()))
 
     def flush(self, store: ObjectStore) -> Callable[[], None] | None:

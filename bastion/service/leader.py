@@ -285,6 +285,7 @@ class Leader:
                 self._journal.problem(done.key, done.error)
                 self._absorbed.failed(deleted, done.error)
                 continue
+            self._journal.solved(done.key)
             self._absorbed.deleted(deleted)
             if callable(done.result):
                 self._guarded(done.key, done.result, draft)

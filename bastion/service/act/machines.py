@@ -143,7 +143,9 @@ class Machines:
                     self._journal.problem(f"pool {name}: {done.key}", done.error)
                     if done.key == _LIST:
                         self._listed_since.pop(name, None)
-                elif isinstance(done.result, Build):
+                    continue
+                self._journal.solved(f"pool {name}: {done.key}")
+                if isinstance(done.result, Build):
                     self.builds[name] = done.result
                 elif isinstance(done.result, tuple):
                     fresh[name] = self._listed(name, done.result, now)

@@ -32,6 +32,8 @@ BUSY_FOR_S = 2.0
 """How long after a change the leader polls at its busy pace."""
 SLICE_S = 0.2
 """The longest sleep between two checks for a stop."""
+_STORE = "store"
+"""What a problem is about that keeps a whole turn, or the election, from the bucket."""
 STORE_RETRY_S = 1.0
 MOST_FAILURES = 20
 """Turns in a row that may fail by a bug. After them the process ends, so that a new one starts."""
@@ -127,7 +129,7 @@ class Service:
                     self._journal.note("it is alive; start with --standby to wait for its end")
                     return None
             except StoreError as error:
-                self._journal.problem("store", error)
+                self._journal.problem(_STORE, error)
             else:
                 epoch = held.root.epoch
                 active = len(held.root.jobs)
@@ -146,9 +148,10 @@ class Service:
                 began = self._clock.monotonic()
                 moved = leader.turn()
                 self._meter.turned(self._clock.monotonic() - began, moved=moved)
+                self._journal.solved(_STORE)
                 failures = 0
             except StoreError as error:
-                self._journal.problem("store", error)
+                self._journal.problem(_STORE, error)
                 self._refuse_removed()
                 self._sleep(STORE_RETRY_S)
                 continue

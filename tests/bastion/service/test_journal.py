@@ -40,6 +40,19 @@ def test_a_problem_is_said_once_a_minute() -> None:
     assert log.problems == ()
 
 
+def test_a_problem_that_is_solved_is_none_any_more() -> None:
+    """What succeeds again is no problem; one that comes back soon is told, and not said again."""
+    log, clock, out = journal()
+    log.solved("store")
+    log.problem("store", StoreError("the disk is full"))
+    log.solved("store")
+    assert log.problems == ()
+    clock.advance(1.0)
+    log.problem("store", StoreError("the disk is full"))
+    assert log.problems == ("store: the disk is full",)
+    assert out.getvalue().count("the disk is full") == 1
+
+
 def test_what_is_lacking_is_said_once_and_stays_a_problem() -> None:
     """It is one line of the log, and is among the problems for as long as the bastion runs."""
     log, clock, out = journal()

@@ -217,6 +217,15 @@ def test_a_standby_outwaits_a_full_bucket() -> None:
     assert journal.getvalue().count("store: the disk is full") == 1
 
 
+def test_a_bucket_that_has_room_again_is_no_problem() -> None:
+    """The first turn that succeeds ends the problem that kept the turns before from the bucket."""
+    script = Script(turns=[StoreRefusedError("the disk is full")] * 2)
+    service = script.service()
+    assert service.run() == 0
+    assert script.did.count("turn") > 2
+    assert service._journal.problems == ()
+
+
 def test_a_lead_is_kept_when_the_time_is_up() -> None:
     """After the deadline of a stop no further commit is begun: one may be in doubt already."""
     script = Script()
