@@ -19,7 +19,7 @@ class Filter:
     user: str = ""
     states: tuple[str, ...] = ()
     name: str = ""
-    """A part of the name or of the id, or a pattern with `*`."""
+    """A part of the name, the beginning of the id, or a pattern of either with `*`."""
     since: float | None = None
     """Ended then or later, in seconds of the store's clock."""
     until: float | None = None
@@ -96,9 +96,10 @@ def _conditions(wanted: Filter) -> tuple[str, list[object]]:
         parts.append(f"state IN ({', '.join('?' * len(wanted.states))})")
         values += wanted.states
     if wanted.name:
-        pattern = wanted.name if "*" in wanted.name else f"*{wanted.name}*"
         parts.append("(name GLOB ? OR job GLOB ?)")
-        values += [pattern, pattern]
+        # The end of an id is random: a word that is in it by chance is not meant.
+        of_name, of_id = f"*{wanted.name}*", f"{wanted.name}*"
+        values += [wanted.name] * 2 if "*" in wanted.name else [of_name, of_id]
     for condition, at in (("ended_at >= ?", wanted.since), ("ended_at < ?", wanted.until)):
         if at is not None:
             parts.append(condition)

@@ -38,7 +38,11 @@ def register(verbs: Verbs) -> None:
         example="bastion history --since=7d --state=failed\nbastion history --name='sweep*' --csv",
     )
     many(history, "--state", "only what ended so", metavar="STATE", words=list(STATES))
-    text(history, "--name", "only names or ids with this in them, or like 'train-*'")
+    text(
+        history,
+        "--name",
+        "only names with this in them, ids that begin so, or either like 'train-*'",
+    )
     text(history, "--since", "only what ended since then", metavar="WHEN")
     text(history, "--until", "only what ended before then", metavar="WHEN")
     switch(history, "--attempts", "a line for each attempt, not for each job")
