@@ -40,9 +40,6 @@ _REFUSED: Mapping[str, str] = {
     "get-user-env": "jobs have a clean environment; name what they need: --export=NAME=TEXT",
     "input": "a job reads no input; redirect it in the script: program < file",
     "licenses": "there are no licences to count here; take it out",
-    "mail-type": "no mail is sent, but webhooks are told; take it out, and submit with"
-    " --notify=WEBHOOK --notify_on=ended",
-    "mail-user": "no mail is sent; take it out, and submit with --notify=WEBHOOK",
     "overcommit": "processors are not shared between jobs; ask for what is needed",
     "oversubscribe": "devices are not shared between jobs; ask for what is needed",
     "priority": "say it when submitting a .toml: priority = 1 (highest) to 5; --nice lowers it",
@@ -183,6 +180,13 @@ class _Reading:
         for name, what_to_do in _REFUSED.items():
             if name in self._said:
                 self._problem(name, what_to_do)
+        for name in ("mail-type", "mail-user"):
+            if name in self._said:
+                self._notes.append(
+                    f"{self._said[name]}: no mail is sent; a webhook is told with"
+                    " --notify=WEBHOOK --notify_on=ended"
+                )
+                break
         for name in ("output", "error"):
             if name in self._said:
                 self._notes.append(

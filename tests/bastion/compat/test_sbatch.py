@@ -222,9 +222,13 @@ def test_what_is_not_to_be_requeued_does_not_resume() -> None:
     assert job_of("--no-requeue", "--requeue").resume
 
 
-def test_mail_is_refused_with_what_is_there_instead() -> None:
-    """Nobody sends mail; the way to be told is named."""
-    assert "--notify=WEBHOOK --notify_on=ended" in problems("--mail-type=END")[0]
+def test_mail_is_noted_with_what_is_there_instead() -> None:
+    """A script that asks for mail runs: no mail is sent, and the way to be told is named once."""
+    (note,) = imported("--mail-type=END,FAIL", "--mail-user=ada@lab.org").notes
+    assert note.startswith("line 2: --mail-type=END,FAIL: no mail is sent; a webhook is told with")
+    assert note.endswith("--notify=WEBHOOK --notify_on=ended")
+    (note,) = imported("--mail-user=ada@lab.org").notes
+    assert note.startswith("line 2: --mail-user=ada@lab.org: no mail is sent")
 
 
 def test_all_problems_come_at_once() -> None:
