@@ -53,8 +53,8 @@ def refuse_unknown(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     if name.startswith("-"):
         flags = dict.fromkeys(w.partition("=")[0] for w in words if w.startswith("-"))
         if len(flags) == 1:
-            raise UsageError(f"unknown flag {name}", hint=_flag_hint(parser, name))
-        told = {flag: _flag_hint(parser, flag) for flag in flags}
+            raise UsageError(f"unknown flag {name}", hint=_flag_hint(parser, name, words))
+        told = {flag: _flag_hint(parser, flag, words) for flag in flags}
         page = f"{parser.prog} --help"
         near = [f"{flag}: {hint}" for flag, hint in told.items() if hint != page]
         raise UsageError(f"unknown flags {', '.join(flags)}", hint="; ".join(near) or page)
@@ -82,7 +82,7 @@ def refuse_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
     raise UsageError(f"{parser.prog} takes nothing after --, {told} was given", hint=hint)
 
 
-def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
+def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> str:
     simulates = parser.prog == "bastion simulate"
     if ours := (OF_SIMULATE.get(name) if simulates else None) or FLAGS.get(name):
         return f"here it is {ours}" if ours.startswith("-") else ours
@@ -96,9 +96,16 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str) -> str:
     }
     kind = name.lstrip("-").lower().replace("_", "-")
     if "resources" in known and _DEVICE.fullmatch(kind):
-        return f"a type of device is asked for with --resources={kind}=N"
+        return f"a type of device is asked for with --resources={kind}={_number(name, words)}"
     near = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=_NEAR)
     return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
+
+
+def _number(flag: str, words: Sequence[str]) -> str:
+    """The number that `flag` was given among `words`; `N` if there is none."""
+    at = next(i for i, word in enumerate(words) if word.partition("=")[0] == flag)
+    given = words[at].partition("=")[2] or next(iter(words[at + 1 :]), "")
+    return given if given.isascii() and given.isdecimal() else "N"
 
 
 def refuse_unknown_verb(
