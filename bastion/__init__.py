@@ -163,7 +163,9 @@ _PACKAGES = ("quota", "bundler")
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise _absent(name)
+        from bastion.errors import in_notebooks
+
+        raise in_notebooks(_absent(name))
     if home != _MARKS:
         _refuse_shadows()
     found = getattr(import_module(home), name)
@@ -191,8 +193,9 @@ def _absent(name: str) -> Exception:
     """The error for a name that is not here, with where it is or the nearest that is."""
     from difflib import get_close_matches
 
-    if name in _ELSEWHERE:
-        return ImportError(f"bastion has no {name!r}; write: {_ELSEWHERE[name]}")
+    elsewhere = _ELSEWHERE.get(name) or _ELSEWHERE.get(name.capitalize())
+    if elsewhere:
+        return ImportError(f"bastion has no {name!r}; write: {elsewhere}")
     near = [] if name.startswith("_") else get_close_matches(name, __all__, n=1)
     nearest = f"; did you mean {near[0]}?" if near else ""
     return AttributeError(f"module 'bastion' has no attribute {name!r}{nearest}")

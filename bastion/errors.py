@@ -30,6 +30,33 @@ wrong, the value, and what is allowed. `hint` is what the user can do, or empty.
 from __future__ import annotations
 
 import os
+from functools import partial
+from typing import TypeVar
+
+_E = TypeVar("_E", bound=Exception)
+
+
+def in_notebooks(error: _E) -> _E:
+    """Return `error`, of which IPython shows the user's own lines, as of a `BastionError`."""
+    error._render_traceback_ = partial(_of_the_user, error)  # type: ignore[attr-defined]
+    return error
+
+
+def _of_the_user(error: Exception) -> list[str]:
+    """What IPython shows of an uncaught error: the user's own lines, and none of this house."""
+    import traceback
+    from pathlib import Path
+
+    house = Path(__file__).parent.parent
+    ours = tuple(f"{house / room}{os.sep}" for room in ("bastion", "bundler", "quota"))
+    ours += ("<string>",)  # how values are made, which is compiled from text
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(ours) and "IPython" not in Path(frame.filename).parts
+    ]
+    shown = [*traceback.format_list(frames), f"{type(error).__name__}: {error}"]
+    return [line.rstrip("\n") for line in [*shown, *getattr(error, "__notes__", ())]]
 
 
 class BastionError(Exception):
@@ -55,20 +82,7 @@ class BastionError(Exception):
         return self.message
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows of an uncaught error: the user's own lines, and none of this house."""
-        import traceback
-        from pathlib import Path
-
-        house = Path(__file__).parent.parent
-        ours = tuple(f"{house / room}{os.sep}" for room in ("bastion", "bundler", "quota"))
-        ours += ("<string>",)  # how values are made, which is compiled from text
-        frames = [
-            frame
-            for frame in traceback.extract_tb(self.__traceback__)
-            if not frame.filename.startswith(ours) and "IPython" not in Path(frame.filename).parts
-        ]
-        shown = [*traceback.format_list(frames), f"{type(self).__name__}: {self.message}"]
-        return [line.rstrip("\n") for line in [*shown, *getattr(self, "__notes__", ())]]
+        return _of_the_user(self)
 
     @property
     def in_a_line(self) -> str:

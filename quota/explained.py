@@ -18,12 +18,20 @@ _KEPT = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
 """What a wrapper takes over. `functools.wraps` does it in twice the time, a hundred times over."""
 
 
+def _interrupted() -> list[str]:
+    """What IPython shows of Ctrl-C: where the call waited says nothing to its user."""
+    return [KeyboardInterrupt.__name__]
+
+
 def explained(call: Any, called: str, tell: Callable[[Misfit], Exception]) -> Any:
     """Return `call`; arguments that do not fit raise what `tell` returns in place of TypeError."""
 
     def checked(*given: Any, **named: Any) -> Any:
         try:
             return call(*given, **named)
+        except KeyboardInterrupt as stop:
+            stop._render_traceback_ = _interrupted  # type: ignore[attr-defined]
+            raise
         except TypeError as error:
             if error.__traceback__ is None or error.__traceback__.tb_next is not None:
                 raise  # from the body of `call`, or from deeper

@@ -16,7 +16,7 @@ from bastion.client.other_names import no_attribute
 from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.client.status.view_reader import ViewReader
 from bastion.clock import Clock, SystemClock
-from bastion.errors import SpecError
+from bastion.errors import SpecError, in_notebooks
 from bastion.spec.names import check_name
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
@@ -148,7 +148,7 @@ class Connection:
     if not TYPE_CHECKING:  # for a type checker an unknown name stays an error
 
         def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name)
+            raise in_notebooks(no_attribute(self, name))
 
     def __repr__(self) -> str:
         project = f", project={self.project!r}" if self.project else ""

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bastion.client.other_names import no_attribute, told_misfits
-from bastion.errors import NotFoundError, SpecError
+from bastion.errors import NotFoundError, SpecError, in_notebooks
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -53,7 +53,7 @@ class LaunchHandle:
     if not TYPE_CHECKING:  # for a type checker an unknown name stays an error
 
         def __getattr__(self, name: str) -> object:
-            raise no_attribute(self, name)
+            raise in_notebooks(no_attribute(self, name))
 
     def __repr__(self) -> str:
         return f"LaunchHandle(id={self.id!r}, project={self.project!r}, jobs={self.jobs!r})"

@@ -61,7 +61,7 @@ def no_attribute(holder: object, name: str) -> AttributeError:
     client = vars(holder).get("_client")
     if not ours and callable(getattr(type(client), name, None)):  # of a handle: its client has it
         return AttributeError(f"{text}; write client.{name}({vars(holder)['id']!r})")
-    known = [each for each in dir(kind) if not each.startswith("_")]
+    known = [each for each in (*vars(holder), *dir(kind)) if not each.startswith("_")]
     near = [ours] if ours in known else get_close_matches(name, known, n=1)
     return AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
 

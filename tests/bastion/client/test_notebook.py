@@ -168,6 +168,7 @@ def test_a_method_of_another_client_is_answered_with_ours() -> None:
         (client, "cancell", "cancel"),
         (handle, "tail_logs", "follow"),
         (handle, "result", "wait"),
+        (handle, "name", "names"),
         (client, "history", "record"),
         (client, "usage", "record"),
     ):
@@ -222,5 +223,7 @@ def test_a_name_that_is_elsewhere_says_where() -> None:
         from bastion import clusterfudge  # type: ignore[attr-defined]  # noqa: F401
     with pytest.raises(ImportError, match=r"write: bastion\.Client\(\)\.launch"):
         from bastion import submit  # type: ignore[attr-defined]  # noqa: F401
+    with pytest.raises(ImportError, match="'GPU'; write: from bastion import Resources"):
+        _ = bastion.GPU  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match="did you mean Launch"):
         _ = bastion.Lanch  # type: ignore[attr-defined]
