@@ -81,13 +81,14 @@ _PLAIN = re.compile(r"[\w./=:@ -]+")
 _FEW, _SHORT = 9, 60
 """Words, or characters, of a command that is repeated in an error."""
 _HELLO = "['python3', 'train.py']"
-_EXAMPLES = {
+EXAMPLES = {
     "After": "After('train-x7k2', when='any')",
     "Array": "Array('0-99%10')",
     "Choice": "Choice(['adam', 'sgd'])",
     "Client": "Client('gs://bucket/bastion')",
     "Job": f"Job(processes=[Process({_HELLO})])",
     "Launch": f"Launch(name='train', jobs=[Job(processes=[Process({_HELLO})])])",
+    "launch": f"launch(Launch(name='train', jobs=[Job(processes=[Process({_HELLO})])]))",
     "LogUniform": "LogUniform(1e-5, 1e-1)",
     "Notify": "Notify('team-slack', on=['failed'])",
     "Process": f"Process({_HELLO}, resources=Resources(h100=2))",
@@ -99,6 +100,7 @@ _EXAMPLES = {
     "Uniform": "Uniform(0.0, 1.0)",
     "Where": "Where(pool='a100')",
 }
+"""How each value is made, and a launch submitted."""
 _NEEDED = {
     "argv": f"the command, as {_HELLO}",
     "command": f"what to run, as Process({_HELLO})",
@@ -135,7 +137,7 @@ def told(misfit: Misfit, made: Mapping[str, type]) -> SpecError:
     """
     elsewhere = partial(_elsewhere, _kinds(misfit, made))
     problems, is_clear = misfit.problems(WORDS, _NEEDED, elsewhere)
-    example = _EXAMPLES.get(misfit.called, "")
+    example = EXAMPLES.get(misfit.called, "")
     if is_clear or not misfit.taken:
         return SpecError(*problems, hint=f"as {example}" if example else "")
     names = (*([f"*{misfit.any_number}"] if misfit.any_number else []), *misfit.taken)
@@ -181,6 +183,12 @@ def _written(name: str, given: object) -> str:
         "image": "code=Image('registry.example/team/train:1.0')",
         "python": "python=PythonEnv('requirements.txt')",
         "after": "after=['train-x7k2']",
+        "array": f"array=Array({given!r})"
+        if isinstance(given, int | str)
+        else "array=Array('0-99')",
+        "resources": f"resources={EXAMPLES['Resources']}",
+        "sweep": f"sweep={EXAMPLES['Sweep']}",
+        "where": f"where={EXAMPLES['Where']}",
         "jobs": "jobs=[...]",
         "processes": "processes=[...]",
         "hostnames": "hostnames=['node-1']",

@@ -47,7 +47,31 @@ def check_types(made: Any, *, prefix: str = "") -> None:
         for name, hint in get_type_hints(kind).items()
         for problem in _problems(f"{prefix}{name}", hint, getattr(made, name))
     ]
-    raise SpecError(*problems)
+    raise SpecError(*problems, hint=_example(kind, problems))
+
+
+def _example(kind: type, problems: Sequence[str]) -> str:
+    """Return how a value is made that a field of `kind` lacks; empty where no value is one."""
+    from bastion.spec.misuse import EXAMPLES
+
+    for name, hint in get_type_hints(kind).items():
+        wanted = [each.__name__ for each in _members(hint) if each.__name__ in EXAMPLES]
+        if wanted and any(_lacks(problem, name) for problem in problems):
+            return f"as {EXAMPLES[wanted[0]]}"
+    return ""
+
+
+def _lacks(problem: str, name: str) -> bool:
+    field, _, text = problem.partition(": ")
+    return name in field and " is not a" in text
+
+
+def _members(hint: Any) -> Iterator[type]:
+    """The classes in `hint`, however deep."""
+    if isinstance(hint, type):
+        yield hint
+    for each in get_args(hint):
+        yield from _members(each)
 
 
 def _fits(kind: type, field: Any, written: object) -> bool:

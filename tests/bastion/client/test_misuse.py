@@ -30,6 +30,15 @@ HANDLE = LaunchHandle(client, launch="x-1", project="p", jobs=("x-1",))
             "gpus: launch takes no such argument; write Process(resources=Resources(gpu=1))",
         ),
         (
+            lambda: client.launch(["true"], array=4),
+            "array: launch takes no such argument; write Launch(array=Array(4))",
+        ),
+        (
+            lambda: client.launch(["true"], sweep={"lr": [0.1]}),
+            "sweep: launch takes no such argument;"
+            " write Launch(sweep=Sweep(grid={'lr': [0.1, 0.01]}))",
+        ),
+        (
             lambda: client.launch(LAUNCH, timeout=1),
             "timeout: launch takes no such argument; did you mean timeout_s?",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from quota import Amounts
 from tests.bastion.spec.problems import problems
 
 ECHO = Process(["echo"])
+ANY: Any = Launch
 
 
 def job(**given: object) -> Job:
@@ -292,3 +294,21 @@ def test_a_secrets_name_has_a_length() -> None:
     """The name of a secret lies in root with every job, and is bounded."""
     with pytest.raises(SpecError, match="2000000 characters; at most 100"):
         Secret("N" * 2_000_000)
+
+
+@pytest.mark.parametrize(
+    ("make", "example"),
+    [
+        (lambda: ANY(name="a", jobs=[job()], array=4), "as Array("),
+        (lambda: ANY(name="a", jobs=[job()], sweep={"lr": [1]}), "as Sweep(grid="),
+        (lambda: ANY(name="a", jobs=[ECHO]), "as Job(processes="),
+        (lambda: Process(["true"], resources={"h100": 1}), "as Resources(h100="),  # type: ignore[arg-type]
+    ],
+)
+def test_a_value_of_a_wrong_type_is_told_how_the_right_one_is_made(
+    make: Callable[[], object], example: str
+) -> None:
+    """The hint is a value that can be pasted."""
+    with pytest.raises(SpecError) as caught:
+        make()
+    assert caught.value.hint.startswith(example)
