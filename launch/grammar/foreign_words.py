@@ -185,6 +185,7 @@ FLAGS = {
     "--ntasks": "--replicas=N",
     "-a": "--array=0-99%10, of which ten run at once",
     "-n": "--replicas=N for copies, --name=NAME for a name",
+    "-": "a script is given as a file, as bastion launch job.sbatch",
     "--ntasks_per_node": "--replicas=N; what starts several processes on a host is the command",
     "--num_slices": "--replicas=N",
     "--tpu_type": "--instance_type=TYPE",
@@ -226,6 +227,7 @@ FLAGS = {
     "-e": "--env=NAME=TEXT; a file of errors is left out, bastion logs JOB has it",
     "-l": "--resources=TYPE=N",
     "--force": "leave it out: jobs run beside one another, and bastion cancel JOB ends one",
+    "--retry_until_up": "leave it out: a job waits in the queue until there is room",
     "--down": "leave it out: a pool deletes machines that stay idle",
     "--idle_minutes_to_autostop": "leave it out: a pool deletes machines that stay idle",
     "-i": "leave it out: a pool deletes machines that stay idle",
@@ -241,9 +243,16 @@ FLAGS = {
 }
 """What other systems call a flag, and our words for it."""
 
+OF_LISTS = {
+    **dict.fromkeys(("-t", "--states"), "--state=STATE"),
+    "-j": "leave it out: bastion show JOB looks at one job",
+}
+"""What others call a flag of a list of jobs; `-t` of a job is its time."""
+
 OF_SIMULATE = {
     "--cluster_job_log": "leave it out: a trace is given as it is, bastion simulate TRACE",
     "--jobs_per_hour": "--load=N",
+    **dict.fromkeys(("--gpus", "--nodes", "--cluster"), "--machines=4x8, four machines of eight"),
     "--round_duration": "--round=N",
     "--exp_prefix": "--report=FILE, --jobs_json=FILE",
     "--sim_type": "leave it out: without a trace jobs are drawn as --load says",

@@ -246,12 +246,19 @@ def switch(group: Group, name: str, meaning: str) -> None:
 
 
 def many(
-    group: Group, name: str, meaning: str, *, metavar: str, words: Sequence[str] | None = None
+    group: Group,
+    name: str,
+    meaning: str,
+    *,
+    metavar: str,
+    words: Sequence[str] | None = None,
+    read: Callable[[str], str] = str,
 ) -> None:
     """Add a flag that may be repeated, with the allowed `words` if there are any."""
     group.add_argument(
         name,
         action="append",
+        type=read,
         choices=words,
         default=[],
         metavar=metavar,

@@ -49,6 +49,8 @@ _SLURM_ALONE = {
     "--test_only": "--dry_run",
     "--parsable": "-q",
 }
+_UNITS = {"--cpus": "", "--memory": "GiB"}
+"""What sky counts an amount in, by its flag."""
 _PODS = ("pods", "pod", "po", "jobs", "job", "workloads", "workload")
 _PROGRAMS = {
     "kubectl": Program(
@@ -134,11 +136,14 @@ _PROGRAMS = {
             "jobs dashboard": "web --open",
             "api status": "status",
             "api info": "status",
+            **dict.fromkeys(("api start", "local up"), "up"),
+            **dict.fromkeys(("api stop", "local down"), "down"),
             "start": "rerun JOB",
             "stop": "cancel JOB",
             "down": "cancel JOB",
         },
         takes={
+            **dict.fromkeys(("cancel -n", "cancel --name"), "JOB"),
             **dict.fromkeys(("-c", "--cluster", "-n", "--name"), "--name"),
             **dict.fromkeys(("-i", "--idle_minutes_to_autostop", "--disk_size", "--ports"), ""),
             **dict.fromkeys(("--cloud", "--infra", "--region", "--zone", "--disk_tier"), ""),
@@ -150,6 +155,8 @@ _PROGRAMS = {
             **dict.fromkeys(("--use_spot", "--no_use_spot", "--down", "-r"), ""),
             **dict.fromkeys(("--retry_until_up", "--no_setup", "--fast", "--refresh"), ""),
             **dict.fromkeys(("--follow", "--no_follow", "--controller", "--async"), ""),
+            "--skip_finished": "",
+            **dict.fromkeys(("logs -s", "logs --sync_down"), "--download=."),
             **dict.fromkeys(("cancel -a", "cancel --all"), "--mine"),
             **dict.fromkeys(("list -a", "list --all"), "-a"),
         },
@@ -198,6 +205,8 @@ _PROGRAMS = {
             "launch run": "launch -- COMMAND",
             "launch list": "list",
             "launch stop": "cancel JOB",
+            "tpu list": "machines",
+            "vm list": "status",
         },
         takes={"cancel --name": "JOB"},
         alone={},
@@ -214,6 +223,8 @@ def program_command(program: str, words: Sequence[str]) -> str:
     table = _PROGRAMS.get(program)
     if table is None:
         return ""
+    if program == "sky":
+        words = _whole_amounts(words)
     if program == "ray":
         words = [word for word in words if not word.endswith(_YAML)]  # the file of a cluster
     for size in (2, 1, 0):
@@ -231,6 +242,18 @@ def program_command(program: str, words: Sequence[str]) -> str:
     if verb == "list" and names and (program == "kubectl" or words[0].lower() == "status"):
         return shlex.join(["show", *names, *flags])
     return _written(ours, flags, names, command)
+
+
+def _whole_amounts(words: Sequence[str]) -> list[str]:
+    """The amounts of sky as ours: `4+` is at least four, and memory is counted in GiB."""
+    told: list[str] = []
+    for word in words:
+        flag, equals, value = word.rpartition("=")
+        unit = _UNITS.get(flag or (told[-1] if told else ""))
+        number = value.removesuffix("+")
+        is_amount = unit is not None and number.isdecimal()
+        told.append(f"{flag}{equals}{number}{unit}" if is_amount else word)
+    return told
 
 
 def slurm_flags(words: Sequence[str]) -> tuple[list[str], list[str]]:

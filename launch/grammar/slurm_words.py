@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 
 from launch.grammar.program_words import slurm_flags
+from launch.grammar.states import own_state
 from quota.pattern import pattern
 
 _FLAGS = {
@@ -27,6 +28,7 @@ _FLAGS = {
     ("sinfo", "-N --Node -n --nodes"): "machines",
     ("sacct", "-j --jobs"): "show JOB",
     ("sacct", "--name"): "history --name=JOB",
+    ("sacct", "-s --state"): "history --state=STATE",
     ("sacct", "-u --user"): "history --user_id=USER",
     ("sacct", "-S --starttime"): "history --since=DATE",
     ("sacct", "-E --endtime"): "history --until=DATE",
@@ -37,7 +39,6 @@ _FLAGS = {
 _FLAG = {
     (command, name): ours for (command, names), ours in _FLAGS.items() for name in names.split()
 }
-_STATES = {"pd": "queued", "pending": "queued", "r": "running", "cg": "stopping"}
 _SHOWN = {
     **dict.fromkeys(("node", "nodes"), "machines"),
     **dict.fromkeys(("partition", "partitions", "part"), "pool"),
@@ -91,7 +92,7 @@ def _filled(ours: str, value: str) -> str:
         if value and ours.endswith(place):
             words = _ids(value) if place == "JOB" else [value]
             if place == "STATE":
-                words = [_STATES.get(value.lower(), value.lower())]
+                words = [own_state(value)]
             return ours.removesuffix(place) + shlex.join(words)
     return ours
 

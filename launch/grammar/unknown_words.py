@@ -20,6 +20,7 @@ from launch.grammar.foreign_words import (
     NOT_YET,
     NOUNS,
     OF_ALL_JOBS,
+    OF_LISTS,
     OF_SIMULATE,
     OF_THE_VM,
     PHRASES,
@@ -35,6 +36,8 @@ _DEVICE = pattern(r"(?:[abghltv]\d+|mi\d+|rtx|tpu)[\w-]*")
 """How types of devices are called: `h100`, `a100-80gb`, `v5e`, `mi300x`."""
 _MORE = "more: bastion help come-from-another-system"
 _FLAG_NAME = pattern(r"--[\w-]+")
+_FLAG = pattern(r"--?\w+")
+_OF_A_JOB = ("-n", "--name", "--job", "--jobs", "--job_name")
 _SENDS_CODE = ("--code", "--workdir", "-D", "--chdir", "--bundler")
 _NEAR = 0.7
 """How similar two words must be: `submti` and `submit` are, `resume` and `restore` are not."""
@@ -83,9 +86,16 @@ def refuse_command(parser: argparse.ArgumentParser, words: Sequence[str]) -> Non
 
 
 def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str]) -> str:
-    simulates = parser.prog == "bastion simulate"
-    if ours := (OF_SIMULATE.get(name) if simulates else None) or FLAGS.get(name):
-        return f"here it is {ours}" if ours.startswith("-") else ours
+    takes = parser._option_string_actions
+    own = OF_SIMULATE if parser.prog == "bastion simulate" else {}
+    own = OF_LISTS if "--state" in takes else own
+    ours = own.get(name) or FLAGS.get(name, "")
+    if ours and not ours.startswith("-"):
+        return ours
+    if ours and _FLAG.findall(ours)[0] in takes:
+        return f"here it is {ours}"
+    if name in _OF_A_JOB and any(action.dest == "job" for action in parser._actions):
+        return f"leave it out: a job is named alone, as {parser.prog} JOB"
     import difflib
 
     known = {

@@ -20,6 +20,7 @@ from quota.pattern import pattern
 _GPUS = ("--gpus", "-G", "--gpu", "--num_gpus")
 _GRES = pattern(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
 _NODES = pattern(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
+_DEVICE = pattern(r"(?:[abghltABGHLTvV]\d+|[mM][iI]\d+)[sSxX]?(?:[-_]\d+[gG][bB])?")
 _DEVICES = pattern(r"(?:([A-Za-z][\w-]*)[:=])?(\d+)")
 
 
@@ -66,7 +67,9 @@ class _Asked(argparse.Action):
 
 
 def _devices(text: str) -> str:
-    """Convert `2`, `h100:2` or `H100=2` to `gpu=2` or `h100=2`."""
+    """Convert `2`, `h100:2` or `H100=2` to `gpu=2` or `h100=2`; `h100` alone is one, as in sky."""
+    if _DEVICE.fullmatch(text):
+        return f"{text}=1"
     match = _DEVICES.fullmatch(text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not N or TYPE:N, as 2 or h100:2")
@@ -105,6 +108,7 @@ def _memory(text: str) -> str:
 
 
 def _cpus(text: str) -> str:
+    text = text.removesuffix("+")  # `4+` of sky is at least four
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a whole number of processors; the name of a job is --name=NAME"

@@ -86,11 +86,11 @@ def ways_of(args: argparse.Namespace, base: Setup) -> list[Setup]:
 
     return combined(
         base,
-        orders=words_of(args.order),
+        orders=words_of(args.order.lower()),
         policies=args.policy,
-        admissions=words_of(args.admission),
-        placements=words_of(args.placement),
-        preemptions=words_of(args.preemption),
+        admissions=words_of(args.admission.lower()),
+        placements=words_of(args.placement.lower()),
+        preemptions=words_of(args.preemption.lower()),
     )
 
 

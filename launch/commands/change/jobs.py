@@ -8,6 +8,7 @@ from launch import exits
 from launch.commands.job_verb import add_job_verb
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, many, switch
+from launch.grammar.states import own_state
 from launch.screen.notes import note
 from launch.screen.render import Column
 from launch.session import Session
@@ -22,7 +23,14 @@ def register(verbs: Verbs) -> None:
     ended = add_job_verb(verbs, "cancel", cancel, count="*")
     switch(ended, "--mine", "every active job of yours")
     switch(ended, "--all", "every active job, of all users, of the project that -p names")
-    many(ended, "--state", "with the two above: only in this state", metavar="STATE", words=ACTIVE)
+    many(
+        ended,
+        "--state",
+        "with the two above: only in this state",
+        metavar="STATE",
+        words=ACTIVE,
+        read=own_state,
+    )
     add_job_verb(verbs, "hold", hold, count="+")
     add_job_verb(verbs, "release", release, count="+")
     prioritize = add_job_verb(verbs, "prioritize", set_priority, count="+", flags=" --priority=1")

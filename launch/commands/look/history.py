@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from launch import exits
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, many, number, switch, text
+from launch.grammar.states import own_state
 from launch.screen.notes import note
 from launch.screen.render import Column, counted, iso, plain, span
 from launch.session import Session
@@ -37,7 +38,14 @@ def register(verbs: Verbs) -> None:
         " 8h, 30d) or a date (2026-11-01).",
         example="bastion history --since=7d --state=failed\nbastion history --name='sweep*' --csv",
     )
-    many(history, "--state", "only what ended so", metavar="STATE", words=list(STATES))
+    many(
+        history,
+        "--state",
+        "only what ended so",
+        metavar="STATE",
+        words=list(STATES),
+        read=own_state,
+    )
     text(
         history,
         "--name",

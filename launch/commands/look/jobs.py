@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, many, number, switch, text
+from launch.grammar.states import own_state
 from launch.screen.job_table import id_of, job_columns
 from launch.screen.notes import note
 from launch.screen.render import (
@@ -39,7 +40,14 @@ def register(verbs: Verbs) -> None:
         text="With --project_id or --user_id only those of that project or user.",
         example="bastion list --state=running\nbastion list --all --since=1d\nbastion list --watch",
     )
-    many(jobs, "--state", "only jobs in this state", metavar="STATE", words=list(STATE_COLORS))
+    many(
+        jobs,
+        "--state",
+        "only jobs in this state",
+        metavar="STATE",
+        words=list(STATE_COLORS),
+        read=own_state,
+    )
     switch(jobs, "--mine", "only your own jobs")
     switch(jobs, "-a --all", "also jobs that have ended")
     text(jobs, "--since", "only jobs submitted or ended in the last 90s, 2h, ...", metavar="TIME")

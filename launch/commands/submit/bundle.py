@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bastion.spec import Code
 
 _IMAGES = ("docker", "artifactregistry")
+_WITHOUT_NAME = ("", "local", "git", "image")
 
 
 def register(verbs: Verbs) -> None:
@@ -79,7 +80,7 @@ def _asked(args: argparse.Namespace) -> Code:
             f"bundle: a folder is of the type local, not {args.bundler_type}",
             hint=f"bastion bundle {args.folder}",
         )
-    if args.name and args.bundler_type not in _IMAGES:
+    if args.name and args.bundler_type in _WITHOUT_NAME:
         raise UsageError("--name: only an image has one; the digest names all other code")
     more = [("root", args.folder), ("tag", args.name)]
     return bundler_code(args, *(shlex.quote(f"{key}={word}") for key, word in more if word))

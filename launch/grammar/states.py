@@ -1,0 +1,22 @@
+"""The states of a job as other systems call them. Source: squeue(1), sacct(1)."""
+
+from __future__ import annotations
+
+_OURS = {
+    **dict.fromkeys(("pd", "pending"), "queued"),
+    "r": "running",
+    **dict.fromkeys(("cg", "completing"), "stopping"),
+    **dict.fromkeys(("cd", "completed"), "succeeded"),
+    "f": "failed",
+    **dict.fromkeys(("ca", "canceled"), "cancelled"),
+    **dict.fromkeys(("to", "timeout"), "timed_out"),
+    "oom": "out_of_memory",
+    **dict.fromkeys(("nf", "node_fail"), "lost"),
+    "pr": "preempted",
+}
+
+
+def own_state(word: str) -> str:
+    """Our word for a state of a job, in small letters; any other word as it is, likewise."""
+    plain = word.lower()
+    return _OURS.get(plain, plain)
