@@ -36,7 +36,13 @@ from bastion.compat.clusterfudge_values import (
     QueueingBehaviour,
     Resources,
 )
-from bastion.errors import BastionError, NotFoundError, RefusedError, SpecError
+from bastion.errors import (
+    BastionError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    in_notebooks,
+)
 from bastion.spec.names import launch_uuid
 from bundler.code import LocalDir as Folder
 from bundler.errors import BundleError
@@ -60,6 +66,14 @@ __all__ = [
     "SchedulingError",
     "to_launch",
 ]
+
+
+def __getattr__(name: str) -> object:
+    from difflib import get_close_matches
+
+    near = [] if name.startswith("_") else get_close_matches(name, __all__, n=1)
+    nearest = f"; did you mean {near[0]}?" if near else ""
+    raise in_notebooks(AttributeError(f"clusterfudge has no attribute {name!r}{nearest}"))
 
 
 class SchedulingError(RefusedError):

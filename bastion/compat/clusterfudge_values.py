@@ -9,7 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from bastion.errors import SpecError
+from quota.explained import explained
+
+if TYPE_CHECKING:
+    from quota.misfit import Misfit
+
+_T = TypeVar("_T")
+
+
+def _told(cls: type[_T]) -> type[_T]:
+    """Have a value raise a SpecError for arguments that it does not take."""
+    cls.__init__ = explained(cls.__init__, cls.__name__, _misfit_error)  # type: ignore[method-assign]
+    return cls
+
+
+def _misfit_error(misfit: Misfit) -> Exception:
+    problems, _ = misfit.problems({}, {})
+    return SpecError(*problems, hint=f"{misfit.called} takes {', '.join(misfit.taken)}")
 
 
 class Resources:
@@ -44,6 +63,7 @@ class LocalDir:
     """
 
 
+@_told
 @dataclass
 class GitRepo:
     """A commit of a repository, or the tip of a branch."""
@@ -69,6 +89,7 @@ Behaviour: TypeAlias = (
 Deployment: TypeAlias = LocalDir | GitRepo
 
 
+@_told
 @dataclass
 class QueueingBehaviour:
     """
@@ -80,6 +101,7 @@ class QueueingBehaviour:
     enqueue_if_cluster_busy: bool | None = True
 
 
+@_told
 @dataclass
 class Process:
     """One command, a list of words, that runs beside the others of its replica."""
@@ -88,6 +110,7 @@ class Process:
     resource_requirements: Resources | None = None
 
 
+@_told
 @dataclass
 class Job:
     """`replicas` identical replicas, each of one or more processes."""
@@ -98,6 +121,7 @@ class Job:
     replica_failure_behaviour: Behaviour | None = None
 
 
+@_told
 @dataclass
 class CreateLaunchRequest:
     """One launch: its jobs, its code, and the machines where it may run."""

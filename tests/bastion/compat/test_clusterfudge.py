@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
@@ -30,6 +31,8 @@ from bastion.spec.names import launch_uuid
 from bundler.code import GitRepo as Repository
 from bundler.code import LocalDir as Folder
 from quota.amounts import Amounts
+
+ANY: Any = clusterfudge
 
 
 def request(*jobs: Job, **more: object) -> CreateLaunchRequest:
@@ -312,3 +315,18 @@ def test_a_workstation_is_refused_with_what_serves_in_its_place(tmp_path: Path) 
     with pytest.raises(SpecError, match="no workstations") as error:
         clusterfudge.Client(tmp_path.as_uri()).launch_workstation()
     assert "bastion notebook" in error.value.hint
+
+
+def test_an_argument_that_is_misspelt_is_told_with_the_one_that_was_meant() -> None:
+    """A script that is typed anew has its mistakes told in words, and not by Python."""
+    for make, meant in (
+        (lambda: ANY.Process(["x"], resource_requirement=None), "resource_requirements"),
+        (lambda: ANY.Job("a", replica=1), "replicas"),
+        (lambda: ANY.CreateLaunchRequest(jobs=[], queuing_behaviour=None), "queueing_behaviour"),
+    ):
+        with pytest.raises(SpecError, match=f"takes no such argument; did you mean {meant}\\?"):
+            make()
+    with pytest.raises(SpecError, match="jobs: is missing"):
+        ANY.CreateLaunchRequest()
+    with pytest.raises(AttributeError, match="'GitRepository'; did you mean GitRepo"):
+        ANY.GitRepository  # noqa: B018
