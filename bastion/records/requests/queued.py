@@ -97,13 +97,14 @@ def queued_array(launch: Launch, each: JobRecord) -> ArrayRecord | None:
 
 def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]:
     """Return the resources of one replica and its number of hosts; an instance type fills gaps."""
-    per_replica, hosts = job.per_replica, 1
+    per_replica, hosts, by_type = job.per_replica, 1, ""
     if job.instance_type:
         instance = lookup(job.instance_type)
         per_replica, hosts = per_replica or instance.resources, instance.hosts
+        # A client writes what a type has into a process that asks for nothing itself.
+        by_type = job.instance_type if per_replica == instance.resources else ""
     unknown = [] if known_types is None else sorted(set(per_replica.types()) - set(known_types))
     if unknown:
-        by_type = job.instance_type if not job.per_replica else ""
         raise SpecError(*(_unknown(kind, known_types or (), by_type) for kind in unknown))
     return per_replica, hosts
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from bastion.catalog import lookup
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout, ulid
 from bastion.records.requests.job_request import FollowRequest, JobsRequest
@@ -99,10 +100,12 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
     )
 
 
-def test_an_instance_type_that_no_pool_can_be_is_told_as_it_was_written() -> None:
-    """What it is made of is named beside it, with the types that there are."""
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_an_instance_type_that_no_pool_can_be_is_told_as_it_was_written(is_filled: bool) -> None:
+    """What it is made of is named beside it, also where a client wrote that into the process."""
     rig = Rig()
-    job = Job(processes=(Process(["true"]),), instance_type="tpu-v4-32")
+    asked = Resources(**dict(lookup("tpu-v4-32").resources.items())) if is_filled else Resources()
+    job = Job(processes=(Process(["true"], resources=asked),), instance_type="tpu-v4-32")
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
     assert refused(rig, asked).startswith(
         "jobs.0.instance_type: 'tpu-v4-32' is made of v4, and no pool has it, and the quota file"
