@@ -19,4 +19,4 @@ _OURS = {
 def own_state(word: str) -> str:
     """Our word for a state of a job, in small letters; any other word as it is, likewise."""
     plain = word.lower()
-    return _OURS.get(plain, plain)
+    return _OURS.get(plain, plain if plain.replace("_", "").isalpha() else word)
