@@ -138,8 +138,10 @@ class Reader(EventReader):
         if known.phase == "draining":
             # Its final record stands for a moment beside its row, and `wait` has told of it.
             known = self._recorded(known)
+        from bastion.client.look.told_reason import told_now
+
         (found,) = self._with_parameters((known,))
-        return found
+        return told_now(found, self.queue_as_of)
 
     def spec(self, name: str, *, project: str = "") -> SpecRecord:
         """
