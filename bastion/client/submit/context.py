@@ -119,5 +119,6 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
     if isinstance(found, str):
         return found
     raise SpecError(
-        f"project: {found}", hint="--project_id=PROJECT names one, --user_id=USER says who you are"
+        f"project: {found}",
+        hint="-p names a project, --pool=NAME a pool, --user_id=USER says who you are",
     )

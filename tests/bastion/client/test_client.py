@@ -78,6 +78,7 @@ def test_a_project_that_cannot_be_resolved_is_refused_here(
     with pytest.raises(SpecError) as caught:
         client.launch(launch_of())
     assert str(caught.value) == message
+    assert "--pool=NAME" in caught.value.hint  # which -p is in Slurm
     assert not store.list(layout.INBOX)
 
 
