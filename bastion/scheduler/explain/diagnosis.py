@@ -61,6 +61,9 @@ MOST_NAMED = 8
 TRIALS = 8
 """Second walls that are tried out in one cycle."""
 
+SCATTERS = 32
+"""Shapes whose parts are all counted over what is free in one cycle; each asks every machine."""
+
 FEW = 200
 """Running gangs: with more, gangs beyond their share are too many to be estimated."""
 T = TypeVar("T")
@@ -393,7 +396,9 @@ class Diagnosis:
     def _fragmented(self, shape: Shape, free: Amounts, found: Found | None = None) -> Fragmented:
         draft = self.draft
         to_end = tuple(job for r in found.victims for job in r.ids) if found else ()
-        over, fitting = self._once(self._scatters, partial(scatter_of, draft), shape)
+        in_full = len(self._scatters) < SCATTERS
+        count = partial(scatter_of, draft, in_full=in_full)
+        over, fitting = self._once(self._scatters, count, shape)
         return Fragmented(
             asked=shape.units,
             free=free,

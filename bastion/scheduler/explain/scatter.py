@@ -1,8 +1,8 @@
 """
 `Scatter`: how much of a gang fits on what is free, and over what the free capacity is scattered.
 
-Machines are filled one after the other. So it is a count for people, at times one too low: whether
-the whole gang can be placed was found out before.
+Machines are filled one after the other. So it is a count for people, at times too low: whether the
+whole gang can be placed was found out before.
 
 It must not know shares, nor what runs.
 """
@@ -39,15 +39,20 @@ class _Bin(NamedTuple):
     is_vacant: bool
 
 
-def scatter_of(draft: Draft, shape: Shape) -> Scatter:
-    """How `shape`, which cannot be placed, would fit on what is free now."""
+def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
+    """
+    How `shape`, which cannot be placed, would fit on what is free now.
+
+    Not `in_full`, the replicas of one part alone are counted, of that which fits best.
+    """
     shelves = list(draft.capacity.shelves.values())
     together, want = draft.parts.placement.together, shape.replicas
-    slots = _Slots(draft.capacity, shape.parts[0]) if _is_plain(shape) else None
+    is_counted = not in_full or (len(shape.parts) == 1 and _is_plain(shape.parts[0]))
+    slots = [_Slots(draft.capacity, part) for part in shape.parts] if is_counted else []
 
     def fill(some: list[Shelf], *, is_limited: bool) -> int:
-        if slots is not None:
-            return slots.fill(some, is_limited=is_limited)
+        if slots:
+            return max(each.fill(some, is_limited=is_limited) for each in slots)
         return _Filling(draft, shape, is_limited=is_limited).fill(some)
 
     anywhere = fill(shelves, is_limited=False)
@@ -62,13 +67,13 @@ def scatter_of(draft: Draft, shape: Shape) -> Scatter:
     return Scatter(over=over, fitting=min(fitting, want - 1))
 
 
-def _is_plain(shape: Shape) -> bool:
-    """Whether all replicas are alike, and share machines with others."""
-    return len(shape.parts) == 1 and shape.parts[0].hosts == 1 and not shape.takes_whole
+def _is_plain(part: Part) -> bool:
+    """Whether its replicas share machines with others: one machine says nothing of the next."""
+    return part.hosts == 1 and not part.takes_whole
 
 
 class _Slots:
-    """Where replicas that are all alike fit: what one machine holds says nothing of another."""
+    """How many replicas of one part fit, if there were no other part."""
 
     def __init__(self, capacity: Capacity, part: Part) -> None:
         self._capacity, self._part = capacity, part
