@@ -16,7 +16,8 @@ from typing import NamedTuple
 from bastion.job import HostPlace, JobClass, ReplicaPlace
 from bastion.machine import Machine
 from bastion.scheduler.placement.candidates import PlacementPolicy
-from bastion.scheduler.placement.capacity import Capacity, Charge, Held
+from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.plan import Admit, Plan, Verdicts
 from bastion.scheduler.policies.admission import admit_all

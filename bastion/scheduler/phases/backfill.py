@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from bastion.scheduler.phases.revocation import newest
 from bastion.scheduler.placement.capacity import Capacity
-from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.queue.shape import SEATS, Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 
@@ -113,7 +113,7 @@ def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bo
 def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[tuple[str, str], int]) -> bool:
     """Whether machines may have as many slots as `part` needs, where `kept` is free as well."""
     resource, units = part.leading
-    if not units:
+    if resource == SEATS:
         return True
     slots = sum(
         (capacity.by_name[name].free(resource) + more) // units

@@ -22,32 +22,16 @@ from bastion.machine import Machine, MachinePhase, Pool
 from bastion.machine_name import MachineName, parse_machine
 from bastion.scheduler.placement.closures import Closures
 from bastion.scheduler.placement.device_mask import all_of, lowest, mask_of
-from bastion.scheduler.placement.room import GUESTS, Keep, Room, Shelf
+from bastion.scheduler.placement.hold import Charge, Hold
+from bastion.scheduler.placement.room import GUESTS, Keep, Room, Shelf, kind_of
 from bastion.scheduler.placement.scope import NEW, RoomIndex, Scope, can_make, passes
 from bastion.scheduler.queue.shape import COUNTED, Part
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import ANYWHERE, Where
 from quota.amounts import NOTHING, Amounts
 
-Charge = tuple[Amounts, ...]
-"""What is charged for a placement, tier by tier, of the types under quota."""
-
 Held = tuple[Part, HostPlace, bool]
 """What one replica holds of one machine, and whether it is guaranteed."""
-
-
-class Hold:
-    """Devices closed for one gang; to be lifted as one."""
-
-    __slots__ = ("charge", "counts", "guests", "masks", "wholes")
-
-    def __init__(self) -> None:
-        self.charge: Charge = ()
-        self.masks: list[tuple[Room, str, int, int, int]] = []
-        """(room, type, devices wanted, of them those that were free, those that others hold)"""
-        self.counts: list[tuple[Room, str, int, int]] = []
-        self.guests: list[Room] = []
-        self.wholes: list[Room] = []
 
 
 class Capacity:
@@ -105,13 +89,15 @@ class Capacity:
 
     @property
     def is_alike(self) -> bool:
-        """Whether all machines hold the same, in one tier, and none can be made."""
-        return len(self._kinds) == 1 and not any(shelf.left for shelf in self.shelves.values())
+        """Whether all machines hold the same, in one tier; those as well that can be made."""
+        return len(self._kinds) == 1 and (
+            len(self.shelves) == 1 or not any(shelf.left for shelf in self.shelves.values())
+        )
 
     @cached_property
-    def _kinds(self) -> set[tuple[int, Amounts]]:
+    def _kinds(self) -> set[object]:
         made = {(s.tier, s.pool.resources) for s in self.shelves.values() if s.pool is not None}
-        return made | {(room.shelf.tier, room.full) for room in self.rooms}
+        return made | {(room.shelf.tier, kind_of(room)) for room in self.rooms}
 
     def scope(self, where: Where) -> Scope:
         """The rooms and shelves that `where` leaves."""
@@ -433,6 +419,7 @@ class Capacity:
         for room in hold.wholes:
             self.note(room)
             room.closed -= 1
+            room.shelf.settle(room)
         for room in hold.guests:
             self.note(room)
             room.guests -= 1

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from bastion.job import Placement, ReplicaPlace
 from bastion.scheduler.placement.candidates import Choose, PlacementPolicy, View
-from bastion.scheduler.placement.capacity import Capacity, Charge
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.placement.whole_machines import Order, Wholes

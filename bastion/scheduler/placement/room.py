@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.scheduler.queue.shape import COUNTED, Part
+from bastion.scheduler.queue.shape import COUNTED, SEATS, Part
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
@@ -92,6 +92,8 @@ class Room:
         """Units of `resource` that are free and open."""
         if resource in COUNTED:
             return self.counts.get(resource, 0)
+        if resource == SEATS:
+            return GUESTS - self.guests if self.opened and not (self.closed or self.sealed) else 0
         return self.masks.get(resource, 0).bit_count()
 
     def slots(self, part: Part) -> int:

@@ -29,6 +29,8 @@ ORDERS = 6
 
 COUNTED = frozenset({"cpu", "memory"})
 """Types without devices: handed out by amount, not by index."""
+SEATS = ""
+"""What replicas that ask for nothing are searched by: of these a machine holds so many at once."""
 
 
 class Part:
@@ -47,9 +49,10 @@ class Part:
         self.capped = tuple((t, n) for t, n in items if t in quota.types)
         self.charged = request.per_replica.only(quota.types)
         """One replica, where no whole machine is taken."""
-        self.leading: tuple[str, int] = (self.devices or self.counts or (("", 0),))[0]
-        """The type, and how much of it, by which machines are searched."""
         self.asks_nothing = not items and not self.exclusive
+        nothing = (SEATS, int(self.asks_nothing))
+        self.leading: tuple[str, int] = (self.devices or self.counts or (nothing,))[0]
+        """The type, and how much of it, by which machines are searched."""
         self.takes_whole = self.exclusive or self.hosts > 1
         """Whether it takes, and is charged for, whole machines."""
 

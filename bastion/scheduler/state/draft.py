@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from bastion.job import JobClass
-from bastion.scheduler.placement.capacity import Charge
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
+from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.lines import Backlog

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from bastion.scheduler.placement.capacity import Hold
+from bastion.scheduler.placement.hold import Hold
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang, Line, Rank
 from bastion.scheduler.queue.shape import Shape

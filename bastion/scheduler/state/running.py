@@ -13,7 +13,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
-from bastion.scheduler.placement.capacity import Capacity, Charge
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.room import resources_of
 from bastion.scheduler.queue.order import Ids
 from bastion.scheduler.queue.shape import Part, Shape

@@ -16,7 +16,8 @@ from dataclasses import replace
 from bastion.job import HostPlace, JobClass, Placement
 from bastion.machine import Machine
 from bastion.scheduler.placement.candidates import PlacementPolicy
-from bastion.scheduler.placement.capacity import Capacity, Charge, Held
+from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.place import place
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.shape import Part, Shapes
