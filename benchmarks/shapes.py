@@ -50,6 +50,8 @@ class Shape:
     """Which are these: those of some projects or of one, those of low priority, or any."""
     pools: int = 1
     """Each job names one of so many pools."""
+    asks: str = "devices"
+    """For what: `devices`, devices and `amounts` of its own, `whole` machines, or `nothing`."""
     hosts: int = 0
     """Each job names so many hosts of its own; every other one, a machine among them."""
     has_limits: bool = False
@@ -94,6 +96,15 @@ SHAPES: Mapping[str, Shape] = {
     "each names hosts of its own": Shape(
         jobs=4_000, machines=1_000, projects=100, gangs=0.0, hosts=8
     ),
+    "each takes whole machines": Shape(
+        jobs=4_000, machines=500, projects=100, gangs=0.8, asks="whole"
+    ),
+    "each asks for an amount of its own": Shape(
+        jobs=4_000, machines=500, projects=100, gangs=0.5, asks="amounts"
+    ),
+    "each asks for nothing": Shape(
+        jobs=4_000, machines=500, projects=100, gangs=0.8, asks="nothing"
+    ),
     "rotation after a slice": Shape(
         jobs=4_000, machines=200, projects=20, holding=0.25, by="one", waited_s=30_000.0
     ),
@@ -113,7 +124,7 @@ def state_of(shape: Shape, seed: int = 1) -> Snapshot:
         devices = min(shape.largest, random.choice((1, 1, 2, 4, 8)))
         request = replace(
             job.request,
-            per_replica=Amounts({"h100": devices}),
+            per_replica=_asked(shape, devices, number),
             replicas=random.choice((2, 4, 8)) if random.random() < shape.gangs else 1,
             priority=random.randint(1, shape.priorities),
             max_runtime_s=_limit(shape, number),
@@ -140,7 +151,12 @@ def _where(shape: Shape, number: int, machines: Sequence[str]) -> Where:
     if hosts and number % 2:
         hosts[0] = machines[number % len(machines)]
     pool = f"p{number % shape.pools}" if shape.pools > 1 else ""
-    return Where(pool=pool, hostnames=tuple(hosts))
+    return Where(pool=pool, hostnames=tuple(hosts), exclusive=shape.asks == "whole")
+
+
+def _asked(shape: Shape, devices: int, number: int) -> Amounts:
+    asked = {} if shape.asks == "nothing" else {"h100": devices}
+    return Amounts(asked | ({"memory": number << 28} if shape.asks in ("amounts", "whole") else {}))
 
 
 def _in_pools(snapshot: Snapshot, pools: int) -> Snapshot:
@@ -240,6 +256,7 @@ def mutated(shape: Shape, random: Random) -> Shape:
         "by": ("project", "one", "priority", "any"),
         "pools": (1, 5, 20),
         "hosts": (0, 1, 8),
+        "asks": ("devices", "amounts", "whole", "nothing"),
         "waited_s": (1_000.0, 14_400.0, 30_000.0),
     }
     name = random.choice(sorted(choices))
