@@ -8,18 +8,25 @@ kept beside them and joined anew.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import compress, count, islice
 from operator import is_not
+from typing import Any
 
 from bastion.changes import changes
 from bastion.records.coding.codec import encode
 
 
 class EncodedMap:
-    """The bytes of a map of records by name, in its order. A map is never changed in place."""
+    """
+    The bytes of a map of records by name, in its order. A map is never changed in place.
 
-    def __init__(self) -> None:
+    Args:
+        kept: What is encoded of a record; all of it by default.
+    """
+
+    def __init__(self, kept: Callable[[Any], object] | None = None) -> None:
+        self._kept = kept
         self._records: Mapping[str, object] = {}
         self._texts: dict[str, bytes] = {}
         self._joined = b"{}"
@@ -34,7 +41,8 @@ class EncodedMap:
     def _take_in(self, records: Mapping[str, object]) -> None:
         gone, come, same = changes(self._records, records)
         # A record that cannot be encoded raises here, before anything is changed.
-        new = {name: _line(name, records[name]) for name in come}
+        kept = self._kept or (lambda record: record)
+        new = {name: _line(name, kept(records[name])) for name in come}
         texts = self._texts
         for name in gone:
             if name not in new:

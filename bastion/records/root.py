@@ -97,7 +97,7 @@ class Segment:
 class Root:
     """The whole state as of one commit, of active jobs and machines only."""
 
-    schema: Literal[3] = 3
+    schema: Literal[4] = 4
     bucket: str = ""
     """The bucket's own name; empty only in an uncommitted root of an older schema."""
     epoch: int
@@ -114,6 +114,11 @@ class Root:
     """The last valid `config/bastion.toml`, for the same reason."""
     jobs: Mapping[str, JobRecord] = field(default_factory=dict)
     """Active jobs. Tasks of arrays are here from admission until their final record is written."""
+    gangs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """
+    Only in the bytes: the jobs of each gang, by the first of them. Its jobs name that one alone
+    there, as each of a thousand jobs would name a thousand.
+    """
     arrays: Mapping[str, ArrayRecord] = field(default_factory=dict)
     machines: Mapping[str, Machine] = field(default_factory=dict)
     warm: Mapping[str, Warm] = field(default_factory=dict)
@@ -171,8 +176,10 @@ class RootWriter:
         self._compress = compress
         self._is_over = is_over
         self._machines, self._arrays = EncodedMap(), EncodedMap()
-        self._runs, self._jobs = EncodedMap(), EncodedMap()
+        self._runs, self._jobs = EncodedMap(), EncodedMap(as_kept)
         self._events, self._sealed = EncodedList(), EncodedList()
+        self._gangs: tuple[Mapping[str, JobRecord], Mapping[str, tuple[str, ...]]] = {}, {}
+        """Jobs, and the gangs among them."""
 
     def read(self, *, unless: Version | None = None) -> Held | None:
         """
@@ -299,7 +306,10 @@ class RootWriter:
 
     def encoded(self, root: Root) -> bytes:
         """Return `root` encoded; only for the thread that commits."""
-        fields = plain(_without_many(root))
+        if root.jobs is not self._gangs[0]:
+            gangs = {job.gang[0]: job.gang for job in root.jobs.values() if job.gang}
+            self._gangs = root.jobs, gangs
+        fields = plain(replace(_without_many(root), gangs=self._gangs[1]))
         head = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
         parts = [head[:-1].encode()]
         if root.events:
@@ -338,7 +348,22 @@ def decode_root(
         plain_data = _plain_bytes(data)
     except (OSError, EOFError) as error:
         raise RecordError(f"{key}: cannot be unpacked: {error}") from error
-    return decode(Root, schema.current_bytes(plain_data, key=key), key=key)
+    root = decode(Root, schema.current_bytes(plain_data, key=key), key=key)
+    if not root.gangs:
+        return root
+    jobs = {name: with_gang(job, root.gangs) for name, job in root.jobs.items()}
+    return replace(root, jobs=jobs, gangs={})
+
+
+def as_kept(job: JobRecord) -> JobRecord:
+    """Return `job` as it stands in the bytes of root: of its gang it names the first job alone."""
+    return replace(job, gang=job.gang[:1]) if job.gang else job
+
+
+def with_gang(job: JobRecord, gangs: Mapping[str, tuple[str, ...]]) -> JobRecord:
+    """Return `job` with all jobs of its gang; `gangs` are those that stand in root."""
+    gang = gangs.get(job.gang[0]) if len(job.gang) == 1 else None
+    return job if gang is None else replace(job, gang=tuple(gang))
 
 
 def quota_text_in(data: bytes) -> str:

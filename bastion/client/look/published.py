@@ -352,7 +352,11 @@ def _record(root: dict[str, Any], job: str) -> JobRecord | None:
     from bastion.records.coding.codec import decode
 
     row = root.get("jobs", {}).get(job)
-    return None if row is None else decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
+    if row is None:
+        return None
+    if row.get("gang"):
+        row = {**row, "gang": root.get("gangs", {}).get(row["gang"][0], row["gang"])}
+    return decode(JobRecord, json.dumps(row).encode(), key=layout.ROOT)
 
 
 def name_is_of(job: str, array: str) -> bool:

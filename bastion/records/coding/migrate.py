@@ -120,5 +120,10 @@ def _without_name(old: Plain) -> Plain:
     return old
 
 
-ROOT = Schema(current=3, steps={1: _without_machines, 2: _without_name})
+def _without_gangs(old: Plain) -> Plain:
+    """Migrate schema 3 to 4: each job of a gang names all of them; both are read."""
+    return old
+
+
+ROOT = Schema(current=4, steps={1: _without_machines, 2: _without_name, 3: _without_gangs})
 """Of `state/root.json` and its copies under `state/snap/`."""

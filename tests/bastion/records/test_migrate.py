@@ -27,8 +27,14 @@ def _now_became_seconds(old: Plain) -> Plain:
     return {**old, "now": old["now"] / 1000}
 
 
+def _nothing_changed(old: Plain) -> Plain:
+    return old
+
+
 # Schemas that were never released: 1 counted commits in milliseconds, 2 in seconds.
-SCHEMA = Schema(current=3, steps={1: _now_became_seconds, 2: _commits_became_seq})
+SCHEMA = Schema(
+    current=4, steps={1: _now_became_seconds, 2: _commits_became_seq, 3: _nothing_changed}
+)
 
 
 def test_an_older_root_is_brought_up_step_by_step() -> None:
@@ -52,15 +58,15 @@ def test_the_next_commit_writes_todays_schema() -> None:
 
 def test_a_newer_schema_is_refused_with_what_to_do() -> None:
     """Both schemas are named, and the way out is to run the newer version."""
-    with pytest.raises(RecordError, match=r"^state/root.json: is of schema 4, and Bastion") as told:
-        decode_root(b'{"schema":4,"what":"nobody knows"}')
-    assert str(told.value).endswith("knows schemas up to 3")
+    with pytest.raises(RecordError, match=r"^state/root.json: is of schema 5, and Bastion") as told:
+        decode_root(b'{"schema":5,"what":"nobody knows"}')
+    assert str(told.value).endswith("knows schemas up to 4")
     assert told.value.hint == "a newer Bastion wrote it: run that version or a later one here"
 
 
 def test_a_schema_below_the_first_step_is_refused() -> None:
     """What nothing leads up from is told with the oldest schema that can be read."""
-    with pytest.raises(RecordError, match="knows schemas from 1 to 3"):
+    with pytest.raises(RecordError, match="knows schemas from 1 to 4"):
         SCHEMA.current_bytes(b'{"x": 1, "schema": -2}', key="state/root.json")
 
 
@@ -86,13 +92,13 @@ def test_a_root_of_the_first_schema_without_machines_is_gone_on_with() -> None:
         )
     )  # fmt: skip
     root = decode_root(first_schema(jobs={"j-1": waiting}))
-    assert (root.schema, list(root.jobs)) == (3, ["j-1"])
+    assert (root.schema, list(root.jobs)) == (4, ["j-1"])
 
 
 def test_a_root_of_the_second_schema_has_no_name_yet() -> None:
     """What a root without the bucket's own name holds is read as it stands; it has no name."""
     root = decode_root(b'{"schema":2,"epoch":3,"seq":9,"now":5.0,"write_id":"w"}')
-    assert (root.schema, root.seq, root.bucket) == (3, 9, "")
+    assert (root.schema, root.seq, root.bucket) == (4, 9, "")
 
 
 def test_machines_of_the_first_schema_are_never_taken_for_silent() -> None:

@@ -174,6 +174,29 @@ def test_what_stands_at_its_default_is_not_stored() -> None:
     assert size < 350
 
 
+def test_the_jobs_of_a_gang_are_stored_once() -> None:
+    """Each of its jobs knows all of them; a thousand jobs do not store a million ids."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    gang = tuple(f"job-{number}" for number in range(1_000))
+    jobs = {name: job_records.queued(gang=gang) for name in gang}
+    data = writer.encoded(root(jobs=jobs))
+    assert len(data) < 1_000 * 400
+    assert decode_root(data) == root(jobs=jobs)
+    left = {name: jobs[name] for name in gang[500:]}
+    assert decode_root(writer.encoded(root(jobs=left))) == root(jobs=left)
+
+
+def test_a_root_of_schema_3_names_a_whole_gang_in_each_job() -> None:
+    """It is read as it is, and the next commit stores the gang once."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    jobs = {name: job_records.queued(gang=("a", "b")) for name in ("a", "b")}
+    old = json.loads(writer.encoded(root(jobs=jobs))) | {"schema": 3}
+    whole = old.pop("gangs")["a"]
+    for job in old["jobs"].values():
+        job["gang"] = whole
+    assert decode_root(json.dumps(old).encode()) == root(jobs=jobs)
+
+
 def test_unchanged_records_are_not_encoded_again() -> None:
     """The bytes of a job that did not change are remembered; of one that did they are new."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
@@ -219,8 +242,8 @@ def test_a_commit_that_only_renews_the_lease_goes_through_no_jobs() -> None:
     [
         (b"", "Invalid JSON|invalid JSON"),
         (b"{}", "epoch: missing"),
-        (b'{"schema":4,"epoch":1,"seq":1,"now":1,"write_id":"w"}', "is of schema 4"),
-        (b'{"schema":3,"epoch":1,"seq":1,"now":1,"write_id":"w","x":1}', "x: unknown field"),
+        (b'{"schema":5,"epoch":1,"seq":1,"now":1,"write_id":"w"}', "is of schema 5"),
+        (b'{"schema":4,"epoch":1,"seq":1,"now":1,"write_id":"w","x":1}', "x: unknown field"),
         (gzip.compress(b"{}", mtime=0)[:-3], "cannot be unpacked"),
         (b"\x1f\x8bnonsense", "cannot be unpacked"),
     ],
@@ -418,7 +441,7 @@ def test_root_can_be_read_with_cat() -> None:
     """On a folder root is JSON text with a job and a machine a line."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     text = writer.encoded(full()).decode()
-    assert json.loads(text)["schema"] == 3
+    assert json.loads(text)["schema"] == 4
     assert len(text.splitlines()) >= len(full().jobs)
 
 
