@@ -5,5 +5,6 @@ In comes the committed root; out goes the next one, with the events that led to 
 `root_draft` first. `targets` finds the jobs that a request means, `dependencies` updates jobs that
 wait for others, `launch_failures` ends the jobs of a failed launch, `machines/` is what a turn
 changes about machines, and `machine_news` tells of it. `withdrawn_attempts` requeues jobs whose
-machines are not made, and `active_names` finds active jobs by name.
+machines are not made, `active_names` finds active jobs by name, and `places` says how much of root
+a job takes.
 """

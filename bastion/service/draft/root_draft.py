@@ -27,6 +27,7 @@ from bastion.records.settings.notification import Notification, notifications_of
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import with_end
 from bastion.service.draft.machine_news import machine_news
+from bastion.service.draft.places import places_of, places_of_array
 from bastion.spec import tasks_of_id
 from bastion.value import replace
 
@@ -153,7 +154,7 @@ class Draft:
     def put(self, job: JobRecord) -> None:
         """Add `job`, or replace it."""
         before = self.jobs.get(job.id)
-        self.queued[job.user] += _waits(job) - (before is not None and _waits(before))
+        self.queued[job.user] += places_of(job) - (places_of(before) if before is not None else 0)
         self.jobs[job.id] = job
         if job.phase is Phase.QUEUED:
             self.working.pop(job.id, None)
@@ -182,8 +183,8 @@ class Draft:
     def put_array(self, array: ArrayRecord) -> None:
         """Add `array`, or replace it."""
         before = self.arrays.get(array.id)
-        did_wait = before is not None and bool(before.waiting)
-        self.queued[array.each.user] += bool(array.waiting) - did_wait
+        had = places_of_array(before) if before is not None else 0
+        self.queued[array.each.user] += places_of_array(array) - had
         self.arrays[array.id] = array
         if array.each.after and array.ended_at is None:
             self.dependents[array.id] = None
@@ -222,10 +223,10 @@ class Draft:
         assert not committed, f"{', '.join(sorted(committed))}: committed"
         for name in gone:
             job, array = self.jobs.pop(name, None), self.arrays.pop(name, None)
-            if job is not None and _waits(job):
-                self.queued[job.user] -= 1
-            if array is not None and array.waiting:
-                self.queued[array.each.user] -= 1
+            if job is not None:
+                self.queued[job.user] -= places_of(job)
+            if array is not None:
+                self.queued[array.each.user] -= places_of_array(array)
             self.dependents.pop(name, None)
         self.outbox = tuple(each for each in self.outbox if each.job not in gone)
         kept = (event for event in self._events if event.job not in gone)
@@ -452,14 +453,13 @@ class Draft:
 
 
 def queued_by_user(root: Root) -> Counter[str]:
-    """Count the jobs of each user that wait; an array counts as one job."""
-    waiting = [job.user for job in root.jobs.values() if _waits(job)]
-    return Counter([*waiting, *(each.each.user for each in root.arrays.values() if each.waiting)])
-
-
-def _waits(job: JobRecord) -> bool:
-    """Whether `job` counts as one that waits: its array counts for a task."""
-    return job.phase is Phase.QUEUED and job.task is None
+    """Count the places that each user has in the queue; an array has one as a rule."""
+    found: Counter[str] = Counter()
+    for job in root.jobs.values():
+        found[job.user] += places_of(job)
+    for array in root.arrays.values():
+        found[array.each.user] += places_of_array(array)
+    return +found
 
 
 def _unless_equal(new: Mapping[str, _T], old: Mapping[str, _T]) -> Mapping[str, _T]:

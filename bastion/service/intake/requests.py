@@ -41,10 +41,11 @@ from bastion.records.requests.queued import queued_array, queued_jobs
 from bastion.records.requests.quota_limits import limit_problems, runtime_problem, with_limit
 from bastion.records.requests.request import Body
 from bastion.records.requests.targets import NO_TARGETS, Targets
-from bastion.records.root import MAX_ACTIVE_JOBS
+from bastion.records.root import MAX_ACTIVE_JOBS, as_kept
 from bastion.records.settings.webhooks import Notifications
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.service.draft.dependencies import is_on_its_way, joining
+from bastion.service.draft.places import PLACE_CHARACTERS, places_of, places_of_array
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.targets import change, obstacle, targets_of
 from bastion.service.intake.commands import execute
@@ -260,7 +261,7 @@ def _launch(
     if not is_known:
         asked = dict.fromkeys(each for job in jobs for each in job.secrets)
         problems += rules.options.secrets.problems(name.project, asked)
-        problems += _too_large(jobs)
+        problems += _too_large(jobs) or _too_wordy(draft, name.user, jobs, array, rules)
     if problems:
         refuse(draft, waiting, problems)
         return True
@@ -282,9 +283,31 @@ def _is_of_another(active: JobRecord | ArrayRecord | None, waiting: Waiting) -> 
     return not is_same_request(waiting.name, user=job.user, ulid=job.ulid)
 
 
+def _too_wordy(
+    draft: Draft,
+    user: str,
+    jobs: Sequence[JobRecord],
+    array: ArrayRecord | None,
+    rules: Rules,
+) -> list[str]:
+    """Return a problem where `jobs` take several places each, and their user has not so many."""
+    if rules.quota is None:
+        return []
+    places = sum(map(places_of, jobs)) if array is None else places_of_array(array)
+    limit = rules.quota.scheduler.max_queued_per_user
+    held = draft.queued[user]
+    if places == 1 or places == len(jobs) or held + places <= limit:
+        return []
+    return [
+        f"jobs: they take {places} places in the queue, {user} has {held}, and"
+        f" max_queued_per_user allows {limit}: a job takes one more for each"
+        f" {PLACE_CHARACTERS:,} characters of its hosts, labels, secrets and dependencies"
+    ]
+
+
 def _too_large(jobs: Iterable[JobRecord]) -> list[str]:
     """Return a problem for each of `jobs` whose record is too large for root."""
-    sizes = {job.name: len(encode(job)) for job in jobs}
+    sizes = {job.name: len(encode(as_kept(job))) for job in jobs}
     return [
         f"jobs.{name}: what the bastion has to keep of it is {size} bytes; at most {MAX_JOB_BYTES}:"
         " ask for fewer secrets, dependencies or labels"
@@ -308,7 +331,7 @@ def _launch_problems(draft: Draft, waiting: Waiting, launch: Launch, rules: Rule
     problems += _too_patient(launch, rules.options.max_grace_s)
     if problems:
         return problems
-    active = len(draft.jobs) + len(draft.arrays)
+    active = max(len(draft.jobs) + len(draft.arrays), draft.queued.total())
     if active + len(launch.jobs) > MAX_ACTIVE_JOBS:
         return [
             f"there are {active} active jobs; with these {len(launch.jobs)} it would be"

@@ -11,7 +11,7 @@ from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout, ulid
 from bastion.records.requests.job_request import FollowRequest, JobsRequest
 from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
-from bastion.spec import Job, Process, Resources, Secret
+from bastion.spec import Job, Process, Resources, Secret, Where
 from tests.bastion.service.launch_request import launch_request
 from tests.rigs.leader import CONFIG, QUOTA, Rig
 
@@ -160,6 +160,22 @@ def test_a_user_may_have_so_many_waiting() -> None:
     other = rig.ask("ben", "blue", "launch", launch_request())
     rig.turn()
     assert rig.answer(other, user="ben").accepted
+
+
+def test_long_filters_take_several_places_in_the_queue() -> None:
+    """Root holds all of them, and each commit writes root."""
+    rig = Rig(quota=f"{QUOTA}max_queued_per_user = 7\n", config="")
+    where = Where(hostnames=tuple(f"{number:0200}" for number in range(20)))
+    for name in ("a", "b"):
+        job = Job(name=name, processes=(Process(["true"]),), hold=True)
+        asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,), where=where))
+        if name == "a":
+            rig.turn()
+            assert rig.answer(asked).accepted
+    assert refused(rig, asked) == (
+        "jobs: they take 4 places in the queue, ann has 4, and max_queued_per_user allows 7: a job"
+        " takes one more for each 1,024 characters of its hosts, labels, secrets and dependencies"
+    )
 
 
 def test_a_request_is_applied_once() -> None:

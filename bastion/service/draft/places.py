@@ -1,0 +1,40 @@
+"""
+Places: how much of root a job takes, in jobs of the usual size.
+
+Root is one object, and each commit writes all of it. So a job with thousands of characters of
+hosts, labels, secrets or dependencies counts as several in the queue of its user, and on while it
+runs.
+"""
+
+from __future__ import annotations
+
+from bastion.array import ArrayRecord
+from bastion.job import JobRecord, Phase
+
+PLACE_CHARACTERS = 1024
+"""What fits into one place beside the record of a plain job, which is half as long."""
+MOST_AT_ONCE = 256
+"""Tasks of an array that are counted beyond its own place: root has those that are admitted."""
+
+
+def places_of(job: JobRecord) -> int:
+    """Return the places that `job` takes; its array counts for a task."""
+    if job.task is not None or job.phase is Phase.DONE:
+        return 0
+    return (job.phase is Phase.QUEUED) + _more_of(job)
+
+
+def places_of_array(array: ArrayRecord) -> int:
+    """Return the places that `array` takes, with those that its admitted tasks may."""
+    if array.ended_at is not None:
+        return 0
+    return bool(array.waiting) + min(len(array.tasks), MOST_AT_ONCE) * _more_of(array.each)
+
+
+def _more_of(job: JobRecord) -> int:
+    """Return how many places it takes beside the one of a plain job."""
+    where = job.request.where
+    texts = [*where.hostnames, *where.labels, *where.labels.values()]
+    texts += [each.on for each in job.after]
+    texts += [each.name + each.source for each in job.secrets]
+    return sum(map(len, texts)) // PLACE_CHARACTERS
