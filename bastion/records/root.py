@@ -349,9 +349,9 @@ def decode_root(
     except (OSError, EOFError) as error:
         raise RecordError(f"{key}: cannot be unpacked: {error}") from error
     root = decode(Root, schema.current_bytes(plain_data, key=key), key=key)
-    if not root.gangs:
+    if not any(len(job.gang) == 1 for job in root.jobs.values()):
         return root
-    jobs = {name: with_gang(job, root.gangs) for name, job in root.jobs.items()}
+    jobs = {name: _with_gang(job, root.gangs, key=key) for name, job in root.jobs.items()}
     return replace(root, jobs=jobs, gangs={})
 
 
@@ -360,10 +360,13 @@ def as_kept(job: JobRecord) -> JobRecord:
     return replace(job, gang=job.gang[:1]) if job.gang else job
 
 
-def with_gang(job: JobRecord, gangs: Mapping[str, tuple[str, ...]]) -> JobRecord:
-    """Return `job` with all jobs of its gang; `gangs` are those that stand in root."""
-    gang = gangs.get(job.gang[0]) if len(job.gang) == 1 else None
-    return job if gang is None else replace(job, gang=tuple(gang))
+def _with_gang(job: JobRecord, gangs: Mapping[str, tuple[str, ...]], *, key: str) -> JobRecord:
+    if len(job.gang) != 1:
+        return job
+    gang = gangs.get(job.gang[0])
+    if gang is None:
+        raise RecordError(f"{key}: jobs.{job.id}.gang: {job.gang[0]} is not among the gangs")
+    return replace(job, gang=gang)
 
 
 def quota_text_in(data: bytes) -> str:

@@ -213,8 +213,9 @@ class Shelf:
         """Take back the room that was added last."""
         self.sizes.clear()
         self.rooms.remove(room)
-        if self._empty is not None and room.is_vacant:
-            self._empty[kind_of(room)].remove(room)
+        alike = self._empty.get(kind_of(room)) if self._empty is not None else None
+        if alike and alike[-1] is room:
+            alike.pop()
         if room.machine.slice:
             self.slices[room.machine.slice].remove(room)
             if not self.slices[room.machine.slice]:

@@ -197,6 +197,15 @@ def test_a_root_of_schema_3_names_a_whole_gang_in_each_job() -> None:
     assert decode_root(json.dumps(old).encode()) == root(jobs=jobs)
 
 
+def test_a_job_of_a_gang_that_root_does_not_name_is_an_error() -> None:
+    """It is never taken for a job that starts alone."""
+    writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
+    jobs = {name: job_records.queued(gang=("a", "b")) for name in ("a", "b")}
+    cut = json.loads(writer.encoded(root(jobs=jobs))) | {"gangs": {}}
+    with pytest.raises(RecordError, match=r"gang: a is not among the gangs$"):
+        decode_root(json.dumps(cut).encode())
+
+
 def test_unchanged_records_are_not_encoded_again() -> None:
     """The bytes of a job that did not change are remembered; of one that did they are new."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
