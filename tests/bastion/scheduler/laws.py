@@ -744,7 +744,8 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
             ]
             ignored = [*plans, *(promise.gang for promise in broken)]
             left = stand(snapshot, now, plan, gone=movable, ignoring=ignored)
-            standing = [*(p for p in plan.promises if p not in broken), *ahead]
+            standing: list[Promise | PlannedStart] = [p for p in plan.promises if p not in broken]
+            standing += ahead
             stays = usage(snapshot, plan, gone=movable, promises=standing)
             met = {job.project for job in alive(snapshot) if job.id in movable}
             met |= {snapshot.jobs[promise.gang[0]].project for promise in broken}
