@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.end_to_end.programs import until
+
 pytestmark = pytest.mark.end_to_end
 Ran = subprocess.CompletedProcess[str]
 
@@ -66,6 +68,7 @@ def test_a_local_bastion_is_begun_and_ended_as_one(
         assert (ran.returncode, ran.stdout) == (0, "0,1\n")
         job = bastion("launch", "-q", "--gpus=1", "--", "sleep", "600").stdout.strip()
         assert bastion("wait", job, "--timeout=0s").returncode == 124
+        until(lambda: "running" in bastion("list").stdout, f"{job} runs")
         refused = bastion("down")
         assert refused.returncode == 2
         assert "1 job would be stopped" in refused.stderr
