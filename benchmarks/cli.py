@@ -32,7 +32,7 @@ from benchmarks.guard import guarded
 from benchmarks.slurm import Slurm, slurm
 from benchmarks.table import median_of, show
 
-COMMAND = (sys.executable, "-m", "launch.start")
+COMMAND = (sys.executable, "-m", "bastion.command")
 RUNS = 7
 JOBS = 10_000
 QUOTA = """\

@@ -133,7 +133,7 @@ class Stage:
         """A process of our own command, with all its output in `log`."""
         with log.open("wb") as file:
             return subprocess.Popen(
-                own_program("launch.cli", *words),
+                own_program("bastion.command", *words),
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,

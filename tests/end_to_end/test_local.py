@@ -30,7 +30,7 @@ def bastion(tmp_path: Path) -> Callable[..., Ran]:
 
     def run(*words: str, home: Path = tmp_path) -> Ran:
         return subprocess.run(
-            [sys.executable, "-P", "-m", "launch.start", *words],
+            [sys.executable, "-P", "-m", "bastion.command", *words],
             cwd=work,
             env={**environment, "XDG_STATE_HOME": str(home / "XDG_STATE_HOME")},
             capture_output=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -91,3 +92,19 @@ def test_an_interrupt_while_it_loads_ends_it_as_any_other_tool() -> None:
         check=False,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_a_file_of_the_user_is_none_of_ours(tmp_path: Path) -> None:
+    """PYTHONPATH stands before what is installed: what it has of our names is not run."""
+    for name in ("launch", "bundler", "quota"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the user was run')\n")
+    ran = subprocess.run(
+        [sys.executable, "-m", "bastion.command", "quota", "check", "none.toml"],
+        env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("error: none.toml: ")

@@ -39,7 +39,7 @@ class LocalBastion:
         with log.open("ab") as out:
             self._from_bytes = out.tell()
             self._process = subprocess.Popen(
-                own_program("launch.start", *words),
+                own_program("bastion.command", *words),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
