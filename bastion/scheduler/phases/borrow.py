@@ -77,8 +77,9 @@ def borrow(draft: Draft) -> None:
                 if not line.fail_when_busy:
                     hopeless.add(line.key)  # equal gangs of its project fare no better
     _look_again(draft, made)
-    _start_elsewhere(draft)
-    plan_again(draft)
+    if draft.taken_back:
+        _start_blocked(draft)
+    plan_again(draft, partial(_start_blocked, draft))
     widen(draft)
     discount_plans(draft)
 
@@ -121,9 +122,9 @@ def _look_again(draft: Draft, made: int) -> None:
         made = before
 
 
-def _start_elsewhere(draft: Draft) -> None:
-    """Where higher priority took back a start: start that elsewhere, or another in its place."""
-    for line in [*draft.taken_back, *draft.blocked] if draft.taken_back else ():
+def _start_blocked(draft: Draft) -> None:
+    """Start what was blocked, where a start was taken back or a planned start given up."""
+    for line in [*draft.taken_back, *draft.blocked]:
         while not line.is_over and _start(draft, line.head, line.shape):
             draft.forget_plan(line.head)
             line.at += 1

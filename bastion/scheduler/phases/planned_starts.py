@@ -190,24 +190,33 @@ def _renew_plans(draft: Draft) -> None:
         look_again(draft)
 
 
-def plan_again(draft: Draft) -> None:
+def plan_again(draft: Draft, start_blocked: Callable[[], None]) -> None:
     """
     Plan what the starts since then make possible, and give up what they make impossible.
 
-    As the next cycle would.
+    As the next cycle would. What is given up was kept from gangs that are blocked:
+    `start_blocked` starts those that fit now.
     """
     count_plans(draft)
     claims = None
-    if draft.plans:
+    while draft.plans:
         claims = Claims(draft)
-        for plan in list(draft.plans.values()):
-            line = _line_with(draft, plan)
-            if line is None:
-                continue
-            if not claims.leave_room(line) or not is_covered(draft, plan):
-                draft.give_up(plan)
+        if not _give_up_void(draft, claims):
+            break
+        start_blocked()
+        count_plans(draft)
     _plan_oldest(draft, claims)
     draft.blocked = [line for line in draft.blocked if not line.is_over]
+
+
+def _give_up_void(draft: Draft, claims: Claims) -> bool:
+    """Give up the plans that do not hold beside `claims`; whether there were any."""
+    before = len(draft.plans)
+    for plan in list(draft.plans.values()):
+        line = _line_with(draft, plan)
+        if line is not None and not (claims.leave_room(line) and is_covered(draft, plan)):
+            draft.give_up(plan)
+    return len(draft.plans) < before
 
 
 def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
