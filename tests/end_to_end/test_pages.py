@@ -292,8 +292,12 @@ def test_the_demo_serves_its_page_until_it_is_interrupted(tmp_path: Path) -> Non
     try:
         until(lambda: "Ctrl-C ends it" in log.read_text(), "the demo has ended", timeout_s=120)
         place = log.read_text().rpartition("the page is ")[2].partition(";")[0]
-        with urlopen(f"{place}timeline?span=1h", timeout=20) as page:
-            assert "m-preempted" in page.read().decode()
+
+        def is_marked() -> bool:
+            with urlopen(f"{place}timeline?span=1h", timeout=20) as page:
+                return 'class="mark m-preempted"' in page.read().decode()
+
+        until(is_marked, "the record was asked for the preemption")
         process.send_signal(signal.SIGINT)
         assert process.wait(40) == 0, log.read_text()
     finally:
