@@ -45,8 +45,8 @@ class Scope:
         self.tiers = tiers
         self.singles = [[shelf for shelf in tier if shelf.hosts == 1] for tier in tiers]
         """Those without slices."""
-        self.allowed = None if standing is None else frozenset(r.ordinal for r in standing)
-        """Ordinals of rooms, or None for all of the shelves."""
+        self.allowed = None if standing is None else _ordinals(standing)
+        """Ordinals of rooms that stand, or None for all of the shelves."""
         self._rooms = rooms
         self._few: dict[str, list[Room]] | None = None
         """Shelf -> those that stand there, of a filter that leaves few."""
@@ -69,8 +69,7 @@ class Scope:
         if self.allowed is None:
             return self._rooms
         made = [room for room in _made(self._rooms) if self.has(room)]
-        standing = (self._rooms[n] for n in sorted(self.allowed))
-        return [*(room for room in standing if not _is_new(room)), *made]
+        return [*(self._rooms[n] for n in sorted(self.allowed)), *made]
 
     def on(self, shelf: Shelf) -> list[Room]:
         """The rooms of `shelf` that it leaves, in order."""
@@ -106,6 +105,11 @@ class Scope:
         if self.allowed is None:
             return pairs
         return (pair for pair in pairs if self.has(self._rooms[pair[1]]))
+
+
+def _ordinals(standing: list[Room]) -> frozenset[int]:
+    """Without what a trial makes: undone, it has gone while the scope lasts."""
+    return frozenset(room.ordinal for room in standing if not _is_new(room))
 
 
 def _is_new(room: Room) -> bool:
