@@ -26,7 +26,9 @@ from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import Parts, chosen
 
 
-def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
+def decide(
+    snapshot: Snapshot, now: float, memory: Memory | None = None, *, tells: bool = True
+) -> Plan:
     """
     Decide what to do now: which jobs start, which are preempted for which, which wait and why.
 
@@ -39,8 +41,9 @@ def decide(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan
         now: Seconds of the store's clock.
         memory: Kept by the caller from one cycle to the next: records that have not changed are
             not read again. The plan is the same without it, or with any other.
+        tells: As in `decide_with`.
     """
-    return decide_with(chosen(snapshot.quota.scheduler), snapshot, now, memory)
+    return decide_with(chosen(snapshot.quota.scheduler), snapshot, now, memory, tells=tells)
 
 
 def decide_with(

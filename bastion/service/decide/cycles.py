@@ -58,17 +58,27 @@ class Cycles:
         """
         The plan for `snapshot`, or None if the scheduler fails.
 
-        Each cycle of a turn may search for half of what the earlier ones have left.
+        Each cycle of a turn may search for half of what the earlier ones have left. Where a cycle
+        fails, it is made once more from nothing and without reasons: a fault in what is told of one
+        job keeps none from starting.
         """
         self._left_s /= 2
         self.times.append(now)
+        snapshot = replace(snapshot, steps=steps_within(self._left_s))
         try:
             with paused():
-                steps = steps_within(self._left_s)
-                plan = decide(replace(snapshot, steps=steps), now, self._memory)
+                plan = decide(snapshot, now, self._memory)
         except Exception as error:  # noqa: BLE001 - running jobs are monitored all the same
             self._journal.failure("scheduler", error)
-            return None
+            return self._without_reasons(snapshot, now)
         for problem in self._memory.told_problems():
             self._journal.problem("scheduler state", BastionError(f"was rebuilt: {problem}"))
         return plan
+
+    def _without_reasons(self, snapshot: Snapshot, now: float) -> Plan | None:
+        try:
+            with paused():
+                return decide(snapshot, now, tells=False)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._journal.failure("scheduler without reasons", error)
+            return None

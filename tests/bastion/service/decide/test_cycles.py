@@ -11,6 +11,7 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEP_S, STEPS, Effort
 from bastion.scheduler.plan import Plan, Verdicts
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
 from bastion.service.config.settings import CLOUD, LOCAL, NEAR, Pace
 from bastion.service.decide.cycles import Cycles
@@ -84,3 +85,19 @@ def test_a_cycle_takes_no_more_steps_than_it_may(monkeypatch: pytest.MonkeyPatch
         assert bool(plan.considered) == (most == 100)
     assert found[0] <= 100 + 4 * holding + 10
     assert found[1] > 2 * found[0]
+
+
+def test_a_fault_in_what_is_told_keeps_no_job_from_starting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The cycle is made once more without reasons, and the fault is told."""
+
+    def fails(draft: Draft) -> Plan:
+        raise IndexError(f"{len(draft.running)} run")
+
+    monkeypatch.setattr("bastion.scheduler.cycle.explain", fails)
+    rig = Rig()
+    job = rig.submit()
+    rig.turn()
+    assert rig.job(job).is_admitted
+    assert any("IndexError" in problem for problem in rig.journal.problems)
