@@ -15,7 +15,7 @@ from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.eligibility import wait_or_queue
 from bastion.scheduler.queue.order import Standing, stand
 from bastion.scheduler.reasons.reason import WaitingReason
-from bastion.scheduler.state.classes import promised_by
+from bastion.scheduler.state.classes import may_stand, promised_by
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.shares import Shares
 from bastion.scheduler.state.user_limits import over_user_limits
@@ -27,7 +27,8 @@ def survey(draft: Draft) -> None:
     snapshot, held = draft.snapshot, draft.occupancy
     moved = draft.memory.take_in(snapshot)
     promised = promised_by(snapshot.promises, snapshot.jobs, draft.cost_of)
-    firm = [each for each in snapshot.promises if each.within_share]
+    void = {each.name for each in promised if not may_stand(snapshot.quota, each)}
+    firm = [each for each in snapshot.promises if each.within_share and each.gang[0] not in void]
     named = [job for each in firm for job, _ in each.victims]
     victims = {held.of_job[job].name for job in named if job in held.of_job}
     draft.class_of_promise = held.classify(draft.parts.classify, moved, promised, victims)

@@ -144,7 +144,7 @@ def classify(
     no other gang of their project may take it yet. They come last, so that the gang that was
     promised their place takes it from none that runs on.
 
-    So do the `victims` of promises within the share, by name: they will be stopped.
+    So do the `victims` of promises within the share that may stand, by name: they will be stopped.
 
     A promise within the share counts like the newest guaranteed gang of its priority: what its
     project takes on beside it is borrowed. The classes of promised gangs are returned.
@@ -183,3 +183,8 @@ def promised_by(
             )
         )
     return found
+
+
+def may_stand(quota: Quota, newcomer: Newcomer) -> bool:
+    """Whether any share could hold it alone: the quota file may have been cut since its promise."""
+    return any(node.nominal.holds(NOTHING, newcomer.held) for node in quota.chain(newcomer.project))

@@ -210,6 +210,22 @@ def gang_of(snapshot: Snapshot, name: str) -> list[JobRecord]:
     return [snapshot.jobs[n] for n in names if n in snapshot.jobs]
 
 
+def _firm(snapshot: Snapshot) -> list[Promise]:
+    """Promises within a share, but for those that no share is large enough for any more."""
+    return [
+        each for each in snapshot.promises if each.within_share and not _is_void(snapshot, each)
+    ]
+
+
+def _is_void(snapshot: Snapshot, promise: Promise) -> bool:
+    left = waiting(snapshot, promise.gang)
+    if not left:
+        return False
+    asked = promised(snapshot, None, promise)
+    nodes = snapshot.quota.chain(left[0].project)
+    return not any(node.nominal.holds(NOTHING, asked) for node in nodes)
+
+
 def guaranteed(snapshot: Snapshot) -> set[str]:
     """
     Jobs on their project's own share by the fixed order, worked out here once more.
@@ -220,8 +236,7 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
     rest on the share of the group, and then needs no place on the project's own.
     """
     found = set()
-    firm = [promise for promise in snapshot.promises if promise.within_share]
-    named = {name for promise in firm for name, _ in promise.victims}
+    named = {name for promise in _firm(snapshot) for name, _ in promise.victims}
     gangs: dict[str, list[_Claim]] = defaultdict(list)
     seen = set()
     for job in alive(snapshot):
