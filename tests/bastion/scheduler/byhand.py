@@ -40,7 +40,7 @@ def placed(job: JobRecord) -> Placement:
 
 
 def admits(plan: Plan) -> dict[str, Admit]:
-    """Who starts."""
+    """Jobs that start."""
     return {name: v for name, v in plan.verdicts.items() if isinstance(v, Admit)}
 
 
@@ -119,7 +119,7 @@ class Spot:
     size: Amounts
     free: Amounts
     is_vacant: bool
-    """Nobody is here, and nothing is promised here."""
+    """No job is here, and nothing is promised here."""
     is_sound: bool
     """No device is out of order."""
     guests: int = 0
@@ -196,7 +196,7 @@ def stand(
 
 
 def spot_of(snapshot: Snapshot, machine: Machine) -> Spot:
-    """A machine with nobody on it."""
+    """A machine without jobs."""
     size = size_of(snapshot, machine)
     return Spot(
         pool=machine.pool,

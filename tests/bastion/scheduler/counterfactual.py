@@ -1,7 +1,7 @@
 """
 Reasons taken at their word: what a reason says would change it is done, and the job must start.
 
-Who else waits is let go first, but for those for whom something is promised or planned. Taking one
+Other waiting jobs are removed first, but for those with a promise or a planned start. Taking one
 reason away may bring the next to light; none may come twice.
 """
 
@@ -91,7 +91,7 @@ def follow(world: World, name: str) -> None:
             return  # an admission policy does not ask whether it could ever run
         assert isinstance(verdict, Wait), verdict
         if any(isinstance(each, Admit) for each in twin.plan.verdicts.values()):
-            told.clear()  # somebody ahead of it came in between
+            told.clear()  # a job ahead of it started first
         assert isinstance(verdict.reason, FOLLOWED), (verdict.reason, told)
         assert verdict.reason not in told, f"{name} does not start: {told}"
         told.append(verdict.reason)
@@ -100,7 +100,7 @@ def follow(world: World, name: str) -> None:
 
 
 def alone(world: World, name: str) -> World:
-    """A copy in which nobody waits beside `name`, its gang, and who has a promise or a plan."""
+    """A copy in which only `name`, its gang, and jobs with a promise or a plan wait."""
     twin = world.copy()
     twin.ends.clear()
     keep = {name, *world.jobs[name].gang}
@@ -144,14 +144,14 @@ def take_away(world: World, reason: Reason) -> None:
         case OverLoad() if reason.alone <= reason.limit:
             _end(world, tuple(n for n, job in world.jobs.items() if job.is_admitted))
         case Fragmented():
-            everybody = tuple(n for n, job in world.jobs.items() if job.is_admitted)
-            _end(world, reason.to_end or everybody)
+            admitted = tuple(n for n, job in world.jobs.items() if job.is_admitted)
+            _end(world, reason.to_end or admitted)
         case _:
             _change(world, reason)
 
 
 def _change(world: World, reason: Reason) -> None:
-    """What nobody's end would bring about."""
+    """Do what `reason` says would change it, where that is not the end of jobs alone."""
     match reason:
         case CapacityLost():
             for name in reason.machines:
@@ -237,7 +237,7 @@ def next_reason(world: World, name: str, reason: Reason) -> str:
             isinstance(each, Admit) for plan in twin.turns for each in plan.verdicts.values()
         ):
             return f"{verdict.reason.kind} after {reason}"
-        reason = verdict.reason  # somebody with a promise came in between
+        reason = verdict.reason  # a job with a promise started first
     return ""
 
 
@@ -334,7 +334,7 @@ def _end_all(world: World, projects: set[str]) -> None:
 
 
 def _wait_until(world: World, deadline: float) -> None:
-    """Who is being stopped, or has run for as long as it may, is gone by then."""
+    """Jobs that are being stopped, or have run for as long as they may, are gone by then."""
     world.now = max(world.now, deadline)
     for job in list(world.jobs.values()):
         if job.attempt is None or not job.is_admitted:
@@ -360,7 +360,7 @@ def _raise_ceiling(world: World, name: str) -> None:
 
 
 def _add_project(world: World, name: str) -> None:
-    """One that has no share, and everybody as members."""
+    """One that has no share, with the members of another."""
     some = next(iter(world.quota.projects.values()))
     new = replace(some, name=name, nominal=NOTHING, kept=NOTHING)
     world.quota = replace(world.quota, projects={**world.quota.projects, name: new})

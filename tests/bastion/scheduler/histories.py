@@ -452,7 +452,7 @@ def run(
 
 
 def has_stopping(world: World) -> bool:
-    """Whether somebody is on the way out."""
+    """Whether a job is being stopped."""
     return any(job.phase is Phase.STOPPING for job in world.jobs.values())
 
 

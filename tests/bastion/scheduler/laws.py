@@ -65,7 +65,7 @@ def hosts(placements: Iterable[Placement]) -> set[str]:
 
 
 def preempts(plan: Plan) -> dict[str, Preempt]:
-    """Who is stopped."""
+    """Jobs that are preempted."""
     return {name: v for name, v in plan.verdicts.items() if isinstance(v, Preempt)}
 
 
@@ -76,7 +76,7 @@ def usage(
     gone: Iterable[str] = (),
     promises: Iterable[Promise | PlannedStart] = (),
 ) -> dict[str, Amounts]:
-    """What projects hold without `gone`, with those whom `plan` starts, and with `promises`."""
+    """What projects hold without `gone`, with jobs that `plan` starts, and with `promises`."""
     left_out = set(gone)
     held: dict[str, Amounts] = defaultdict(lambda: NOTHING)
     for job in alive(snapshot):
@@ -283,11 +283,11 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
     return found
 
 
-def everyone_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
+def every_job_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     Every queued or admitted job has one verdict of its kind, and a reason with words.
 
-    Those that somebody has to act on are there without being asked for.
+    Those that have to be acted on are there without being asked for.
     """
     for job in snapshot.jobs.values():
         if job.phase is Phase.QUEUED:
@@ -304,7 +304,7 @@ def everyone_has_a_verdict(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def no_device_is_shared(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """No two jobs hold a device, nobody gets a broken one, no two promises share one."""
+    """No two jobs hold a device, no job gets a broken one, no two promises share one."""
     held = devices([placed(job) for job in alive(snapshot)])
     held += devices([verdict.placement for verdict in admits(plan).values()])
     assert all(number == 1 for number in held.values())
@@ -319,7 +319,7 @@ def no_device_is_shared(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def no_machine_holds_too_much(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Amounts are not handed out twice; whoever takes whole machines is alone on them."""
+    """Amounts are not handed out twice; a job that takes whole machines is alone on them."""
     there: dict[str, list[JobRecord]] = defaultdict(list)
     amounts: dict[str, Amounts] = defaultdict(lambda: NOTHING)
     started = {name: verdict.placement for name, verdict in admits(plan).items()}
@@ -341,7 +341,7 @@ def no_machine_holds_too_much(snapshot: Snapshot, now: float, plan: Plan) -> Non
 
 
 def filters_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Who starts, or is promised or planned a start, lies where its filters allow."""
+    """A job that starts, or is promised or planned a start, lies where its filters allow."""
     machines = machines_of(snapshot, plan)
     reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned]
     given = [(name, verdict.placement) for name, verdict in admits(plan).items()]
@@ -371,7 +371,7 @@ def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Who starts or stops does so with all its replicas and all the jobs of its gang."""
+    """A job starts or stops with all its replicas and all the jobs of its gang."""
     for name, verdict in admits(plan).items():
         request = snapshot.jobs[name].request
         assert request.replicas <= len(verdict.placement) <= request.most
@@ -385,7 +385,7 @@ def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Nobody within its share is stopped, now or by promise, for another project."""
+    """No job within its share is stopped, now or by promise, for another project."""
     own = guaranteed(snapshot)
     on = covers(snapshot, own)
     for name, verdict in preempts(plan).items():
@@ -450,7 +450,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     Of the victims that are told to stop none could be left out, for devices or for the quota.
 
     What else starts or is promised in the same cycle counts as there already: that makes less free
-    than was, so whoever fits all the same without a victim proves it was one too many. So does an
+    than was, so a gang that still fits without a victim proves it was one too many. So does an
     earlier promise that gave way to a gang on machines that the victim leaves: it would stand.
     A victim that two promises name may be needed by the other one. Another promise that lies on its
     devices without naming it would be void if it went on, and what is stopped for that alone would
@@ -610,7 +610,7 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def what_is_promised_is_closed(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """Nobody starts on what is promised to another, but who is gone again by the deadline."""
+    """No job starts on what is promised to another, unless it is gone by the deadline."""
     for promise in plan.promises:
         closed = devices(promise.placements)
         whole = {
@@ -655,7 +655,7 @@ def _kept_ahead(
     """
     The planned starts of gangs of its project, of no lower priority, that `gang` waits behind.
 
-    None while they are not settled: one drains, for a time that nobody knows, or was made or given
+    None while they are not settled: one drains, for a time that is unknown, or was made or given
     up in this cycle.
     """
     project = gang[0].project
@@ -722,7 +722,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
     kept = {promise.gang[0] for promise in plan.promises if not _is_new(snapshot, promise)}
     kept |= {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
     holding = [promise for promise in snapshot.promises if promise.gang[0] in kept]
-    own = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nobody
+    own = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nothing
     on = covers(snapshot, own)
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait) or _is_aside(verdict.reason.kind):
@@ -853,7 +853,7 @@ def told_starts_are_kept() -> Law:
 
 
 LAWS: tuple[Law, ...] = (
-    everyone_has_a_verdict,
+    every_job_has_a_verdict,
     no_device_is_shared,
     no_machine_holds_too_much,
     filters_are_kept,

@@ -87,7 +87,7 @@ def _no_shares(snapshot: Snapshot) -> Snapshot:
 
 
 def _own_share_for_one(snapshot: Snapshot) -> Snapshot:
-    """Everybody else's running jobs look borrowed to those who ask."""
+    """All projects but one that asks have no share: their running jobs look borrowed."""
     asking = {job.project for job in snapshot.jobs.values() if job.phase is Phase.QUEUED}
     kept = {
         n: p if n in asking and n == min(asking) else replace(p, nominal=Amounts({}))
@@ -111,7 +111,7 @@ def _half_the_machines(snapshot: Snapshot) -> Snapshot:
 
 
 def _shared_machines(snapshot: Snapshot) -> Snapshot:
-    """Who takes all of a machine looks like everybody else."""
+    """Jobs that take whole machines look like all others."""
 
     def change(job: JobRecord) -> JobRecord:
         where = replace(job.request.where, exclusive=False)
@@ -121,7 +121,7 @@ def _shared_machines(snapshot: Snapshot) -> Snapshot:
 
 
 def _anywhere(snapshot: Snapshot) -> Snapshot:
-    """No filter is seen, but who takes all of a machine."""
+    """No filter is seen, but that a job takes whole machines."""
 
     def change(job: JobRecord) -> JobRecord:
         where = Where(exclusive=job.request.where.exclusive)
@@ -174,7 +174,7 @@ def forgets_its_promises(snapshot: Snapshot, now: float) -> Plan:
 
 
 def admitted(plan: Plan) -> set[str]:
-    """Who starts."""
+    """Jobs that start."""
     return {name for name, verdict in plan.verdicts.items() if isinstance(verdict, Admit)}
 
 
@@ -207,7 +207,7 @@ def postpones(snapshot: Snapshot, now: float) -> Plan:
 
 
 def holds_back(snapshot: Snapshot, now: float) -> Plan:
-    """Lets everybody wait who is not within his share."""
+    """Lets every job wait that is not within its share."""
     plan = decide(snapshot, now)
     verdicts = {
         n: Wait(reason=Held(by="nobody at all"))
@@ -227,7 +227,7 @@ def _reason_of(plan: Plan) -> WaitingReason:
 
 
 def blames_machines(snapshot: Snapshot, now: float) -> Plan:
-    """Says of everybody who waits for capacity that machines are missing."""
+    """Says of every job that waits for capacity that machines are missing."""
     from bastion.scheduler.reasons.reason import CapacityLost, WaitingForCapacity
 
     none = CapacityLost(asked=Amounts({}), lost=Amounts({}), of=Amounts({}), machines=())
@@ -235,7 +235,7 @@ def blames_machines(snapshot: Snapshot, now: float) -> Plan:
 
 
 def blames_the_share(snapshot: Snapshot, now: float) -> Plan:
-    """Says of everybody who waits for others' shares that its project is at its ceiling."""
+    """Says of every job that waits for others' shares that its project is at its ceiling."""
     from bastion.scheduler.reasons.reason import BeyondShare, OverCeiling
 
     project = min(snapshot.quota.projects)
@@ -266,7 +266,7 @@ def thrashes(snapshot: Snapshot, now: float) -> Plan:
 
 
 def takes_revenge(snapshot: Snapshot, now: float) -> Plan:
-    """Gives everything to projects of which somebody has just been stopped."""
+    """Gives everything to projects of which a job has just been preempted."""
     jobs = snapshot.jobs.values()
     hurt = {job.project for job in jobs if job.phase is Phase.QUEUED and job.preempted_at == now}
     if not hurt:
@@ -280,7 +280,7 @@ def takes_revenge(snapshot: Snapshot, now: float) -> Plan:
 
 
 def starves(snapshot: Snapshot, now: float) -> Plan:
-    """Whoever waits last never starts."""
+    """The job whose name is the last never starts."""
     plan = decide(snapshot, now)
     admitted = [name for name, verdict in plan.verdicts.items() if isinstance(verdict, Admit)]
     last = max(snapshot.jobs, default="")
@@ -336,6 +336,6 @@ MUTANTS: Mapping[str, tuple[Decide, str]] = {
     "one too many": (stops_one_too_many, "victims_are_minimal"),
     "hurries": (hurries, "victims_run_on_until_the_last_must_stop"),
     "holds back": (holds_back, "work_is_conserved"),
-    "says nothing": (says_nothing, "everyone_has_a_verdict"),
+    "says nothing": (says_nothing, "every_job_has_a_verdict"),
 }
 """Name -> (a broken scheduler, the law that must notice)."""

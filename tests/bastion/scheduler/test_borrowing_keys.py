@@ -166,7 +166,7 @@ def careful_world_of(random: Random, decide: Decide) -> World:
 LAWS = (
     what_never_borrows_is_not_reclaimed,
     what_never_borrows_starts_within_its_share,
-    laws.everyone_has_a_verdict,
+    laws.every_job_has_a_verdict,
     laws.no_device_is_shared,
     laws.gangs_are_whole,
     laws.borrowers_have_their_time,

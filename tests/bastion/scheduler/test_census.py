@@ -98,7 +98,7 @@ def test_the_filter_that_leaves_a_machine_out_is_named() -> None:
 
 
 def test_what_is_kept_for_others_is_said() -> None:
-    """Devices under a promise are not free, and for whom they are kept is named."""
+    """Devices under a promise are not free, and the gang that they are kept for is named."""
     w = world(1, grace_s=30)
     w.ask("A", "lent", gpu=4)
     w.ask("A", "more", gpu=4)
@@ -110,7 +110,7 @@ def test_what_is_kept_for_others_is_said() -> None:
 
 
 def test_whole_machines_must_be_empty() -> None:
-    """Who takes whole machines is told that something is there, and who comes after him too."""
+    """An exclusive job is told that a machine is in use; a later job, that one has all of it."""
     w = world(1)
     w.ask("A", "one", gpu=1)
     w.cycle()
@@ -184,8 +184,8 @@ def test_jobs_of_a_gang_that_ask_the_same_are_told_once() -> None:
     assert [len(met(w, name)) for name in gang] == [1, 0, 1]
 
 
-def test_who_may_wait_is_told_nothing_of_machines() -> None:
-    """The report is for those who are sent away."""
+def test_a_job_that_may_wait_is_refused_without_a_report_of_machines() -> None:
+    """The report of machines is for jobs that have to start at once."""
     w = world(1)
     w.ask("A", "never", gpu=80)
     w.cycle()

@@ -13,7 +13,7 @@ from tests.bastion.scheduler.histories import slices_of
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
 
-def test_a_promise_made_anew_needs_nobody_who_is_being_stopped_already() -> None:
+def test_a_promise_made_anew_adds_no_victim_to_those_being_stopped() -> None:
     """A device of it is lost: it is made on what is free and what the first victim leaves."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}}
     world = World(quota_of({"gpu": 8}, shares, min_runtime_s=0, grace_s=30), machines_of(1, gpu=8))
@@ -36,8 +36,8 @@ def test_a_promise_made_anew_needs_nobody_who_is_being_stopped_already() -> None
     assert world.preemptions == [("old", "first")]
 
 
-def test_who_starts_when_a_plan_is_given_up_waits_no_longer() -> None:
-    """A planned gang outranks somebody instead: what was kept for it is another's at once."""
+def test_a_job_that_starts_when_a_plan_is_given_up_waits_no_longer() -> None:
+    """A planned gang outranks a job instead: what was kept for it is another's at once."""
     shares = {"A": {"gpu": 0.34}, "B": {"gpu": 0.34}, "C": {}}
     quota = quota_of({"gpu": 12}, shares, min_runtime_s=0, plan_after_s=60, borrow_slice_s=200)
     world = World(quota, machines_of(3, gpu=4))
@@ -56,8 +56,8 @@ def test_who_starts_when_a_plan_is_given_up_waits_no_longer() -> None:
     assert world.runs("late")
 
 
-def test_victims_come_from_whoever_is_furthest_above_once_the_others_have_gone() -> None:
-    """Two gangs in one cycle: what one project gives back for the first is not held against it."""
+def test_victims_come_from_the_project_furthest_above_its_share_after_each_victim() -> None:
+    """Two gangs in one cycle: what X gives back for the first counts as gone for the second."""
     quota = quota_of({"gpu": 16}, {"A": {"gpu": 1.0}, "X": {}, "Y": {}}, min_runtime_s=0)
     world = World(quota, machines_of(1, gpu=16))
     for number in range(5):
@@ -115,7 +115,7 @@ def test_a_slice_of_a_pool_that_is_gone_is_still_a_slice() -> None:
 def test_a_gang_finds_its_place_whatever_the_filters_of_its_jobs(
     first: Where, second: Where
 ) -> None:
-    """Who may go anywhere leaves room for who may not; victims are found for both."""
+    """A job that may lie anywhere leaves room for one that may not; victims are found for both."""
     quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}, "B": {}}, min_runtime_s=0)
     world = World(quota, machines_of(2, gpu=4))
     world.machines["p-000"] = replace(world.machines["p-000"], labels={"shard": "one"})
@@ -130,7 +130,7 @@ def test_a_gang_finds_its_place_whatever_the_filters_of_its_jobs(
 
 
 def test_two_that_follow_each_other_cost_no_third_its_place_on_the_share() -> None:
-    """Until the first has ended both count; whoever runs on has its place before the leaving."""
+    """Until the first has ended both count; one that runs on has its place before the leaving."""
     shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}}
     world = World(quota_of({"gpu": 8}, shares, min_runtime_s=0, grace_s=30), machines_of(2, gpu=4))
     world.ask("A", "first", where=Where(hostnames=("p-000",)), gpu=3)
@@ -169,8 +169,8 @@ def test_a_job_that_was_lost_has_its_time_when_it_starts_again(
     assert not world.preemptions
 
 
-def test_who_had_to_go_for_room_that_came_free_in_the_same_cycle_stays() -> None:
-    """A gang stops two of its project; another does not start after all, and one is enough."""
+def test_a_victim_stays_whose_room_came_free_in_the_same_cycle() -> None:
+    """A gang stops two of its project; another does not start after all, so one is enough."""
     tiers = [{"gpu": 8}, {"gpu": 8}]
     shares = {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}}
     machines = machines_of(2, gpu=4) | machines_of(1, "q", gpu=4)
@@ -203,7 +203,7 @@ def test_who_had_to_go_for_room_that_came_free_in_the_same_cycle_stays() -> None
     assert world.preemptions == [("borrower-0", "higher-0")]
 
 
-def test_a_borrower_is_rotated_for_nobody_while_his_own_project_takes_what_he_leaves() -> None:
+def test_a_borrower_is_not_rotated_while_its_own_project_takes_what_it_leaves() -> None:
     """However many wait for their turn: their plans would be void, one after the other."""
     shares = {"A": {"gpu": 0.75}, "C": {}}
     quota = quota_of({"gpu": 8}, shares, min_runtime_s=0, plan_after_s=60, borrow_slice_s=100)

@@ -25,7 +25,7 @@ WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 @WORLDS
 @given(seed=SEEDS)
 @QUICK
-def test_who_waits_starts_when_its_reasons_are_taken_away(seed: int, make: histories.Make) -> None:
+def test_a_job_starts_when_its_reasons_to_wait_are_gone(seed: int, make: histories.Make) -> None:
     """At every cycle of a random history every reason to wait is taken at its word."""
     histories.run(seed, (), steps=12, after=reasons_are_true, make=make)
 
@@ -115,7 +115,7 @@ def test_a_scheduler_that_gives_wrong_reasons_is_noticed(inner: Decide) -> None:
             histories.run(seed, (), steps=12, inner=inner, after=reasons_are_true)
 
 
-def test_a_plan_waits_for_who_holds_its_room_in_the_quota() -> None:
+def test_a_plan_waits_for_the_holder_of_its_room_in_the_quota() -> None:
     """A borrower that is in the way by quota alone is named, and rotated after its slice."""
     shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}
     quota = quota_of(

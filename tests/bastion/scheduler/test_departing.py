@@ -49,7 +49,7 @@ def test_what_departs_is_kept_up_to_date() -> None:
                 assert kept == [draft.shares.may_borrow(each, asked) for each in "ABC"]
 
 
-def test_who_stays_is_not_counted_as_gone() -> None:
+def test_a_gang_that_stays_is_not_counted_as_gone() -> None:
     """What is left out of those that depart counts as if it had never been named."""
     draft = surveyed(2)
     named, staying = list(draft.running.values())[:6], list(draft.running.values())[:2]

@@ -1,4 +1,4 @@
-"""Who waits for others costs nobody anything, and is told how they stand."""
+"""A job that waits for others delays no other, and is told how those stand."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def dependents_change_nothing(
 @WORLDS
 @given(seed=SEEDS)
 @QUICK
-def test_who_waits_for_others_costs_nobody_anything(seed: int, make: histories.Make) -> None:
+def test_a_job_that_waits_for_others_delays_no_other(seed: int, make: histories.Make) -> None:
     """At every cycle of a random history."""
     histories.run(seed, (dependents_change_nothing,), steps=12, make=make)
 
@@ -86,7 +86,7 @@ def test_a_scheduler_that_lets_them_in_is_noticed() -> None:
 @WORLDS
 @given(seed=SEEDS)
 @LONG
-def test_who_waits_for_others_costs_nobody_anything_at_length(
+def test_a_job_that_waits_for_others_delays_no_other_at_length(
     seed: int, make: histories.Make
 ) -> None:
     """Two thousand histories of all kinds."""

@@ -1,4 +1,4 @@
-"""An estimated start rests on what is known of those who run, and moves nobody."""
+"""An estimated start rests on what is known of running jobs, and changes no plan."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_fewer_than_enough_are_looked_at_with_more(
 
 
 def test_other_projects_tell_nothing() -> None:
-    """Without runs of its own project nobody knows when an endless job ends."""
+    """Runs of another project give no estimate of when an endless job ends."""
     w = world({"B/u/train-#": STEADY})
     w.ask("A", "train-17", gpu=8)
     w.cycle()
@@ -88,7 +88,7 @@ def test_other_projects_tell_nothing() -> None:
     assert start(w, "next") == Start()
 
 
-def test_who_has_outlived_most_is_judged_by_those_who_took_longer() -> None:
+def test_a_job_that_has_outlived_most_runs_is_judged_by_longer_ones() -> None:
     """After two hours only the runs of more than two hours count, and an estimate never passes."""
     w = world({"A/u/train-#": (60,) * 9 + (5 * HOUR,) * 3})
     w.ask("A", "train-17", gpu=8)
@@ -117,7 +117,7 @@ def test_an_estimate_that_passes_is_made_anew() -> None:
 
 
 def test_a_limit_that_comes_before_counts() -> None:
-    """Who may run for ten minutes has ended by then, whatever others of its kind took."""
+    """A job limited to ten minutes has ended by then, whatever others of its kind took."""
     w = world({"A/u/train-#": STEADY})
     w.ask("A", "train-17", gpu=8, max_runtime_s=600)
     w.cycle()
@@ -149,7 +149,7 @@ def test_of_many_the_first_to_end_make_room() -> None:
 
 
 def test_a_gang_ends_with_the_last_of_its_jobs() -> None:
-    """Two kinds that run together: the longer one keeps what the other leaves from nobody."""
+    """Two kinds run together: a job that needs all devices starts once the longer one has ended."""
     w = world({"A/u/a": (HOUR,) * 3, "A/u/b": (2 * HOUR,) * 4})
     for name in ("a", "b"):
         w.ask("A", name, gpu=4, gang=("a", "b"))
@@ -195,7 +195,7 @@ def test_what_others_leave_of_their_share_they_take_again() -> None:
     assert start(w, "more").estimated_at == w.now + 5 * HOUR
 
 
-# History moves nobody
+# Earlier runs change estimates alone
 
 QUICK = settings(max_examples=10, deadline=None, database=None, derandomize=True)
 
@@ -211,7 +211,7 @@ def some_runs(random: Random, jobs: Mapping[str, JobRecord]) -> dict[str, Runs]:
 
 
 def without_estimates(plan: Plan) -> Plan:
-    """All of a plan that anybody acts on."""
+    """All of a plan that is acted on."""
 
     def bare(verdict: Verdict) -> Verdict:
         if not isinstance(verdict, Wait):
@@ -241,8 +241,8 @@ def estimates_moved(seed: int, make: histories.Make, inner: Decide = decide) -> 
 @pytest.mark.parametrize("make", [histories.world_of, histories.mixed_world_of])
 @given(seed=st.integers(0, 2**32))
 @QUICK
-def test_earlier_runs_move_nobody(seed: int, make: histories.Make) -> None:
-    """With and without them the plan is the same: who starts, who stops, what is promised, why."""
+def test_earlier_runs_change_estimates_alone(seed: int, make: histories.Make) -> None:
+    """With and without them a plan starts, stops and promises the same, for the same reasons."""
     estimates_moved(seed, make)
 
 
@@ -260,7 +260,7 @@ def by_history(snapshot: Snapshot, now: float) -> Plan:
 
 
 def test_a_scheduler_that_plans_by_history_is_noticed() -> None:
-    """It backfills by what it believes, and moves somebody; the true one moves estimates only."""
+    """It backfills by what it expects, so its plans differ; the true one moves estimates alone."""
     assert sum(estimates_moved(seed, histories.world_of) for seed in range(20)) > 0
     with pytest.raises(AssertionError):
         for seed in range(100):

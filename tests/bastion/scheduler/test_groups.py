@@ -63,7 +63,7 @@ def test_a_department_takes_its_share_back_from_another() -> None:
 
 
 def test_a_team_takes_its_share_back_from_its_sibling_first() -> None:
-    """Both its sibling and another department borrow; the sibling had what is nobody's before."""
+    """Its sibling gives, and then takes back what the department lent to another department."""
     w = world()
     fill(w, "vision", 6)
     fill(w, "web", 10)
@@ -219,7 +219,7 @@ def test_what_never_borrows_never_stands_on_its_department() -> None:
 
 
 def test_a_victim_of_a_department_is_told_why() -> None:
-    """By whom, and for how much of which share."""
+    """It is told for which job, and for how much of which share."""
     w = world()
     fill(w, "web", 12)
     fill(w, "vision", 4)

@@ -1,4 +1,4 @@
-"""Elastic jobs: what they start with, when they grow, and what they give back to whom."""
+"""Elastic jobs: what they start with, when they grow, and what they give back to which jobs."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_a_cycle_places_only_so_many_replicas() -> None:
 
 
 LAWS = (
-    laws.everyone_has_a_verdict,
+    laws.every_job_has_a_verdict,
     laws.no_device_is_shared,
     laws.no_machine_holds_too_much,
     laws.within_capacity,

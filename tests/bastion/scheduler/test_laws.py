@@ -230,7 +230,7 @@ def preemptions_late(seed: int, make: histories.Make) -> int:
 def test_when_nothing_more_arrives_preemption_comes_to_an_end(
     seed: int, make: histories.Make
 ) -> None:
-    """Left alone, a world settles: who was preempted and waits again causes nothing further."""
+    """Left alone, a world settles: a victim that waits again causes nothing further."""
     assert not preemptions_late(seed, make)
 
 
@@ -244,7 +244,7 @@ def test_preemption_comes_to_an_end_at_length(seed: int, make: histories.Make) -
 
 
 def left_over(seed: int, make: histories.Make, inner: Decide = decide) -> list[str]:
-    """Jobs that would start alone, and still wait when nobody else has come for hours."""
+    """Jobs that would start alone, and still wait when no other has come for hours."""
     world = histories.run(seed, (), steps=10, inner=inner, make=make)
     for name, machine in world.machines.items():
         world.machines[name] = replace(machine, cordoned="", bad_devices={})
@@ -264,8 +264,8 @@ def left_over(seed: int, make: histories.Make, inner: Decide = decide) -> list[s
 @WORLDS
 @given(seed=SEEDS)
 @QUICK
-def test_whoever_could_run_alone_runs_in_the_end(seed: int, make: histories.Make) -> None:
-    """What others leave for good is had: nobody starves once nobody comes any more."""
+def test_a_job_that_could_run_alone_runs_in_the_end(seed: int, make: histories.Make) -> None:
+    """What others leave for good is had: no job starves once no more are submitted."""
     assert not left_over(seed, make)
 
 
@@ -273,11 +273,11 @@ def test_whoever_could_run_alone_runs_in_the_end(seed: int, make: histories.Make
 @WORLDS
 @given(seed=SEEDS)
 @LONG
-def test_nobody_starves_at_length(seed: int, make: histories.Make) -> None:
+def test_no_job_starves_at_length(seed: int, make: histories.Make) -> None:
     """The same for ten thousand histories."""
     assert not left_over(seed, make)
 
 
-def test_a_scheduler_that_starves_somebody_is_noticed() -> None:
+def test_a_scheduler_that_starves_a_job_is_noticed() -> None:
     """One that keeps devices for a gang that never starts leaves others waiting."""
     assert any(left_over(seed, histories.world_of, mutants.starves) for seed in range(20))

@@ -161,7 +161,7 @@ def closing_world_of(random: Random, decide: Decide) -> World:
 
 LAWS = (
     nothing_starts_into_a_window,
-    laws.everyone_has_a_verdict,
+    laws.every_job_has_a_verdict,
     laws.no_device_is_shared,
     laws.gangs_are_whole,
 )

@@ -103,7 +103,7 @@ class Forgetful(Memory):
     """Overlooks one job in three that ends."""
 
     def take_in(self, snapshot: Snapshot) -> set[str]:
-        """Nobody tells it that the record has gone."""
+        """Forget some records that have gone before they are looked for."""
         for number, key in enumerate(sorted(self._jobs)):
             if number % 3 == 0 and key not in snapshot.jobs:
                 del self._jobs[key]

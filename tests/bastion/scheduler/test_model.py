@@ -86,7 +86,7 @@ def test_no_cycle_of_preemption_in_small_worlds() -> None:
 
 
 def test_a_scheduler_without_rest_is_noticed() -> None:
-    """One that stops somebody whenever it can never comes to rest."""
+    """One that preempts whenever it can never comes to rest."""
     with pytest.raises(AssertionError, match="no end to preemption"):
         explore(kinds((1, 2), (3,)), 2, inner=thrashes)
 

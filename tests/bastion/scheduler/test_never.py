@@ -146,7 +146,7 @@ def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
     assert w.runs("a")
 
 
-def test_who_is_held_or_waits_for_others_is_told_that_it_can_never_run() -> None:
+def test_a_job_held_or_waiting_for_others_is_told_that_it_can_never_run() -> None:
     """Refused when it is new, as if it were in the queue; later told beside what holds it."""
     w = world_of()
     waits = (Dependency(on="first"),)

@@ -1,4 +1,4 @@
-"""Which waiting gang is looked at next: by score, then by who asked first, never by name alone."""
+"""Which waiting gang is looked at next: by score, then by submission, never by name alone."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def differing(share: int, inner: Decide) -> int:
 
 
 @pytest.mark.parametrize("share", [0, 3])
-def test_projects_of_equal_score_go_by_who_asked_first(share: int) -> None:
+def test_projects_of_equal_score_go_by_time_of_submission(share: int) -> None:
     """Beyond every share and within equal ones: the project whose next gang is oldest is first."""
     assert not differing(share, decide)
 

@@ -29,7 +29,7 @@ def test_fair_lets_the_user_with_less_usage_go_first() -> None:
 
 
 def test_decayed_usage_counts_before_age() -> None:
-    """Who used much lately comes after who did not, though he asked first."""
+    """A user with much recent usage comes after one without, though the first submitted earlier."""
     w = world()
     w.ask("A", "u0", user="u", gpu=4)
     w.ask("A", "v0", user="v", gpu=4)
@@ -50,7 +50,7 @@ def test_fifo_lets_the_first_to_ask_go_first() -> None:
 
 
 @pytest.mark.parametrize(("order", "ahead"), [("fair", "second"), ("fifo", "first")])
-def test_who_is_ahead_is_told_in_the_order_of_the_project(order: str, ahead: str) -> None:
+def test_jobs_ahead_are_told_in_the_order_of_the_project(order: str, ahead: str) -> None:
     """What a user had before counts where users are compared, and nowhere else."""
     quota = quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}, options={"A": f'order = "{order}"'})
     w = World(quota, machines_of(1, gpu=4))
@@ -99,7 +99,7 @@ def test_srtf_goes_by_what_a_job_reported() -> None:
 
 @pytest.mark.parametrize("order", ["las", "tiresias"])
 def test_least_attained_service_goes_first(order: str) -> None:
-    """Who got ten device-hours already comes after who got none."""
+    """A job that has had ten device-hours comes after one that has had none."""
     w = world(order=order)
     w.ask("A", "much", gpu=4)
     w.ask("A", "none", gpu=4)
@@ -149,7 +149,7 @@ def test_a_high_priority_does_not_yield_to_the_order(order: str) -> None:
     assert w.runs("urgent")
 
 
-def test_preemption_none_stops_nobody() -> None:
+def test_preemption_none_preempts_nothing() -> None:
     """Under `none` even a share waits until a borrower ends by itself."""
     halves = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     quota = quota_of({"gpu": 4}, halves, preemption="none", min_runtime_s=0)
@@ -176,7 +176,7 @@ def test_load_limit_holds_back_what_exceeds_it() -> None:
 
 
 def test_what_can_never_run_is_no_load() -> None:
-    """An old job that no machine holds says so, and holds back nobody who asked after it."""
+    """An old job that fits on no machine says so, and holds back no later job."""
     w = world(2, admission="load-limit", load_limit=1.0)
     w.ask("A", "vain", gpu=8)
     w.pass_time(3600)

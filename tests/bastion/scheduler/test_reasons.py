@@ -335,8 +335,8 @@ def test_what_keeps_a_job_out_of_the_queue_is_said() -> None:
     reasons_are_true(w)
 
 
-def test_who_is_let_into_the_queue_starts() -> None:
-    """What those reasons say would change it is done: release, waiting, an admin's edit, less."""
+def test_a_job_let_into_the_queue_starts() -> None:
+    """What its reason says would change it is done: a release, time, an edit, a smaller request."""
     w = world()
     for name, units in (("held", 1), ("late", 1), ("huge", 9)):
         w.ask("A", name, gpu=units)
@@ -364,8 +364,8 @@ def test_who_is_let_into_the_queue_starts() -> None:
     assert all(map(w.runs, names))
 
 
-def test_one_who_was_removed_keeps_what_runs_and_gets_nothing_new() -> None:
-    """Membership is asked at every cycle, and only of those who wait."""
+def test_a_removed_member_keeps_what_runs_and_gets_nothing_new() -> None:
+    """Membership is checked at every cycle, and for waiting jobs alone."""
     w = world()
     w.ask("A", "runs", user="u", gpu=1)
     w.cycle()
@@ -520,7 +520,7 @@ def test_lost_machines_are_named() -> None:
     assert w.runs("b")
 
 
-def test_who_waits_for_others_names_them_and_costs_nobody_anything() -> None:
+def test_a_job_that_waits_for_others_names_them_and_delays_no_other() -> None:
     """A dependent with the highest priority holds nothing back; once its targets end it starts."""
     w = world(1)
     w.ask("A", "first", gpu=4)
@@ -552,8 +552,8 @@ def test_a_reason_names_three_and_counts_the_rest() -> None:
     assert w.why("late").endswith("y to succeed (ended) and 2 more; it joins the queue then")
 
 
-def test_what_nobody_holds_of_a_closed_machine_is_lost_though_others_run_there() -> None:
-    """One who runs on a cordoned machine keeps 2 of it; the other 2 are out of use."""
+def test_what_is_free_on_a_closed_machine_is_lost_though_jobs_run_there() -> None:
+    """A job on a cordoned machine keeps 2 of it; the other 2 are out of use."""
     w = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=4))
     w.ask("A", "a", gpu=2)
     w.cycle()
@@ -566,8 +566,8 @@ def test_what_nobody_holds_of_a_closed_machine_is_lost_though_others_run_there()
     reasons_are_true(w)
 
 
-def test_one_who_lacks_only_what_is_promised_is_told_for_whom() -> None:
-    """C's machine is being left for `high`; nobody holds what its quota would have to give."""
+def test_a_job_that_lacks_only_what_is_promised_is_told_so() -> None:
+    """The machine is being freed for `high`, and no job holds what the quota would have to give."""
     w = World(
         quota_of({"gpu": 4}, {"A": {"gpu": 1.0}, "C": {}}, min_runtime_s=0, grace_s=10),
         machines_of(2, gpu=4, cpu=16),

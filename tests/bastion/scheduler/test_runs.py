@@ -81,7 +81,7 @@ def test_the_latest_are_kept() -> None:
 
 
 def test_names_made_at_random_cost_their_own_user_only() -> None:
-    """His oldest kind goes for his next one; others keep theirs until there are too many in all."""
+    """A user's oldest kind is dropped for the next; other users keep theirs up to a total limit."""
     runs = _after({}, "train", T0, user="ben")
     for number in range(MAX_KINDS_OF_USER + 1):
         runs = _after(runs, f"x{chr(97 + number)}", T0 + number)

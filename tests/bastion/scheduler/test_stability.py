@@ -29,21 +29,21 @@ def moves(plan: Plan) -> set[str]:
 
 
 def assert_stable(world: World, inner: Decide = decide) -> None:
-    """The same state decided again moves nothing, and nobody more will be stopped."""
+    """The same state decided again moves nothing, and no further job will be stopped."""
     again = inner(world.snapshot(), world.now)
     assert not moves(again)
     assert not _to_stop(world, again) - _to_stop(world, world.plan)
 
 
 def _to_stop(world: World, plan: Plan) -> set[str]:
-    """Who runs on, and has to end for a promise."""
+    """Jobs that run on, and have to end for a promise."""
     named = {name for promise in plan.promises for name, _ in promise.victims}
     return {name for name in named if name in world.jobs and world.runs(name)}
 
 
 def assert_quiet(world: World, inner: Decide = decide) -> None:
     """
-    Whoever was stopped for another project, and waits again at once, has nobody of another stopped.
+    A victim of another project that waits again at once has no job of another project stopped.
 
     In its own project it may outrank lower priority, as if it had just come: that ends.
     """
@@ -101,7 +101,7 @@ def _after(world: World) -> None:
 
 @WORLDS
 def test_the_same_state_decided_twice_moves_nothing(make: histories.Make) -> None:
-    """A plan carried out stands, and who was stopped and waits again at once stops nobody."""
+    """A plan carried out stands, and victims that wait again at once change nothing."""
     for seed in range(8):
         histories.run(seed, (), steps=25, after=_after, make=make)
 
@@ -119,7 +119,7 @@ MOVED: dict[histories.Make, tuple[int, ...]] = {
 @pytest.mark.parametrize("seeds", [slice(6), pytest.param(slice(6, None), marks=pytest.mark.prove)])
 @pytest.mark.parametrize("make", MOVED)
 def test_what_once_moved_stands(make: histories.Make, seeds: slice) -> None:
-    """Histories in which the same state, decided twice, moved somebody; kept."""
+    """Histories in which the same state, decided twice, moved jobs; kept."""
     for seed in MOVED[make][seeds]:
         histories.run(seed, (), steps=25, after=_stands, make=make)
 
@@ -146,7 +146,7 @@ def test_an_unstable_scheduler_is_noticed(inner: Decide) -> None:
 
 
 def test_a_scheduler_that_takes_revenge_is_noticed() -> None:
-    """One that gives a stopped job the devices of those who had it stopped is not quiet."""
+    """One that gives a victim the devices of its preemptors is not quiet."""
     with pytest.raises(AssertionError):
         for seed in range(50):
             histories.run(
@@ -160,8 +160,8 @@ def world(total: int, shares: dict[str, dict[str, float]], *, number: int = 1) -
     return World(quota, machines_of(number, gpu=total // number), decide=histories.watched(LAWS))
 
 
-def test_nobody_comes_to_a_machine_of_which_all_is_promised() -> None:
-    """Not even one who asks for nothing; but whoever has ended by then may use it until then."""
+def test_no_job_starts_on_a_machine_of_which_all_is_promised() -> None:
+    """Not even one that asks for nothing, unless it has ended by the deadline."""
     w = world(4, {"A": {"gpu": 1.0}, "B": {}})
     w.ask("B", "b", gpu=4)
     w.cycle()
@@ -177,8 +177,8 @@ def test_nobody_comes_to_a_machine_of_which_all_is_promised() -> None:
     assert w.runs("a")
 
 
-def test_a_machine_promised_to_one_who_asks_for_nothing_is_not_taken_whole() -> None:
-    """Else `low`, who must be alone there, would start and be stopped for `high` at once."""
+def test_a_machine_kept_for_a_job_that_asks_for_nothing_is_not_taken_whole() -> None:
+    """Else `low`, which must be alone there, would start and be stopped for `high` at once."""
     w = world(4, {"A": {"gpu": 1.0}})
     w.ask("A", "low", priority=5, where=Where(exclusive=True), gpu=1)
     w.ask("A", "high", priority=1)
@@ -188,8 +188,8 @@ def test_a_machine_promised_to_one_who_asks_for_nothing_is_not_taken_whole() -> 
     assert_stable(w)
 
 
-def test_one_whose_machine_is_kept_for_another_is_told_so() -> None:
-    """Who asks for nothing and must start at once reads for whom the machine is kept."""
+def test_a_job_whose_machine_is_kept_for_another_is_told_so() -> None:
+    """One that asks for nothing and must start at once is told which gang has the machine."""
     w = world(4, {"A": {"gpu": 1.0}, "B": {}})
     w.ask("B", "b", gpu=4)
     w.cycle()
@@ -201,7 +201,7 @@ def test_one_whose_machine_is_kept_for_another_is_told_so() -> None:
     assert [each.why_not for each in refused.machines] == ["all of it is kept for a"]
 
 
-def test_who_starts_within_the_share_is_guaranteed_whoever_starts_beside_it() -> None:
+def test_a_job_that_starts_within_the_share_is_guaranteed_whatever_starts_beside_it() -> None:
     """B's 4 fill its share; its 1 borrows beside them, though its name comes first."""
     w = world(16, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}})
     w.ask("B", "z-first", gpu=4)
@@ -265,8 +265,8 @@ def test_what_one_start_waits_for_no_more_counts_for_another() -> None:
     assert w.reason("a") == "Promised"
 
 
-def test_one_who_needed_nobodys_stop_is_looked_at_again() -> None:
-    """What comes free for `high` anyway is taken in part by a borrower: it outranks at once."""
+def test_a_gang_that_needed_no_victim_is_looked_at_again() -> None:
+    """A borrower takes part of what comes free for `high` anyway: it outranks `low` at once."""
     w = world(8, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}, "C": {}, "D": {}})
     w.ask("A", "low", priority=5, gpu=2)
     w.ask("A", "top", priority=1, gpu=2)
@@ -286,7 +286,7 @@ def test_one_who_needed_nobodys_stop_is_looked_at_again() -> None:
     assert not moves(decide(w.snapshot(), w.now))
 
 
-def test_room_left_by_one_who_gives_way_to_priority_is_promised_at_once() -> None:
+def test_room_left_by_a_victim_of_priority_is_promised_at_once() -> None:
     """B's own 2 give way to its 1 of higher priority; what they leave over helps A to its share."""
     w = world(8, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}, number=2)
     w.machines["p-000"] = replace(w.machines["p-000"], cordoned="away")
@@ -338,7 +338,7 @@ def test_age_does_not_start_what_priority_would_stop() -> None:
     assert not w.preemptions
 
 
-def test_who_would_be_stopped_for_higher_priority_in_the_next_cycle_does_not_start() -> None:
+def test_a_job_that_higher_priority_would_stop_in_the_next_cycle_does_not_start() -> None:
     """`low` is within the share and `high` is not, but only one of them fits, and priority wins."""
     w = world(8, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}})
     w.ask("A", "a", gpu=2)
@@ -371,8 +371,8 @@ def test_it_does_not_start_either_when_that_one_waits_for_others_to_end() -> Non
     assert w.runs("high")
 
 
-def test_nobody_on_a_share_is_stopped_for_what_another_project_would_take() -> None:
-    """`high` goes beyond the share: what `low` left, `c` has a right to, and `low` runs on."""
+def test_no_job_on_a_share_is_stopped_for_what_another_project_would_take() -> None:
+    """`high` goes beyond the share: `c` has a right to what `low` would leave, so `low` runs on."""
     w = world(4, {"B": {"gpu": 0.5}, "C": {"gpu": 0.5}})
     w.machines["p-000"] = replace(w.machines["p-000"], bad_devices={"gpu": (3,)})
     w.ask("B", "low", priority=5, gpu=2)
@@ -423,7 +423,7 @@ def test_a_promise_counts_in_the_share_as_the_whole_machine_it_will_block() -> N
     assert w.reason("a") == "Promised"
 
 
-def test_who_is_planned_to_start_soon_has_nobody_of_its_own_project_stopped() -> None:
+def test_a_gang_with_a_planned_start_soon_has_no_job_of_its_project_stopped() -> None:
     """`c` has borrowed for longer than a slice and is rotated; `low` on its share runs on."""
     quota = quota_of(
         {"gpu": 8},

@@ -42,13 +42,13 @@ class Life(RuleBasedStateMachine):
 
     @rule(random=RANDOMS, jobs=st.integers(1, 3))
     def ask(self, random: Random, jobs: int) -> None:
-        """Somebody asks for something."""
+        """Jobs are submitted."""
         for _ in range(jobs):
             histories.ask(random, self.world)
 
     @rule(random=RANDOMS)
     def end(self, random: Random) -> None:
-        """Somebody has done what he came for."""
+        """A job ends."""
         histories.end(random, self.world)
 
     @rule(random=RANDOMS)

@@ -37,7 +37,7 @@ def test_a_big_gang_never_hides_a_small_one_behind_it() -> None:
     assert not w.preemptions
 
 
-def test_nobody_is_killed_for_one_who_asks_beyond_his_share() -> None:
+def test_nothing_is_preempted_for_a_gang_beyond_its_share() -> None:
     """(b) A keeps its 20 of 30, since B asks for 12 with a share of 10; nothing is stopped."""
     w = world(30, {name: {"gpu": 0.333} for name in "ABC"})
     w.ask("A", "a", gpu=20)
@@ -132,7 +132,7 @@ def test_one_above_its_share_never_reclaims() -> None:
     assert not w.preemptions
 
 
-def test_a_cut_quota_demotes_the_newest_and_kills_nobody_by_itself() -> None:
+def test_a_cut_quota_demotes_the_newest_and_preempts_nothing_by_itself() -> None:
     """(g) A cut makes jobs borrowed, the newest first; they run until the share is asked for."""
     w = world(16, HALVES, min_runtime_s=0)
     for i in range(4):
@@ -150,7 +150,7 @@ def test_a_cut_quota_demotes_the_newest_and_kills_nobody_by_itself() -> None:
     assert {victim for victim, _ in w.preemptions} == {"a2", "a3"}
 
 
-def test_a_tier_that_shrinks_moves_nobody() -> None:
+def test_a_tier_that_shrinks_moves_no_gang() -> None:
     """(g) Running gangs keep their tier when its total shrinks below what they hold."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     quota = quota_of([{"gpu": 8}, {"gpu": 8}], shares)
@@ -191,7 +191,7 @@ def test_a_promise_is_made_anew_when_its_machine_dies() -> None:
 
 
 def test_a_full_pool_gang_starts_against_a_stream_of_single_units() -> None:
-    """Single units for ever do not keep out a gang of the whole pool when nobody owns it."""
+    """Single units for ever do not keep out a gang of the whole pool where no project owns it."""
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, plan_after_s=600, borrow_slice_s=2000)
     w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("A", "all", replicas=2, gpu=8)
@@ -227,7 +227,7 @@ def test_two_projects_around_their_shares_do_not_preempt_in_turns() -> None:
     assert w.preemptions == [("extra", "again")]
 
 
-def test_a_preempted_job_that_returns_at_once_preempts_nobody() -> None:
+def test_a_preempted_job_that_returns_at_once_preempts_nothing() -> None:
     """The victim waits in the queue; no further preemption follows from it."""
     w = world(16, HALVES, min_runtime_s=0)
     w.ask("B", "b1", gpu=8)
@@ -331,7 +331,7 @@ def test_tiers_fill_from_the_best_for_shares_and_from_the_worst_for_borrowers() 
 
 
 def test_a_short_borrower_may_use_what_is_promised_for_later() -> None:
-    """Who will be gone before the deadline may start on promised units; a longer one may not."""
+    """A job that ends before the deadline may start on promised units; a longer one may not."""
     w = world(16, {"A": {"gpu": 0.625}, "B": {"gpu": 0.375}})
     w.ask("B", "b6", gpu=6)
     w.cycle()
@@ -348,7 +348,7 @@ def test_a_short_borrower_may_use_what_is_promised_for_later() -> None:
 
 
 def test_an_estimated_start_says_how_sure_it_is() -> None:
-    """By the limits of what runs, then by a plan; by a promise; none where nobody knows an end."""
+    """By the limits of what runs, then by a plan; by a promise; none where no end is known."""
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 1}}, plan_after_s=10, borrow_slice_s=90000)
     w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("A", "endless", gpu=8)
@@ -377,7 +377,7 @@ def _estimate(w: World, name: str) -> tuple[float | None, str]:
 
 @pytest.mark.parametrize("limit", [None, 100.0])
 def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
-    """Beside a plan only those start who are gone by then."""
+    """Beside a plan only jobs that are gone by then start."""
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, plan_after_s=10, borrow_slice_s=90000)
     w = World(quota, machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("B", "b", gpu=8, max_runtime_s=1000, runs_s=1000)
@@ -394,7 +394,7 @@ def test_backfill_goes_on_around_a_planned_start(limit: float | None) -> None:
 
 
 def test_a_whole_machine_is_taken_back_whatever_its_holder_asked_for() -> None:
-    """An exclusive borrower that asked for processors alone is stopped for one who asks devices."""
+    """An exclusive borrower that asked for processors alone is stopped for one that asks gpus."""
     quota = quota_of({"gpu": 8}, HALVES, min_runtime_s=0)
     w = World(quota, machines_of(2, gpu=4, cpu=16), decide=watched(LAWS))
     for i in range(2):
@@ -428,7 +428,7 @@ def test_an_exclusive_job_is_within_its_share_by_the_machine_it_takes() -> None:
     assert verdict.job_class is JobClass.GUARANTEED
 
 
-def test_a_planned_start_rotates_who_holds_its_processors() -> None:
+def test_a_planned_start_rotates_the_holder_of_its_processors() -> None:
     """A borrower in the way by its processors alone is named, and stopped after its slice."""
     quota = quota_of(
         {"gpu": 8}, {"A": {}, "B": {}}, plan_after_s=60, borrow_slice_s=100, min_runtime_s=0
@@ -444,8 +444,8 @@ def test_a_planned_start_rotates_who_holds_its_processors() -> None:
     assert ("b", "a") in w.preemptions
 
 
-def test_who_outranks_waits_for_room_in_the_quota_that_comes_anyway() -> None:
-    """Nobody is stopped for room that a job which is being stopped leaves."""
+def test_a_gang_that_outranks_waits_for_room_in_the_quota_that_comes_anyway() -> None:
+    """No job is stopped for room that one which is being stopped leaves."""
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(2, gpu=8), decide=watched(LAWS))
     w.ask("A", "own", gpu=2, priority=5)
     w.ask("B", "b", gpu=6)
@@ -479,7 +479,7 @@ def test_a_slice_made_for_a_promise_keeps_its_name_whatever_the_number_of_the_cy
     assert named <= w.machines.keys()
 
 
-def test_who_was_outranked_does_not_take_back_what_it_gave() -> None:
+def test_an_outranked_job_does_not_take_back_what_it_gave() -> None:
     """A higher priority that costs no share stops a lower one once, though that is in its share."""
     w = World(quota_of({"gpu": 8}, HALVES), machines_of(1, gpu=4, cpu=16), decide=watched(LAWS))
     w.ask("A", "low", gpu=4, cpu=8)

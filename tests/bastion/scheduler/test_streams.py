@@ -157,7 +157,7 @@ def test_a_gang_that_does_not_borrow_starts_beside_a_stream() -> None:
     assert waited(world, ask_big(world), streams, 2 * BOUND_S) <= BOUND_S
 
 
-def test_a_job_that_ends_in_time_is_backfilled_and_others_are_told_for_whom_they_wait() -> None:
+def test_a_job_that_ends_in_time_is_backfilled_and_others_are_told_the_planned_gang() -> None:
     """Beside a planned start of its project a short job starts, and a long one says why not."""
     world, streams = labs({"A": 1}), [Stream("A", 4)]
     fill(world, streams)

@@ -152,7 +152,7 @@ def limited_world_of(random: Random, decide: Decide) -> World:
 
 LAWS = (
     users_stay_within_limits,
-    laws.everyone_has_a_verdict,
+    laws.every_job_has_a_verdict,
     laws.no_device_is_shared,
     laws.gangs_are_whole,
     laws.no_guaranteed_victim,

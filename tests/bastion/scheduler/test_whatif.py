@@ -19,7 +19,7 @@ def world() -> World:
     return w
 
 
-def test_a_dry_run_tells_who_would_be_stopped() -> None:
+def test_a_dry_run_tells_what_would_be_stopped() -> None:
     """A job within its share would wait for its promise, and the borrower would be stopped."""
     w = world()
     asker = World(w.quota)
@@ -36,7 +36,7 @@ def test_a_dry_run_tells_who_would_be_stopped() -> None:
     assert not w.preemptions
 
 
-def test_another_quota_tells_who_would_start_and_who_would_be_stopped() -> None:
+def test_another_quota_tells_what_would_start_and_what_would_be_stopped() -> None:
     """One that waits for a share would get its place; one that waits for a ceiling would start."""
     ceiling = {"B": "ceiling = { gpu = 0.75 }"}
     quota = quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 0.75}}, options=ceiling, min_runtime_s=0)
@@ -57,7 +57,7 @@ def test_another_quota_tells_who_would_start_and_who_would_be_stopped() -> None:
     assert [share.project for share in given.change.shares] == ["A", "B"]
 
 
-def test_another_quota_tells_whose_share_changes_and_who_is_demoted() -> None:
+def test_another_quota_tells_which_shares_change_and_which_jobs_are_demoted() -> None:
     """Cutting B's share to nothing demotes what it runs; giving it everything promotes it."""
     w = world()
     cut = if_quota_were(w.snapshot(), quota_of({"gpu": 16}, {"A": {"gpu": 1.0}, "B": {}}), w.now)

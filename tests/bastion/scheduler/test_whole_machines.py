@@ -70,7 +70,7 @@ def test_a_new_small_machine_is_made_where_the_free_one_costs_too_much() -> None
     assert world.runs("alone"), world.why("alone")
 
 
-def test_who_waits_for_a_machine_that_costs_less_is_told_what_the_quota_lacks() -> None:
+def test_a_job_waiting_for_a_cheaper_machine_is_told_what_the_quota_lacks() -> None:
     """The free machine is larger than the ceiling: it is not called scattered."""
     world = small_and_large()
     world.ask("B", "b", where=Where(pool="small"), gpu=4)

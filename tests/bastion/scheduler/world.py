@@ -258,7 +258,7 @@ class World:
                 pass
 
     def pass_time(self, seconds: float) -> None:
-        """Let time pass: who is due ends, victims are queued again."""
+        """Let time pass: jobs that are due end, victims are queued again."""
         self.now += seconds
         for name, job in list(self.jobs.items()):
             if job.attempt is None or not job.is_admitted:
@@ -300,7 +300,7 @@ class World:
             self.cycle()
 
     def end(self, name: str) -> None:
-        """The job is done and gone, and who waited for it waits no longer."""
+        """The job is done and gone, and jobs that waited for it wait no longer."""
         del self.jobs[name]
         for job in [job for job in self.jobs.values() if job.after]:
             left = tuple(each for each in job.after if each.on != name)
