@@ -7,7 +7,7 @@ What the bucket costs a month: operations of each class, counted over real leade
 
 A virtual clock, a memory store that counts, the pace of a cloud. Half of the jobs run, one device
 each on machines of eight, eight hours long; whenever one ends another is submitted, so the numbers
-stay. Nobody looks and nothing is printed: logs and views that people read come on top.
+stay. No user looks and nothing is printed: logs and views that people read come on top.
 
 Prices are list prices of standard storage in one region, in dollars for 10,000 operations. Google
 bills no answer of 4xx (a poll for what is not there, a create that lost), Amazon all of them.
@@ -213,7 +213,7 @@ class World(Rig):
             return
         home, store = FakeHome(), Counted(self.bucket, self.tally, "agents")
 
-        def nobody() -> KeeperAndSpool:
+        def no_keeper() -> KeeperAndSpool:
             raise KeeperGoneError("none yet")
 
         keeper = begin_life(
@@ -221,7 +221,7 @@ class World(Rig):
             machine.name,
             boot_id="b",
             nonce=self.nonce,
-            connect=nobody,
+            connect=no_keeper,
             spawn=lambda life: FakeKeeper(home, self.clock, _script, life=life),
         )
         agent = Agent(

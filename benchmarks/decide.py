@@ -149,10 +149,10 @@ def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
 
 def returned(jobs: int, projects: int, machines: int) -> Snapshot:
     """Half of the projects hold all machines past their minimum runtime; now the others submit."""
-    everybody = snapshot_of(jobs, projects, machines)
-    early = {n: job for n, job in everybody.jobs.items() if int(job.project[1:]) % 2}
-    busy = admitted(replace(everybody, jobs=early))
-    return replace(busy, jobs={**everybody.jobs, **busy.jobs})
+    whole = snapshot_of(jobs, projects, machines)
+    early = {n: job for n, job in whole.jobs.items() if int(job.project[1:]) % 2}
+    busy = admitted(replace(whole, jobs=early))
+    return replace(busy, jobs={**whole.jobs, **busy.jobs})
 
 
 def kib_a_job(snapshot: Snapshot) -> float:

@@ -7,7 +7,7 @@ Jobs come to a small pool, wait, run and end on a virtual clock, under the same 
 same books of earlier runs that a bastion has. Of every job that waited for a minute the first
 estimate is held against its start. Without `--trace` the jobs are made up: 60 kinds of a lognormal
 length each, steady ones (a quarter longer or shorter, mostly) or erratic ones (three times);
-nobody gives a limit, or everybody one of two to ten times the length.
+no job has a limit, or every job one of two to ten times the length.
 
 A trace has the columns timestamp, duration, num_gpus and cluster, as that of Philly has (Jeon et
 al., USENIX ATC 2019; CC BY 4.0): it names no users and no jobs, so all of a project are one kind.

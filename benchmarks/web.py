@@ -104,7 +104,7 @@ def measured_anew(
     process: psutil.Process, host: str
 ) -> tuple[dict[str, object], list[tuple[float, float]]]:
     """
-    The same of periods of the timeline that nobody has looked at: none of them is known.
+    The same of periods of the timeline that no reader has looked at: none of them is known.
 
     Each is waited for until it has what the record says, so that none waits for another; with it
     comes how long that took on the clock and in processor time.

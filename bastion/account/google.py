@@ -1,8 +1,8 @@
 """
 A project of Google's: the APIs, the bucket, service accounts, and their roles.
 
-The roles are Google's own: `compute.instanceAdmin.v1` and `tpu.admin` make machines and change
-nobody's rights; `iam.serviceAccountUser`, on the accounts of the machines alone, gives them these.
+The roles are Google's own: `compute.instanceAdmin.v1` and `tpu.admin` make machines and change no
+rights; `iam.serviceAccountUser`, on the accounts of the machines alone, gives them these.
 Policies are changed with their etag, and a change in between is read again.
 
 Source: iam.v1.json, cloudresourcemanager.v1.json, serviceusage.v1.json, storage.v1.json; Google

@@ -130,18 +130,18 @@ class Verdicts(Mapping[str, Verdict]):
 
     def __getitem__(self, name: str) -> Verdict:
         known = self.decided.get(name)
-        return self._everybody()[name] if known is None else known
+        return self._complete()[name] if known is None else known
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._everybody())
+        return iter(self._complete())
 
     def __len__(self) -> int:
-        return len(self._everybody())
+        return len(self._complete())
 
     def __repr__(self) -> str:
-        return f"Verdicts({self._everybody()!r})"
+        return f"Verdicts({self._complete()!r})"
 
-    def _everybody(self) -> Mapping[str, Verdict]:
+    def _complete(self) -> Mapping[str, Verdict]:
         if self._all is None:
             found = dict(self._holding.verdicts()) if self._holding is not None else {}
             found.update(self.decided)

@@ -1,5 +1,5 @@
 """
-Who may read: everybody on loopback, a request with the token, or the user that a proxy names.
+Who may read: anyone on loopback, a request with the token, or the user that a proxy names.
 
 Pages change nothing, so there is nothing to forge but reading. A header that names a user counts
 only from the addresses of the proxy; from anywhere else it is refused, not ignored, because a proxy

@@ -97,7 +97,7 @@ def children(pid: int) -> list[int]:
         OSError: They cannot be seen.
     """
     if not _HAS_CHILDREN:
-        return [process.pid for process in _everyone().values() if process.parent == pid]
+        return [process.pid for process in _all_processes().values() if process.parent == pid]
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -192,17 +192,17 @@ def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[S
     Raises:
         OSError: A process cannot be read, so the result would be incomplete.
     """
-    everyone = _everyone()
+    processes = _all_processes()
     ours_by_leader = {
-        pid for pid, start in leaders if pid in everyone and everyone[pid].start == start
+        pid for pid, start in leaders if pid in processes and processes[pid].start == start
     }
     by_parent: dict[int, list[Seen]] = {}
-    for process in everyone.values():
+    for process in processes.values():
         by_parent.setdefault(process.parent, []).append(process)
-    above = _ancestors(everyone)
+    above = _ancestors(processes)
     pending = [
         process
-        for process in everyone.values()
+        for process in processes.values()
         if process.pid not in above
         and (process.session in ours_by_leader or mark_of(process.pid).startswith(mark_prefix))
     ]
@@ -235,18 +235,18 @@ def kill_all(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> in
     return sent
 
 
-def _everyone() -> dict[int, Seen]:
+def _all_processes() -> dict[int, Seen]:
     seen = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return {process.pid: process for process in seen if process is not None}
 
 
-def _ancestors(everyone: dict[int, Seen]) -> set[int]:
+def _ancestors(processes: dict[int, Seen]) -> set[int]:
     """Return the caller and its ancestors, which are never strays, whatever their environment."""
     above: set[int] = set()
     pid = os.getpid()
-    while pid in everyone and pid not in above:
+    while pid in processes and pid not in above:
         above.add(pid)
-        pid = everyone[pid].parent
+        pid = processes[pid].parent
     return above
 
 

@@ -89,7 +89,7 @@ def _gpu(nvml: Any, index: int, handle: Any) -> Row:
         "memory": 0 if memory is None else int(memory.used),
         "total": 0 if memory is None else int(memory.total),
         "processes": [
-            {"pid": each.pid, "memory": int(each.usedGpuMemory or 0), **_who(each.pid)}
+            {"pid": each.pid, "memory": int(each.usedGpuMemory or 0), **_facts_of(each.pid)}
             for each in running[:_MOST_PROCESSES]
         ],
     }
@@ -144,13 +144,13 @@ def _chips(
                 "used": used if each is None else each.duty_cycle_pct / 100,
                 "memory": 0 if each is None else int(each.memory_usage) // parts,
                 "total": (kind.value.hbm_gib << 30) // a_chip // parts,
-                "processes": [] if pid is None else [{"pid": pid, "memory": 0, **_who(pid)}],
+                "processes": [] if pid is None else [{"pid": pid, "memory": 0, **_facts_of(pid)}],
             }
         )
     return rows
 
 
-def _who(pid: int) -> Row:
+def _facts_of(pid: int) -> Row:
     """Name, user and keeper's mark of a process, as far as they may be seen."""
     found: Row = {"name": "", "user": "", "mark": ""}
     try:

@@ -67,7 +67,7 @@ class Joining:
             self._lines = {}
             for line in self._blocked:
                 its = line.project, line.user, id(line.shape), line.fail_when_busy
-                is_whole = bool(line.everybody) and not line.is_over and its not in self._lines
+                is_whole = bool(line.entries) and not line.is_over and its not in self._lines
                 self._lines[its] = line if is_whole else None  # some stand in a line of their own
         return self._lines.get(key)
 
@@ -98,7 +98,7 @@ class Joining:
             (len(line.gangs) - line.at) * line.shape.asked
             for line in self._blocked
             if line.project == project
-            and line.everybody
+            and line.entries
             and not (line.fail_when_busy or line.shape.takes_whole)
             and line.shape.asked <= nominal
         )

@@ -87,7 +87,7 @@ def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
         waiting = draft.reservations.waiting_for([running.name])
         closed = [each for each in waiting if each.hold is not None]
         for each in closed:
-            draft.lend(each)  # else what it leaves of them would be closed for nobody
+            draft.lend(each)  # else what it leaves of them would be closed, and idle
         for each in waiting:
             left = [other for other in each.waits if other is not running]
             draft.reservations.wait_for(each, left)

@@ -50,10 +50,10 @@ class Lines:
             if line is None:
                 line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
                 by_project.setdefault(key[0], []).append(line)
-            line.everybody.append(entry)
+            line.entries.append(entry)
         for line in lines.values():
-            if len(line.everybody) > 1:
-                line.everybody.sort(key=place_of)
+            if len(line.entries) > 1:
+                line.entries.sort(key=place_of)
         for found in by_project.values():
             found.sort(key=of_head)
         self._lines, self._by_project = lines, by_project
@@ -84,11 +84,11 @@ class Lines:
         """Return all in line `key`, as a list that this change may change: plans keep the old."""
         entries = changed.get(key)
         if entries is None:
-            entries = changed[key] = self._lines[key].everybody.copy()
+            entries = changed[key] = self._lines[key].entries.copy()
         return entries
 
     def _sort(self, project: str) -> None:
-        left = [line for line in self._by_project[project] if line.everybody]
+        left = [line for line in self._by_project[project] if line.entries]
         if left:
             self._by_project[project] = sorted(left, key=of_head)
             self.backlogs[project] = _backlog(left)
@@ -103,7 +103,7 @@ def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:
 
 def _backlog(lines: Sequence[Line]) -> Backlog:
     return Backlog(
-        oldest=min([entry[4] for line in lines for entry in line.everybody]),
-        first_asked=min([line.everybody[0][1] for line in lines]),
+        oldest=min([entry[4] for line in lines for entry in line.entries]),
+        first_asked=min([line.entries[0][1] for line in lines]),
         shapes=shapes_of(lines),
     )

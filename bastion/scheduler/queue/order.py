@@ -54,7 +54,7 @@ class Line:
     __slots__ = (
         "_since",
         "at",
-        "everybody",
+        "entries",
         "fail_when_busy",
         "gangs",
         "key",
@@ -70,29 +70,29 @@ class Line:
         self.fail_when_busy = fail_when_busy
         self.key = project, id(shape)
         """Equal for lines that the same victims would serve."""
-        self.everybody: list[Entry] = []
+        self.entries: list[Entry] = []
         """All that wait when a cycle begins."""
-        self.gangs = self.everybody
+        self.gangs = self.entries
         """All but those that were served out of order; replaced, never changed."""
         self.at = 0
         self._since: list[float] | None = None
 
     def begin(self) -> None:
         """Be as at the beginning of a cycle."""
-        self.gangs = self.everybody
+        self.gangs = self.entries
         self.at = 0
 
-    def renew(self, everybody: list[Entry]) -> None:
+    def renew(self, entries: list[Entry]) -> None:
         """Let other gangs wait here."""
-        self.everybody = self.gangs = everybody
+        self.entries = self.gangs = entries
         self._since = None
 
     def first_after(self, now: float, wait_s: float) -> float:
         """When the first of those here that have not yet waited so long will have."""
-        if self.at or self.gangs is not self.everybody:
+        if self.at or self.gangs is not self.entries:
             return min((e[4] + wait_s for e in self.waiting if e[4] + wait_s > now), default=inf)
         if self._since is None:
-            self._since = sorted(entry[4] for entry in self.everybody)
+            self._since = sorted(entry[4] for entry in self.entries)
         at = bisect_right(self._since, now, key=lambda since: since + wait_s)
         return self._since[at] + wait_s if at < len(self._since) else inf
 
@@ -290,7 +290,7 @@ def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:
 
 def of_head(line: Line) -> tuple[Rank, float, str]:
     """By which a line that is not empty stands among the lines of its project."""
-    place: tuple[Rank, float, str] = place_of(line.everybody[0])
+    place: tuple[Rank, float, str] = place_of(line.entries[0])
     return place
 
 

@@ -71,7 +71,7 @@ class State:
         """Jobs as the scheduler sees them: those that hold devices, and those that could start."""
         self.lives: dict[str, Life] = {}
         """Jobs that have been submitted and have not ended, by id."""
-        self.waiting = WaitingLines(self.shown, everybody=shows_all)
+        self.waiting = WaitingLines(self.shown, shows_all=shows_all)
         self.books = Books(quota)
         self.reports: dict[str, Report] = {}
         self.is_reporting = reports

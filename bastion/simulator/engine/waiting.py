@@ -34,12 +34,12 @@ class WaitingLines:
 
     Args:
         jobs: The records that the scheduler is shown; kept up to date with what waits here.
-        everybody: Show all jobs, as it is needed where an order changes while jobs wait.
+        shows_all: Show all jobs, as it is needed where an order changes while jobs wait.
     """
 
-    def __init__(self, jobs: dict[str, JobRecord], *, everybody: bool = False) -> None:
+    def __init__(self, jobs: dict[str, JobRecord], *, shows_all: bool = False) -> None:
         self._jobs = jobs
-        self._everybody = everybody
+        self._shows_all = shows_all
         self._lines: dict[tuple[object, ...], _Line] = {}
         self.count = 0
         self.devices = 0
@@ -56,7 +56,7 @@ class WaitingLines:
         key = (record.project, record.user, id(record.request))
         line = self._lines.get(key)
         if line is None:
-            line = self._lines[key] = _Line(2**62 if self._everybody else most)
+            line = self._lines[key] = _Line(2**62 if self._shows_all else most)
         life.line = line
         place = (record.submitted_at, record.id, life)
         insort(line.places, place)
