@@ -11,7 +11,7 @@ from tests.simulation.processes import Wish
 from tests.simulation.rights import PROJECTS
 
 USERS = ("ann", "ben", "cat")
-"""Of ours; whoever else is in a project is in a world that says so."""
+"""Of most worlds; a world with another user says so."""
 
 
 def one(
@@ -54,7 +54,7 @@ def verb(
 
     Args:
         at_s: When.
-        user: Who.
+        user: Who asks.
         what: The verb.
         target: The name of the launch.
         tasks: The end of an id that names some tasks of an array.

@@ -2,13 +2,13 @@
 The baton: many actors on threads of their own, of which exactly one runs at a time.
 
 An actor hands the baton on at every port call (`step`) and when it sleeps; a seeded chooser picks
-who goes next among those that are awake. When all sleep, virtual time jumps to the earliest waking.
+which goes next of those that are awake. When all sleep, virtual time jumps to the earliest waking.
 So one seed gives one run, whatever the machine, its cores and its hash seed do.
 
 Rules:
 
 * What actors share they reach through ports only, and every port call is a `step`. Handing on
-  before the call is then enough: what an actor does between two calls nobody else can see.
+  before the call is then enough: what an actor does between two calls no other can see.
 * Nothing here or in the world reads a real clock, iterates over a set or asks for an `id`.
 * `Crash` and `Over` are no `Exception`s: no product code catches them.
 """
@@ -23,9 +23,9 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 STEP_S = 0.002
-"""What every step costs in virtual time: nobody can busy-wait while time stands still."""
+"""What every step costs in virtual time: no actor can busy-wait while time stands still."""
 STACK_BYTES = 1 << 20
-"""Stack of an actor: the default of 8 MiB is paid for by nobody."""
+"""Stack of an actor: the default of 8 MiB is more than any needs."""
 TAIL = 40
 """Steps of the trace that a failure shows."""
 
@@ -124,7 +124,7 @@ class Baton:
                 actor.wakes_at = min(actor.wakes_at, self.now)
 
     def later(self, after_s: float, work: Callable[[], None]) -> None:
-        """Do `work`, which must not call a port, `after_s` from now, whoever lives then."""
+        """Do `work`, which must not call a port, `after_s` from now, whatever lives then."""
         self._timed += 1
         heappush(self._timers, (self.now + after_s, self._timed, work))
 
@@ -258,7 +258,7 @@ class SimClock:
 
 
 class ByDate(SimClock):
-    """A mutant: seconds are counted by the date, which somebody may set."""
+    """A mutant: seconds are counted by the date, which may be set."""
 
     def monotonic(self) -> float:
         """Seconds since 1970, as this machine believes."""

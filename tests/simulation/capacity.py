@@ -1,4 +1,4 @@
-"""Who holds what: devices one by one, and amounts of everything a machine has."""
+"""What jobs hold: devices one by one, and amounts of everything a machine has."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Capacity:
             self._check_capacity(before, root)
 
     def _check_devices(self, root: Root) -> None:
-        """Whoever has not ended holds his devices, as long as their machine is not gone."""
+        """A job that has not ended holds its devices, as long as their machine is not gone."""
         used: dict[tuple[str, str, int], str] = {}
         for job, place in _held(root):
             machine = root.machines.get(place.machine)
@@ -62,7 +62,7 @@ class Capacity:
             if not amounts.only(has) <= has:
                 self._fail(CAPACITY, f"a plan puts {amounts} on {name}, which has {has}")
         totals = _totals(root.quota_text)
-        # What lay on a machine that is gone is nobody's: its devices are not there to be used.
+        # What lay on a machine that is gone holds nothing: its devices are not there to be used.
         standing = [job for job, place in _held(root) if place.machine in root.machines]
         usage = Amounts.sum(_on_one_host(job) for job in standing)
         grown = Amounts.sum(held_by(job, root.machines) for job in new).only(totals)

@@ -39,7 +39,7 @@ _FAULTS = (Fate.REFUSED, Fate.UNANSWERED, Fate.LATE, Fate.TWICE)
 
 
 class Fates(Protocol):
-    """Who decides."""
+    """What decides how a call ends."""
 
     def draw(self, actor: str, operation: str, key: str) -> Fate:
         """The fate of this call."""

@@ -1,10 +1,10 @@
 """
 Hostile members and hostile machines, each with the rights that they have and no more.
 
-`mal` is a member of a project of his own, and owns the machine of a pool of his own. What he asks
-for and what that machine writes is drawn at random, from true objects with one value that is not.
-Beside them are jobs of honest users in other projects and on another pool, which must end as they
-would without him.
+`mal` is the only member of a project, and owns the only machine of a pool. What `mal` asks for and
+what that machine writes is drawn at random, from true objects with one value that is not. Beside
+them are jobs of honest users in other projects and on another pool, which must end as they would
+without `mal`.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ def _own(world: World) -> str:
 
 
 def _host(world: World) -> tuple[HostFact, str]:
-    """A host of a job of anybody, and where it is placed."""
+    """A host of any job, and where it is placed."""
     root = world.invariants.root
     jobs = [job for job in root.jobs.values() if job.attempt] if root is not None else []
     if not jobs:

@@ -114,7 +114,7 @@ class Invariants:
     All checks of one run.
 
     Args:
-        store: The bucket, looked at behind everybody's back.
+        store: The bucket, read without the actors' knowledge.
         provider: The machines as they really are.
         fail: Takes the name of a broken invariant and what was seen.
     """
@@ -181,7 +181,7 @@ class Invariants:
         self._check_accounts()
 
     def deletes(self, name: str) -> None:
-        """Somebody asked the provider to delete a machine."""
+        """An actor asked the provider to delete a machine."""
         assert self.root is not None
         machine = self.root.machines.get(name)
         if machine is not None and machine.pool == self.distrusted:
@@ -208,7 +208,7 @@ class Invariants:
         for job in self._ever.values():
             ended = f"{job.id}.{job.attempts}.ended.0"
             if any("ended" in each.on for each in job.notify) and not self._webhooks.taken[ended]:
-                self._fail(TOLD, f"nobody was told of {ended}")
+                self._fail(TOLD, f"no webhook was told of {ended}")
         seen = [event.number for event in Published(self._store, lambda: root.now).events()]
         if seen != list(range(root.next_event)):
             self._fail(HISTORY, f"a reader of the history sees {seen} of {root.next_event}")
@@ -231,7 +231,7 @@ class Invariants:
         return not left and not self._waiting()
 
     def _waiting(self) -> list[str]:
-        """What is in the inbox, but from those who are distrusted."""
+        """What is in the inbox, but from the distrusted."""
         keys = [entry.key for entry in self._store.list(layout.INBOX)]
         theirs = (f"inbox/{self.distrusted_project}/", f"{layout.BELLS}{self.distrusted}/")
         return [key for key in keys if not (self.distrusted and key.startswith(theirs))]
@@ -342,7 +342,7 @@ class Invariants:
                 self._fail(TABLE, f"{job.id}: a new attempt is {job.phase}")
 
     def _check_drained(self, root: Root, before: JobRecord, job: JobRecord) -> None:
-        """Whoever is left behind without his logs was waited for as long as is promised."""
+        """A host left behind without its logs was waited for as long as is promised."""
         now, left = job.attempt, before.attempt
         if now is not None and job.phase is Phase.DRAINING:
             self._draining.setdefault(now.nonce, root.now)

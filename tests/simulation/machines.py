@@ -321,7 +321,7 @@ class SimProvider:
         capacity: Machines that may stand at a time.
         boot: Begins the agent of a machine that has booted.
         on_delete: Told the name of every machine whose deletion is asked for.
-        root: The committed state, by which nobody is shown two hiccups in a row.
+        root: The committed state, by which no machine is left out of two listings in a row.
     """
 
     def __init__(

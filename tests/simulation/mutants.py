@@ -121,7 +121,7 @@ class NoClaims(Wrapped):
 
 
 class NoDedupe(Wrapped):
-    """Nobody looks whether a request was answered before."""
+    """It is not checked whether a request was answered before."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -205,7 +205,7 @@ class NaiveOrphans(Machines):
 
 
 class NoRevocation(Wrapped):
-    """A stopped attempt that nobody had claimed is taken for revoked, and nothing is written."""
+    """A stopped attempt without a claim is taken for revoked, and nothing is written."""
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
@@ -245,7 +245,7 @@ class NumbersLate(Wrapped):
 
 
 class TellsAttempts(Leader):
-    """Whoever waits for a job is told when an attempt of it is over, though there will be more."""
+    """Jobs that wait for a job are told when an attempt of it ends, though more will come."""
 
     def _watch(self, draft: Draft) -> None:
         super()._watch(draft)

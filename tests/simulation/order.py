@@ -1,5 +1,5 @@
 """
-Who starts before what he waits for has come true, or ends for a condition that may yet be met.
+Jobs that start before what they wait for has come true, or end while it may yet come true.
 
 Read from the stored specs and from what each job ended with, never from what the bastion made of
 them.
@@ -19,7 +19,7 @@ from bastion.spec import Job, job_ids
 from bastion.spec.after import When
 from bastion.store.memory import MemoryStore
 
-AFTER = "after: nobody starts, or is given up, before what he waits for has ended so"
+AFTER = "after: no job starts, or is given up, before what it waits for has ended so"
 
 
 class Order:
@@ -27,7 +27,7 @@ class Order:
     The check of one run.
 
     Args:
-        store: The bucket, looked at behind everybody's back.
+        store: The bucket, read without the actors' knowledge.
         fail: Takes the name of the broken invariant and what was seen.
     """
 

@@ -91,5 +91,5 @@ class Port:
         self._baton.note(f"late {operation}", key)
         try:
             work()
-        except Exception:  # noqa: BLE001 - nobody waits for it any more
+        except Exception:  # noqa: BLE001 - no actor waits for it any more
             self._baton.note("failed", key)

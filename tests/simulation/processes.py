@@ -57,7 +57,7 @@ BUSY_FOR_S = 10.0
 """How long after something moved a bastion turns faster."""
 NEVER_S = 1e9
 ANSWER_S = 100_000.0
-"""A user waits for his answer as long as it takes."""
+"""A user waits for an answer as long as it takes."""
 
 
 def _same(store: ObjectStore) -> ObjectStore:

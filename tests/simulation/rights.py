@@ -13,7 +13,7 @@ from tests.simulation.baton import Baton
 PROJECTS = {"ann": "blue", "ben": "blue", "cat": "red", "mal": "green"}
 """Which project each user is in."""
 ADMIN = "adm"
-"""The one who changes machines."""
+"""The user that changes machines."""
 BASTIONS = ("north", "south", "east")
 AgentRights = Callable[[str, str], People]
 """Makes of a pool and a principal the people among whom that agent has its rights."""

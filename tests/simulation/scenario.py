@@ -77,7 +77,7 @@ def calm(
 
 
 def duel(seed: int, parts: Parts = SOUND, *, fates: Fates | None = None) -> World:
-    """The scenario under three bastions without a lease, who take the lead from each other."""
+    """The scenario under three bastions without a lease, which take the lead from each other."""
     baton = Baton(seed)
     rates = Rates(stall=20.0, crash=2.0, fault=4.0)
     return World(

@@ -1,7 +1,7 @@
 """
 Directed schedules: for every mutant the one thing that must go wrong for its safeguard to matter.
 
-Each is the scenario with a single fate, named by who does what to which key, so that it means the
+Each is the scenario with a single fate, named by what does what to which key, so that it means the
 same whatever else changes in the product. A seed of a storm means something else after any change.
 """
 

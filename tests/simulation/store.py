@@ -1,4 +1,4 @@
-"""`SimStore`: the bucket as one actor reaches it, and who is told of what was written."""
+"""`SimStore`: the bucket as one actor reaches it, and what is told of each write."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def plain(
     bastions: int = 1,
     has_lease: bool = True,
 ) -> World:
-    """A world in which nothing goes wrong but `fates`: who goes first is left to chance."""
+    """A world in which nothing goes wrong but `fates`: which actor goes first is left to chance."""
     return World(
         Baton(seed),
         quota=QUOTA,

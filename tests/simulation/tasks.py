@@ -25,7 +25,7 @@ class Tasks:
     The check of one run.
 
     Args:
-        store: The bucket, looked at behind everybody's back.
+        store: The bucket, read without the actors' knowledge.
         fail: Takes the name of the broken invariant and what was seen.
     """
 

@@ -2,7 +2,7 @@
 Agents of a newer version under a bastion of an older one, which is upgraded after a while.
 
 The newer version's claims are of schema 2, and it tells of them in a bell that the older one cannot
-read. Until its upgrade the bastion sees that somebody has won, and not who.
+read. Until its upgrade the bastion sees that the claim is taken, and not by what.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Upgraded(Wrapped):
 
 
 class Careless(Upgraded):
-    """Takes for nobody's, until the upgrade, what a newer version wrote: as if it were spoilt."""
+    """Takes what a newer version wrote for no claim, until the upgrade: as if it were spoilt."""
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES

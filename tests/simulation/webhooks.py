@@ -12,7 +12,7 @@ from tests.simulation.port import Port
 
 
 class SimWebhooks:
-    """Everybody outside who is told anything."""
+    """All outside that is told anything."""
 
     def __init__(self, baton: Baton, fates: Fates) -> None:
         self._port = Port(baton, fates, DeliveryError)
