@@ -417,8 +417,8 @@ def test_a_job_waits_for_all_of_an_array() -> None:
     assert rig.phase(waits) in ("starting", "running")
 
 
-def test_a_failed_task_ends_those_who_wait_for_success() -> None:
-    """What can never come true any more is told at once; who waits for any end waits on."""
+def test_a_failed_task_ends_jobs_that_wait_for_success() -> None:
+    """What can never come true any more is told at once; jobs that wait for any end wait on."""
     rig = Rig()
     array = submit(rig, "0-3%1")
     good = rig.submit("good", after=[array])

@@ -1,4 +1,4 @@
-"""Requests made to stop a bastion: each is answered, and everybody else is served."""
+"""Requests made to stop a bastion: each is answered, and all others are served."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_a_cancel_before_the_claim_takes_the_right_to_start() -> None:
     assert register.claim is None
 
 
-def test_nobody_of_a_gang_runs_before_all_are_claimed() -> None:
+def test_no_job_of_a_gang_runs_before_all_are_claimed() -> None:
     """The barrier of a gang on two hosts opens only after the commit that saw both claims."""
     rig = Rig()
     rig.turn(2)
@@ -324,7 +324,7 @@ def test_a_new_keeper_life_means_the_old_processes_are_dead() -> None:
 
 
 def test_a_lost_bell_is_found_by_the_sweep() -> None:
-    """An end that nobody rang for is found by reading its register."""
+    """An end without a bell is found by reading its register."""
     rig = Rig(pace=replace(PACE, sweep_s=5.0))
     job = rig.start()
     agent = rig.agent_of(job)
@@ -405,7 +405,7 @@ def test_jobs_of_a_launch_share_a_machine_and_know_it() -> None:
     assert rig.phase(job) == "running"
 
 
-def test_an_end_that_nobody_can_read_frees_its_devices() -> None:
+def test_an_unreadable_end_frees_its_devices() -> None:
     """A malformed `end` means that the attempt is lost, not that its job hangs for ever."""
     rig = Rig(pace=replace(PACE, sweep_s=2.0))
     job = rig.start()

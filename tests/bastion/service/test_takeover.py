@@ -117,7 +117,7 @@ def test_a_standby_whose_clock_is_wrong_waits_as_long() -> None:
 
 
 def test_a_leader_that_is_closed_begins_nothing_more() -> None:
-    """What lay in a lane when the lead was lost is left to whoever leads now."""
+    """What lay in a lane when the lead was lost is left to the present leader."""
     rig = Rig()
     lane = ThreadLane("store", workers=1)
     rig.leader._lane = lane

@@ -261,7 +261,7 @@ def test_time_stands_on_the_store() -> None:
 # Refusals and the scheduler
 
 
-def test_a_refused_launch_costs_nobody_anything() -> None:
+def test_a_refused_launch_changes_no_other_job() -> None:
     """It is refused whole: nothing of it starts, no job is preempted, and no spec is left."""
     rig = Rig()
     borrower = rig.start("borrower", user="cat", project="red", h100=8, replicas=2)
@@ -495,7 +495,7 @@ def test_without_a_quota_file_requests_are_refused() -> None:
     ],
 )
 def test_a_misplaced_object_is_set_aside(key: str) -> None:
-    """An object in the inbox that is no request and no bell is kept aside and hinders nobody."""
+    """An object in the inbox that is no request and no bell is kept aside and hinders no other."""
     rig = Rig()
     rig.bucket.create(key, b"\xffnonsense")
     rig.start()
@@ -656,8 +656,8 @@ def test_an_agent_on_a_machine_that_no_pool_made_is_told_to_admins() -> None:
     assert not any("host1" in each for each in rig.journal.problems)
 
 
-def test_an_asked_number_no_computer_can_count_harms_nobody() -> None:
-    """A request for an absurd amount is refused, and everyone else goes on."""
+def test_an_asked_number_no_computer_can_count_harms_no_other_job() -> None:
+    """A request for an absurd amount is refused, and other jobs go on."""
     rig = Rig()
     absurd = b'{"name":"x","jobs":[{"processes":[{"command":["x"],"resources":{"h100":1%s}}]}]}'
     body = b'{"schema":1,"launch":%s}' % (absurd % (b"0" * 400))

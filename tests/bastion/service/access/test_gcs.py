@@ -1,4 +1,4 @@
-"""Rights in Google's words: requests as Google describes them, and nobody's rights taken away."""
+"""Rights in Google's words: requests as Google describes them, and no rights taken away."""
 
 from __future__ import annotations
 

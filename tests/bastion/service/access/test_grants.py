@@ -1,4 +1,4 @@
-"""Who may do what: no more than his part of the protocol needs."""
+"""Rights: none has more than its part of the protocol needs."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ CREATORS = {
     "bastion": set(),
     "write-once:": {"machines"},
 }
-"""By who writes a kind of object, as `layout` has it: who but the bastion may create it."""
+"""By the writer of a kind of object, as `layout` has it: which others may create it."""
 
 
 def drawn() -> Iterator[tuple[str, str]]:
-    """Every kind of key that `layout` draws, and who writes it."""
+    """Every kind of key that `layout` draws, and its writer."""
     for line in (layout.__doc__ or "").splitlines():
         row = re.fullmatch(rf" {{6}}([a-z](?:<[^>]*>|\S|, )*) +({'|'.join(CREATORS)}) .*", line)
         if row is not None:

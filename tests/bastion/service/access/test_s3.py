@@ -1,4 +1,4 @@
-"""Rights in Amazon's words: one policy that also holds everybody to the protocol."""
+"""Rights in Amazon's words: one policy that also keeps all to the protocol."""
 
 from __future__ import annotations
 

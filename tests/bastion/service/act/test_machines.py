@@ -237,7 +237,7 @@ def test_a_gang_that_is_partly_up_is_stopped_before_it_moves() -> None:
     assert job.past[0].kind.value == "stopped"
 
 
-def test_what_a_provider_says_is_told_to_those_who_wait() -> None:
+def test_what_a_provider_says_is_told_to_jobs_that_wait() -> None:
     """A limit of the account and missing rights are told from a zone that is sold out."""
     for error, code, words in (
         (NoCapacityError("QUOTA_EXCEEDED: 8 GPUS", is_limit=True), 300.0, "asks the provider for"),

@@ -170,7 +170,7 @@ def test_an_edit_takes_effect_on_the_next_turn() -> None:
     assert rig.phase(job) == "running"
 
 
-def test_an_outage_at_the_first_look_refuses_nobody() -> None:
+def test_an_outage_at_the_first_look_refuses_no_request() -> None:
     """Where nothing is known of a file yet an outage ends the turn: it is no missing file."""
     store = MemoryStore(lambda: 0.0)
     store.create(layout.CONFIG, CONFIG.encode())

@@ -184,7 +184,7 @@ def test_the_guides_show_configurations(page: str, pools: set[str]) -> None:
 
 
 def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
-    """A pool nobody can make machines for is a mistake of the file, and stops no other pool."""
+    """A pool of an unknown provider is a mistake of the file, told with those that are known."""
     text = '[pools.a]\nprovider = "locl"\ncount = 1\nresources = { cpu = 1 }'
     with pytest.raises(SpecError) as caught:
         parse_config(text)
@@ -194,7 +194,7 @@ def test_a_provider_that_is_none_is_refused_with_the_file() -> None:
     )
 
 
-def test_a_key_nobody_knows_is_an_unknown_field() -> None:
+def test_an_unknown_key_is_an_unknown_field() -> None:
     """A misspelt key is told in our words, beside the one that is missing for it."""
     assert problems('[pools.x]\nprovder = "local"\ncount = 1\nresources = { cpu = 1 }') == (
         "config/bastion.toml: pools.x.provider: missing",

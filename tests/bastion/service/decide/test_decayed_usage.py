@@ -28,7 +28,7 @@ def root(*, borrowed: bool = False, **more: object) -> Root:
     return Root(epoch=1, seq=1, now=0.0, write_id="w", **given)  # type: ignore[arg-type]
 
 
-def test_a_user_pays_for_all_he_holds() -> None:
+def test_a_user_pays_for_all_devices_held() -> None:
     """A guaranteed job is charged to its user, and not to its project."""
     books = accrued(root(), SLOW, 10.0)
     assert books.decayed_by_user == {"blue/ann": pytest.approx(2 / 16 * 10)}
@@ -53,7 +53,7 @@ def test_a_group_pays_for_what_it_holds_beyond_its_share(
     assert books.decayed.get("lab") == (None if charge is None else pytest.approx(charge))
 
 
-def test_who_takes_whole_machines_pays_for_them() -> None:
+def test_a_job_that_takes_whole_machines_is_charged_for_them() -> None:
     """An exclusive job is charged all of its machine, whatever it asks for of it."""
     job = job_records.running()
     where = replace(job.request.where, exclusive=True)
@@ -99,7 +99,7 @@ def test_no_time_no_charge() -> None:
     assert (books.decayed_by_user, books.decayed_at) == ({}, 50.0)
 
 
-def test_nobody_pays_without_a_quota_file() -> None:
+def test_no_project_pays_without_a_quota_file() -> None:
     """Without a quota file the books are carried forward as they are."""
     books = accrued(root(decayed={"blue": 8.0}), None, 1e6)
     assert books.decayed == {"blue": 8.0}

@@ -17,7 +17,7 @@ def test_it_is_off_inside_and_on_again_after_an_error() -> None:
     assert gc.isenabled()
 
 
-def test_who_had_turned_it_off_finds_it_off() -> None:
+def test_code_that_had_turned_it_off_finds_it_off() -> None:
     """Also where one stands inside another."""
     with paused():
         with paused():

@@ -43,7 +43,7 @@ def test_machines_that_are_well_are_shown_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("units", [10**19, 10**30, -5])
-def test_one_odd_machine_keeps_nobody_from_starting(units: int) -> None:
+def test_one_odd_machine_keeps_no_job_from_starting(units: int) -> None:
     """Committed by whatever way, it is a problem that `status` shows, and others are scheduled."""
     rig = Rig()
     rig.turn(3)

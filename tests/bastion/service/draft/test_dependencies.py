@@ -66,7 +66,7 @@ def test_it_starts_when_the_other_has_succeeded(rig: Rig) -> None:
 
 
 def test_a_failure_goes_down_a_chain_in_one_commit(rig: Rig) -> None:
-    """Whoever waits for success ends cancelled with the cause, and so does who waits for him."""
+    """A job that waits for success ends cancelled with the cause, and so do those behind it."""
     first = rig.start("first")
     second = rig.submit("second", after=[first])
     third = rig.submit("third", after=[second])
@@ -134,7 +134,7 @@ def test_a_gang_waits_as_one(rig: Rig) -> None:
 
 
 def test_a_launch_is_waited_for_as_one(rig: Rig) -> None:
-    """Also when some of its jobs ended, and left, before anybody asked to wait."""
+    """Also when some of its jobs ended, and left, before another job named it."""
     asked = rig.launch("many", jobs=(job("a"), job("b")), together=False)
     found = ids(rig, asked)
     launch = rig.answer(asked).launch
@@ -227,7 +227,7 @@ def test_hold_release_cancel_and_update_work_while_it_waits(rig: Rig) -> None:
 
 
 def test_a_cancelled_target_is_an_end(rig: Rig) -> None:
-    """Who waits for any end of a job starts when it is cancelled; who waits for success ends."""
+    """Once cancelled, jobs that wait for any end of it start; those that wait for success end."""
     first = rig.submit("first", hold=True)
     any_end = rig.submit("any", after=[After(first, when="any")])
     success = rig.submit("ok", after=[first])
@@ -258,7 +258,7 @@ def test_dependents_count_as_queued() -> None:
 
 
 @pytest.mark.parametrize("spoilt", ["not JSON", "unknown outcome"])
-def test_a_spoilt_record_of_a_target_harms_only_who_names_it(rig: Rig, spoilt: str) -> None:
+def test_a_spoilt_record_of_a_target_harms_only_jobs_that_name_it(rig: Rig, spoilt: str) -> None:
     """The launch is refused with the key that cannot be read; everything else goes on."""
     if spoilt == "not JSON":
         rig.bucket.create(layout.result("blue", "old-1"), b"{")
@@ -271,7 +271,7 @@ def test_a_spoilt_record_of_a_target_harms_only_who_names_it(rig: Rig, spoilt: s
     rig.until(lambda: rig.phase(other) == "running")
 
 
-def test_a_launch_that_was_refused_is_nobody_to_wait_for(rig: Rig) -> None:
+def test_a_launch_that_was_refused_cannot_be_waited_for(rig: Rig) -> None:
     """It leaves no spec, and nothing of it will ever end."""
     huge = rig.launch("huge", h100=100)
     rig.turn()

@@ -31,12 +31,12 @@ def test_a_commit_follows_the_last() -> None:
 
 
 def test_nothing_changed() -> None:
-    """A draft that nobody touched asks for no commit."""
+    """A draft without changes asks for no commit."""
     job = job_records.running()
     draft = Draft(root(jobs={job.id: job}, machines={"m": MACHINE}), 5.0)
     draft.put_machine(replace(MACHINE))
     draft.apply(job.id, ev.HostStarted(replica=0, host=0))
-    draft.answered("nobody")
+    draft.answered("none")
     draft.segment_written(99)
     draft.result_written(job.id)
     draft.seal(at_most=500, older_than=0.0)
@@ -150,7 +150,7 @@ def test_a_first_answer_stands() -> None:
 
 
 def test_history_tells_states_as_users_see_them() -> None:
-    """Each change of a job's state is one line, with why, where or by whom."""
+    """Each change of a job's state is one line, with its reason, place or user."""
     job = job_records.queued()
     draft = Draft(root(), 5.0)
     draft.add(job)

@@ -111,7 +111,7 @@ def test_an_attempt_that_is_over_is_not_touched() -> None:
     for of in (
         replace(OF, nonce="old"),
         replace(OF, project="red"),
-        replace(OF, job="nobody"),
+        replace(OF, job="other"),
         replace(OF, replica=7),
         replace(OF, host=7),
     ):
@@ -125,7 +125,7 @@ def test_an_attempt_that_is_over_is_not_touched() -> None:
 
 
 def test_negative_places_are_no_places() -> None:
-    """A replica or host below zero names nobody, not the last."""
+    """A replica or host below zero names none, not the last."""
     made = draft()
     for number, of in enumerate((replace(OF, replica=-1), replace(OF, host=-1)), start=5):
         ring(made, Ended(of=of, end=End(kind="lost")), number=number)

@@ -1,4 +1,4 @@
-"""Commands that users run beside their jobs: who may, where, and what is told."""
+"""Commands that users run beside their jobs: which users may, where, and what is told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admins cordon, uncordon and drain machines; nobody else can, and everyone is told why."""
+"""Admins cordon, uncordon and drain machines; no other user can, and the reason is shown to all."""
 
 from __future__ import annotations
 

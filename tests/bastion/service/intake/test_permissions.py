@@ -1,4 +1,4 @@
-"""Who may cancel, hold and update whose jobs."""
+"""Which users may cancel, hold and update which jobs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_only_the_owner_and_admins_update() -> None:
     assert asked(rig, "update", job, "ben") == (refusal.format("none is named"),)
 
 
-def test_one_who_was_taken_out_may_end_what_is_his() -> None:
+def test_a_removed_member_may_cancel_their_own_jobs() -> None:
     """What runs goes on charged to the project, so its owner must be able to stop it."""
     rig = Rig()
     mine, other = rig.start("mine", h100=1), rig.start("other", h100=1)

@@ -1,4 +1,4 @@
-"""Registers that nobody can read: one bad object harms only itself."""
+"""Unreadable registers: one bad object harms only itself."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def with_deaf_agents() -> Rig:
     return rig
 
 
-def test_a_claim_that_nobody_can_read_frees_its_devices() -> None:
-    """Nobody has won a malformed `claim`: the attempt is lost, and the next one begins."""
+def test_an_unreadable_claim_frees_its_devices() -> None:
+    """No agent has won a malformed `claim`: the attempt is lost, and the next one begins."""
     rig = with_deaf_agents()
     job = rig.submit()
     spoil_claim(rig, job)
     rig.until(lambda: rig.job(job).attempts == 2)
 
 
-def test_a_claim_that_nobody_can_read_stands_in_no_cancels_way() -> None:
+def test_an_unreadable_claim_does_not_prevent_a_cancel() -> None:
     """A job under a malformed `claim` can be cancelled."""
     rig = with_deaf_agents()
     job = rig.submit()
@@ -54,8 +54,8 @@ def spoilt_gang(rig: Rig) -> str:
     return job
 
 
-def test_a_barrier_that_nobody_can_read_never_opens() -> None:
-    """Nobody runs by a malformed `go`, and nobody goes on asking: the next attempt has its own."""
+def test_an_unreadable_barrier_never_opens() -> None:
+    """No agent runs by a malformed `go` or goes on asking: the next attempt has its own."""
     rig = Rig()
     job = spoilt_gang(rig)
     rig.until_attempt(job, 2)
@@ -66,7 +66,7 @@ def test_a_barrier_that_nobody_can_read_never_opens() -> None:
     assert rig.journal.problems == ()
 
 
-def test_a_barrier_that_nobody_can_read_stands_in_no_cancels_way() -> None:
+def test_an_unreadable_barrier_does_not_prevent_a_cancel() -> None:
     """A gang under a malformed `go` can be cancelled while its agents do nothing."""
     rig = Rig()
     job = spoilt_gang(rig)
@@ -83,7 +83,7 @@ def test_a_barrier_that_nobody_can_read_stands_in_no_cancels_way() -> None:
     assert rig.journal.problems == ()
 
 
-def test_instructions_that_nobody_can_read_are_given_again() -> None:
+def test_unreadable_instructions_are_given_again() -> None:
     """What stands in the place of a batch is stepped over: its instructions come with the next."""
     rig = Rig()
     rig.turn(3)
@@ -100,7 +100,7 @@ NEWER = b'{"schema":2,"write_id":"w","of":"a newer version"}'
 
 
 def test_an_end_of_another_version_is_waited_for() -> None:
-    """Nobody runs the job again before somebody can say how it ended; the key is a problem."""
+    """The job does not run again before its end can be read; the key is a problem."""
     rig = Rig(pace=replace(PACE, sweep_s=2.0))
     job = rig.start()
     for agent in rig.agents.values():
@@ -116,7 +116,7 @@ def test_an_end_of_another_version_is_waited_for() -> None:
 
 
 def test_a_barrier_of_another_version_is_not_taken_for_shut() -> None:
-    """Who wrote it may have opened it: the gang is left as it is, and keeps its devices."""
+    """Its writer may have opened it: the gang is left as it is, and keeps its devices."""
     rig = Rig()
     rig.turn(3)
     job = rig.submit(h100=5, replicas=2)

@@ -51,7 +51,7 @@ def test_a_body_cannot_name_another_project() -> None:
 
 
 def test_an_unknown_verb_is_refused() -> None:
-    """A verb that nobody knows is answered with those that are known."""
+    """An unknown verb is answered with those that are known."""
     rig = Rig()
     asked = rig.ask("ann", "blue", "explode", b"{}")
     assert refused(rig, asked) == (
@@ -239,7 +239,7 @@ def test_a_verb_for_what_has_ended_is_a_yes() -> None:
 
 
 def test_another_projects_jobs_are_unknown() -> None:
-    """Nobody can cancel a job of another project, by any name."""
+    """A user cannot cancel a job of another project, by any name."""
     rig = Rig()
     job = rig.start("mine")
     asked = rig.verb("cancel", job, user="cat", project="red")

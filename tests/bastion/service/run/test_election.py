@@ -1,4 +1,4 @@
-"""Who may lead, and when."""
+"""Which bastion may lead, and when."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def test_an_agent_that_promises_no_heartbeat_is_not_judged() -> None:
 
 
 def test_an_outage_of_the_bastion_ages_no_heartbeat() -> None:
-    """A bastion that was away heard nobody: every agent has its time anew."""
+    """A bastion that was away heard no agent: each has its time anew."""
     rig, (job,) = running()
     rig.clock.advance(7200.0)
     rig.turn(10)

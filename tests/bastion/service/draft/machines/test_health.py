@@ -101,7 +101,7 @@ def test_what_programs_print_is_one_line_of_a_table() -> None:
 
 
 def test_no_job_lands_on_a_device_that_others_hold() -> None:
-    """Jobs get the other devices; who holds the one is shown; when it is free it is used again."""
+    """Jobs get the other devices; the holder of the one is shown; once free it is used again."""
     rig = Rig(config=ONE)
     rig.turn(10)
     (name,) = rig.agents
