@@ -173,7 +173,7 @@ def test_a_running_job_is_stopped_with_notice() -> None:
     assert (end.kind, end.codes, end.notice, end.first_failed) == ("exited", (3,), "preempt", None)
 
 
-def test_who_ignores_the_notice_is_killed() -> None:
+def test_a_process_that_ignores_the_notice_is_killed() -> None:
     """After the grace nothing of it is left."""
     rig = Rig(lambda _: replace(FOREVER, on_notice=None))
     rig.bucket.spec(job())
@@ -247,7 +247,7 @@ def test_old_instructions_start_nothing_and_say_so() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b'{"schema":1,"write_id":"go","addr'])
-def test_a_barrier_that_nobody_can_read_loses_the_attempt(data: bytes) -> None:
+def test_an_unreadable_barrier_loses_the_attempt(data: bytes) -> None:
     """A malformed go is no fault of the job's: its host ends as lost, and says which object."""
     rig = Rig()
     rig.bucket.spec(job(replicas=2))
@@ -286,14 +286,14 @@ def test_a_program_that_does_not_exist_is_a_failed_set_up() -> None:
 
 
 def test_silence_is_broken_by_a_heartbeat() -> None:
-    """Where nobody vouches for the machine it says that it lives, no more often than asked."""
+    """Where nothing vouches for the machine it says that it lives, no more often than asked."""
     rig = Rig(settings=AgentSettings(machine=MACHINE, heartbeat_s=30.0))
     rig.pass_s(100, step_s=0.5)
     assert sum(isinstance(fact, Heartbeat) for fact in rig.bucket.facts()) == 3
 
 
-def test_who_follows_sees_lines_soon() -> None:
-    """On a cloud store an old, calm log is flushed rarely, and at once while somebody follows."""
+def test_a_user_who_follows_sees_lines_soon() -> None:
+    """On a cloud store an old, calm log is flushed rarely, and at once while a user follows."""
     lines = tuple((600.0 + 10 * n, b"x\n") for n in range(60))
     settings = AgentSettings(machine=MACHINE, tempo=SLOW)
     rig = Rig(lambda _: Script(output=((0.0, b"x\n"), *lines), runs_s=2000), settings=settings)
@@ -311,7 +311,7 @@ def test_who_follows_sees_lines_soon() -> None:
 
 
 def test_a_traceback_is_flushed_at_once() -> None:
-    """Somebody will want to read it now, however old and calm the log is."""
+    """Users want to read it now, however old and calm the log is."""
     output = ((0.0, b"x\n"), (600.0, b"Traceback (most recent call last):\n"))
     settings = AgentSettings(machine=MACHINE, tempo=SLOW)
     rig = Rig(lambda _: Script(output=output, runs_s=2000), settings=settings)
@@ -321,7 +321,7 @@ def test_a_traceback_is_flushed_at_once() -> None:
     assert b"Traceback" in rig.bucket.log()
 
 
-def test_who_is_told_to_leave_finishes_what_runs() -> None:
+def test_an_agent_told_to_leave_finishes_what_runs() -> None:
     """After leave nothing new begins; what runs goes on, and then the agent is done."""
     rig = Rig(lambda _: replace(SHORT, runs_s=5.0))
     other = replace(OF, nonce="n2")
@@ -386,7 +386,7 @@ def test_output_goes_on_to_the_next_attempt() -> None:
 
 
 def test_one_bad_host_harms_itself_alone() -> None:
-    """A host that meets an error nobody expected ends as failed; the others go on."""
+    """A host that meets an unexpected error ends as failed; the others go on."""
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     broken = replace(OF, nonce="n2")

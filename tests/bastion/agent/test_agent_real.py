@@ -247,7 +247,7 @@ def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
 
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_a_removed_home_ends_all_that_ran_there(machine: Machine, is_made_again: bool) -> None:
-    """Whoever deletes the folder of a machine leaves neither jobs nor an agent that takes more."""
+    """Once the folder of a machine is deleted, no job runs there and no agent takes more."""
     machine.bucket.spec(shell("trap '' TERM; echo $$; while :; do sleep 0.05; done"))
     machine.bucket.instruct(start(grace_s=1000.0))
     machine.until(lambda: machine.bucket.log().endswith(b"\n"))

@@ -52,7 +52,7 @@ def test_instructions_of_a_newer_bastion_are_kept_for_a_newer_agent() -> None:
 
 
 def test_a_claim_of_a_newer_agent_is_left_to_the_newer() -> None:
-    """It won, and was put back to an older version before it started: who follows it goes on."""
+    """It won, and was put back to an older version before it started: once upgraded it goes on."""
     rig = Rig(lambda _: Script(runs_s=0.1))
     rig.bucket.spec(job())
     mine = ClaimRegister(write_id="newer", claim=Claim(machine=MACHINE, life=1))

@@ -53,7 +53,7 @@ def test_a_failed_host_is_kept_for_its_time() -> None:
 
 
 def test_a_stop_ends_what_is_kept_at_once() -> None:
-    """Whoever preempts, cancels or releases it has the devices in the same turn."""
+    """Once it is preempted, cancelled or released its devices are free in the same turn."""
     rig = failed()
     rig.bucket.instruct(stop(reason="preempt"))
     rig.pass_s(0.2)
@@ -168,7 +168,7 @@ def test_a_new_limit_reaches_a_host_however_far_it_is() -> None:
     rig.pass_s(1)
     for of in (OF, other):
         rig.bucket.instruct(limit(of, 5.0))
-    rig.bucket.instruct(limit(replace(OF, nonce="nobody"), 5.0))
+    rig.bucket.instruct(limit(replace(OF, nonce="unknown"), 5.0))
     rig.pass_s(1)
     rig.bucket.go("127.0.0.1", of=other)
     rig.pass_s(8)

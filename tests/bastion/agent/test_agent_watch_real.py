@@ -61,7 +61,7 @@ def ended(machine: Machine) -> None:
 
 @pytest.mark.parametrize("reason", ["preempt", "cancel", "sibling failed"])
 def test_a_stop_ends_the_whole_tree(machine: Machine, reason: str) -> None:
-    """Daemons, double forks and who ignores SIGTERM are dead before the end is written."""
+    """Daemons, double forks and what ignores SIGTERM are dead before the end is written."""
     machine.bucket.spec(shell(TREE))
     machine.bucket.instruct(start())
     machine.until(lambda: b"up\n" in machine.bucket.log())
@@ -89,7 +89,7 @@ def test_a_limit_ends_the_whole_tree_and_can_be_brought_nearer(machine: Machine)
 
 
 def test_what_failed_is_kept_over_a_killed_agent(machine: Machine) -> None:
-    """With nothing of it alive and no end written, until somebody releases it."""
+    """With nothing of it alive and no end written, until it is released."""
     machine.bucket.spec(shell(TREE.replace("echo up", "echo up; exit 3")))
     machine.bucket.instruct(start(hold_s=600.0, grace_s=0.3))
     machine.until(lambda: "held" in machine.bucket.told())

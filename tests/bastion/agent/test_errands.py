@@ -123,8 +123,8 @@ def test_an_outage_is_two_lines() -> None:
     ]
 
 
-def test_other_errors_go_to_who_takes_them() -> None:
-    """What is no fault of the store is told to the sender, or raised where nobody takes it."""
+def test_other_errors_go_to_the_function_that_takes_them() -> None:
+    """What is no fault of the store is told to the sender, or raised where no function takes it."""
     bench = Bench()
 
     def broken() -> object:

@@ -19,7 +19,7 @@ def home(tmp_path: Path) -> FolderHome:
 
 
 def test_numbers_belong_to_a_life(home: FolderHome, tmp_path: Path) -> None:
-    """A number is remembered by whoever opens the home, and begins at 0 with each life."""
+    """A number is remembered by the home, whatever opens it, and begins at 0 with each life."""
     assert home.number("bells", 1) == 0
     home.put_number("bells", 1, 256)
     assert FolderHome(tmp_path).number("bells", 1) == 256

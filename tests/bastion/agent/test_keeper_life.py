@@ -1,4 +1,4 @@
-"""Keeper lives: who gets which number."""
+"""Keeper lives: which life gets which number."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_numbers_beyond_one_page_are_seen() -> None:
 
 @pytest.mark.parametrize("fault", Fault)
 def test_a_number_in_doubt_is_left_behind(fault: Fault) -> None:
-    """When the answer is lost, the next try takes a number that nobody else has."""
+    """When the answer is lost, the next try takes a number that no other life has."""
     memory = MemoryStore(lambda: 0.0)
     left = [2]
 
@@ -82,7 +82,7 @@ def test_a_number_in_doubt_is_left_behind(fault: Fault) -> None:
     assert life == len(memory.list(layout.lives(MACHINE)))
 
 
-def test_a_life_that_nobody_can_read_is_nobodys() -> None:
+def test_an_unreadable_life_belongs_to_no_keeper() -> None:
     """The number of a malformed register is stepped over, at its creation too."""
     memory = MemoryStore(lambda: 0.0)
 

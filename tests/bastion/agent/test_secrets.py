@@ -63,7 +63,7 @@ def begin(machine: Machine, of: Job) -> None:
     machine.bucket.instruct(start(secrets={"HF_TOKEN": "file:vision/HF_TOKEN"}))
 
 
-def test_a_process_has_its_secret_and_nobody_else(machine: Machine) -> None:
+def test_a_process_has_its_secret_and_nothing_else_has_it(machine: Machine) -> None:
     """The value is in the process; in the bucket, the journal and the agent's log it is not."""
     line = "echo ${#HF_TOKEN} $HF_TOKEN; printf hf_s3; sleep 0.1; printf cr3t-token; exit 3"
     begin(machine, job(line))

@@ -109,14 +109,14 @@ def test_strange_names_are_read_right(tmp_path: Path) -> None:
 
 
 def test_what_is_gone_is_none() -> None:
-    """Nobody has pid 2**22 + 1, above the kernel's highest."""
+    """No process has pid 2**22 + 1, above the kernel's highest."""
     assert strays.look((1 << 22) + 1) is None
     assert strays.mark_of((1 << 22) + 1) == ""
     assert strays.children((1 << 22) + 1) == []
 
 
 def test_zombies_and_ourselves_are_no_strays(mark: str) -> None:
-    """A dead child that was not reaped is not found, nor is who looks."""
+    """A dead child that was not reaped is not found, nor is the caller."""
     process = subprocess.Popen(["true"], env={strays.MARK: mark + "a"})
     assert os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert strays.find(mark) == []

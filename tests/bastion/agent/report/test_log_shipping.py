@@ -1,4 +1,4 @@
-"""Shipping: what a process wrote reaches the bucket, whoever ships and however often."""
+"""Shipping: what a process wrote reaches the bucket, whichever agent ships and however often."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ended(size_bytes: int, *, untold_bytes: int = 0) -> tuple[ProcessExit, ...]:
 
 
 class Bench:
-    """A spool of one process, and who ships it."""
+    """A spool of one process, and the agent that ships it."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ def test_a_steady_stream_is_paced() -> None:
 
 
 def test_a_new_agent_goes_on_where_the_log_stands() -> None:
-    """Whoever ships next lists once, and continues without gap or overlap."""
+    """The next agent lists once, and continues without gap or overlap."""
     bench = Bench()
     bench.write(b"one\n")
     bench.pass_s(0.5)
@@ -237,7 +237,7 @@ def test_another_agent_masks_the_same() -> None:
     assert not bench.shipping.broken
 
 
-def test_what_nobody_can_mask_any_more_is_masked_whole() -> None:
+def test_what_cannot_be_masked_any_more_is_masked_whole() -> None:
     """When a keeper died with the values, what was not sent of a log by then is stars."""
     bench = Bench(secrets=(SECRET,))
     bench.write(b"begin\n")

@@ -43,7 +43,7 @@ def probe_of_nvml(fault: str, *, seconds: float) -> subprocess.CompletedProcess[
 
 
 def test_gpus_tell_their_use_memory_and_processes() -> None:
-    """One line has each GPU with its use, its memory and who uses it; the end of stdin ends it."""
+    """One line has each GPU with its use, memory and processes; the end of stdin ends it."""
     said = probe_of_nvml("", seconds=DEADLINE_S)
     assert said.returncode == 0
     found = devices_of(said.stdout.encode().strip())

@@ -1,4 +1,4 @@
-"""The keeper's socket under bytes that nobody should send."""
+"""The keeper's socket under bytes that no agent should send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chips of this machine, and who holds them."""
+"""The chips of this machine, and the processes that hold them."""
 
 import enum
 import os
