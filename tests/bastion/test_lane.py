@@ -1,4 +1,4 @@
-"""Lanes: slow outside calls that delay nobody."""
+"""Lanes: slow outside calls that delay nothing else."""
 
 from __future__ import annotations
 

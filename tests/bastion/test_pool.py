@@ -1,4 +1,4 @@
-"""The life of machines: who makes, keeps and deletes them."""
+"""The life of machines: how a pool makes, keeps and deletes them."""
 
 from __future__ import annotations
 
@@ -270,7 +270,7 @@ OWN = replace(
     machines_per_zone=1,
     permit_s=600.0,
 )
-"""A pool of two hosts that somebody owns: no provider can say that one is gone."""
+"""A pool of two hosts of one's own: no provider can say that one is gone."""
 
 
 def test_each_host_gets_one_machine() -> None:

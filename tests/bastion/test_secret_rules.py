@@ -1,4 +1,4 @@
-"""Who may ask for what: denied, unless a rule says otherwise."""
+"""Which users may ask for which secrets: denied, unless a rule says otherwise."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_users_of_ssh_urls_are_no_secret() -> None:
     ],
 )
 def test_stored_forms_survive_and_refuse_strangers(ref: CodeRef) -> None:
-    """A stored form is told by its kind, read back equal, and refuses fields nobody declared."""
+    """A stored form is told by its kind, read back equal, and refuses undeclared fields."""
     adapter: TypeAdapter[CodeRef] = TypeAdapter(Annotated[CodeRef, Field(discriminator="kind")])
     stored = adapter.dump_python(ref)
     assert adapter.validate_json(adapter.dump_json(ref)) == ref

@@ -1,4 +1,4 @@
-"""Fetching: checked, shared, and never half done, whoever dies."""
+"""Fetching: checked, shared, and never half done, whichever process dies."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_damaged_packs_are_refused(tmp_path: Path, harm: str) -> None:
     assert not list((tmp_path / "cache").glob(".new-*"))
 
 
-def test_a_fetcher_killed_half_way_harms_nobody(tmp_path: Path) -> None:
+def test_a_fetcher_killed_half_way_harms_no_other(tmp_path: Path) -> None:
     """After kill -9 in the middle there is no tree, and the next fetch makes a whole one."""
     store = FolderBlobs(tmp_path / "store")
     (tmp_path / "store").mkdir()
@@ -99,7 +99,7 @@ def test_a_fetcher_killed_half_way_harms_nobody(tmp_path: Path) -> None:
 
 
 def test_many_fetchers_share_one_fetch(tmp_path: Path) -> None:
-    """Of many who want one tree at once, one reads the store and all get the tree."""
+    """Of many that want one tree at once, one reads the store and all get the tree."""
     reads: list[str] = []
 
     class Counting(MemoryBlobs):
@@ -145,7 +145,7 @@ def test_a_tree_of_an_earlier_boot_is_checked(tmp_path: Path, harm: str) -> None
 
 
 def test_the_longest_unused_is_evicted_first(tmp_path: Path) -> None:
-    """The cache shrinks to its limit by what nobody used longest, and keeps what it must."""
+    """The cache shrinks to its limit by what was unused longest, and keeps what it must."""
     store, cache = MemoryBlobs(), tmp_path / "cache"
     digests = [stored(tmp_path, store, name) for name in "abc"]
     for age, digest in enumerate(digests):

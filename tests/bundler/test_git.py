@@ -100,7 +100,7 @@ def test_a_commit_that_is_gone_is_told(url: str, tmp_path: Path) -> None:
 
 
 def test_a_directory_in_use_is_refused(url: str, repository: Path, tmp_path: Path) -> None:
-    """A clone never lands on somebody's files; debris of a killed one is replaced."""
+    """A clone never lands on existing files; debris of a killed one is replaced."""
     ref = GitRef(url=url, commit=git(repository, "rev-parse", "main"))
     trees.write(tmp_path, {"used/x": "", ".new-job/half": ""})
     with pytest.raises(BundleError, match="not an empty folder"):
@@ -151,7 +151,7 @@ def test_large_files_come_when_asked_for(repository: Path, tmp_path: Path) -> No
 
 
 def test_a_repository_that_wants_a_login_is_told(tmp_path: Path) -> None:
-    """Nobody is asked for a password: it is an error with a way out."""
+    """No user is asked for a password: it is an error with a way out."""
     with served_by_http(tmp_path) as base, pytest.raises(BundleError, match="wants a login"):
         resolve(GitRepo(f"{base}/private/x.git"), access=ACCESS)
 

@@ -26,7 +26,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.wants = ""
-        """`basic` or `bearer`; empty: it lets everybody read."""
+        """`basic` or `bearer`; empty: it lets anyone read."""
         self.digest = DIGEST
         self.tokens: list[str] = []
         registry = self
@@ -103,7 +103,7 @@ def test_a_tag_becomes_a_digest(registry: Registry) -> None:
 
 
 def test_a_digest_is_not_asked_for(registry: Registry) -> None:
-    """An image that is exact already stays, though nobody could be asked."""
+    """An image that is exact already stays, though no registry could be asked."""
     assert resolve_image(f"127.0.0.1:1/a:1@{DIGEST}").ref == f"127.0.0.1:1/a@{DIGEST}"
 
 
@@ -116,7 +116,7 @@ def test_the_login_of_docker_is_used(registry: Registry, tmp_path: Path, wants: 
     assert registry.tokens == (["/token?service=r&scope=pull"] if wants == "bearer" else [])
 
 
-def test_a_token_needs_no_login_where_everybody_may_read(registry: Registry) -> None:
+def test_a_token_needs_no_login_where_anyone_may_read(registry: Registry) -> None:
     """A public image of a registry with tokens is read without a login."""
     registry.wants = "bearer"
     assert resolve_image(f"{registry.name}/team/train:1").ref.endswith(DIGEST)

@@ -289,7 +289,7 @@ def test_a_tree_that_settles_is_bundled(tmp_path: Path) -> None:
 
 
 def test_an_upload_cut_off_leaves_nothing_wrong(tmp_path: Path) -> None:
-    """Until the manifest is there nobody sees a bundle, and the next try completes it."""
+    """Until the manifest is there no reader sees a bundle, and the next try completes it."""
 
     class Broken(MemoryBlobs):
         def create(self, key: str, data: bytes) -> bool:
@@ -329,7 +329,7 @@ def test_an_unknown_bundle_is_told(tmp_path: Path) -> None:
 
 
 def test_uploaders_at_the_same_time_agree(tmp_path: Path) -> None:
-    """Many uploaders of one tree make one bundle, whoever comes first."""
+    """Many uploaders of one tree make one bundle, whichever comes first."""
     top = trees.write(tmp_path / "top", {f"f{i}": str(i) for i in range(50)})
     store = MemoryBlobs()
     made: list[Bundle] = []

@@ -22,8 +22,8 @@ from tests.rigs import trees
 from tests.rigs.limits import PATIENCE_S
 
 
-def _in_a_process_of_nobody(work: Callable[[], object]) -> str:
-    """The error that `work` ends with where nobody is root, for whom everything is readable."""
+def _in_a_process_without_root(work: Callable[[], object]) -> str:
+    """The error that `work` ends with in a process that is not root, which can read everything."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -143,7 +143,7 @@ def test_unreadable_files_are_all_named() -> None:
         Path(folder).chmod(0o755)
         for name in ("a", "b", "c"):
             (top / name).chmod(0)
-        said = _in_a_process_of_nobody(lambda: paths(top))
+        said = _in_a_process_without_root(lambda: paths(top))
     assert "cannot be read: a, b, c/" in said
     assert "e" not in said.partition("cannot be read:")[2].split(",")[-1]
 

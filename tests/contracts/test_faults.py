@@ -194,7 +194,7 @@ def test_a_server_that_hangs_is_left(name: str) -> None:
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("fault", [Fault.REFUSE, Fault.DROP_ANSWER, Fault.GATEWAY])
 def test_each_request_is_sent_once(name: str, fault: Fault) -> None:
-    """No client tries again on its own: whoever asked decides that, after reading back."""
+    """No client tries again on its own: its caller decides that, after reading back."""
     sent: list[Fault] = []
 
     def count() -> Fault:

@@ -238,7 +238,7 @@ def test_stop_after_the_end_changes_nothing(world: World) -> None:
 def test_stop_of_an_unknown_key_is_an_error(world: World) -> None:
     """Stopping what was never started is `NotFoundError`."""
     with pytest.raises(NotFoundError):
-        stop(world, "nobody")
+        stop(world, "unknown")
 
 
 def test_time_limit_needs_no_agent(world: World) -> None:
@@ -547,4 +547,4 @@ def test_a_limit_can_be_changed_while_it_runs(world: World) -> None:
     world.keeper.limit("a", max_runtime_s=1.0)
     assert world.record("a") == record
     with pytest.raises(NotFoundError):
-        world.keeper.limit("nobody", max_runtime_s=1.0)
+        world.keeper.limit("unknown", max_runtime_s=1.0)

@@ -328,7 +328,7 @@ def test_lists_page_through_many_names(place: Place) -> None:
     assert [key for page in pages for key in page] == names
     assert keys(store, "inbox/", limit=2500) == names
     assert keys(store, "inbox/p3/", limit=3) == [k for k in names if k.startswith("inbox/p3/")][:3]
-    # A cap per user: past his whole prefix in one step.
+    # A cap per user: past the user's whole prefix in one step.
     assert keys(store, "inbox/", start_after="inbox/p0/u0/\U0010ffff", limit=1) == [
         next(k for k in names if k > "inbox/p0/u0/\U0010ffff")
     ]

@@ -1,4 +1,4 @@
-"""A pool of hosts that somebody owns, from an empty folder to a gang on both."""
+"""A pool of hosts of one's own, from an empty folder to a gang on both."""
 
 from __future__ import annotations
 

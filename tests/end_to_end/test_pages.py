@@ -166,7 +166,7 @@ def _server_on(port: int) -> int:
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1600])
-def test_a_page_shuts_nobody_out(
+def test_a_page_shuts_no_reader_out(
     address: str, browser: Browser, path: str, scheme: str, width: int
 ) -> None:
     """No serious fault, nothing wider than the screen, nothing refused by the security policy."""

@@ -117,7 +117,7 @@ PLAIN_OPENERS = (
     "bastion/agent/setup/run_as.py",  # the home's folders; a host's, before jobs own it
     "bastion/agent/setup/secret_values.py",  # the folder that an admin fills
     "bastion/agent/machine/stray_processes.py",  # /proc
-    "bastion/agent/usage/probe.py",  # /proc, and a file that whoever starts the agent names
+    "bastion/agent/usage/probe.py",  # /proc, and a file that the agent's starter names
     "bastion/agent/usage/process_groups.py",  # /proc, the cgroup filesystem
     "bastion/agent/usage/sampler.py",  # /proc
     "bastion/agent/keeper/attempt/cgroup.py",  # the cgroup filesystem

@@ -35,7 +35,7 @@ class Bucket:
 
     @contextmanager
     def bastion(self) -> Iterator[ScriptedBastion]:
-        """Somebody who answers requests until the end."""
+        """A bastion that answers requests until the end."""
         answering = ScriptedBastion(self.store, Clock())
         over = threading.Event()
 

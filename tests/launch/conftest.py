@@ -24,7 +24,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> Run:
-    """Run a command line as ada, on the bucket, without the settings of whoever runs the test."""
+    """Run a command line as ada, on the bucket, without the settings of the tests' user."""
     for name in ("NO_COLOR", "BASTION_PROJECT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

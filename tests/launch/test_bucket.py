@@ -89,7 +89,7 @@ def test_restore_brings_a_lost_root_back(run: Run, bucket: Bucket) -> None:
     assert held.root.epoch > 3
 
 
-def test_restore_watches_whether_anybody_leads(run: Run, bucket: Bucket) -> None:
+def test_restore_watches_whether_a_bastion_leads(run: Run, bucket: Bucket) -> None:
     """A root that names a leader is watched for a while first; a dead one is replaced."""
     leader = Leader(holder="b", host="vm", boot="x", pid=1, pid_started=0.0, since=0.0, ttl_s=0.2)
     root(bucket, leader=leader)

@@ -404,7 +404,7 @@ def test_cancelling_what_has_ended_is_no_mistake(run: Run, bucket: Bucket) -> No
 
 
 def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
-    """What there is, what is free, and who is on it."""
+    """What there is, what is free, and which jobs are on it."""
     machine = {
         "name": "own-1-0",
         "pool": "own",
@@ -423,7 +423,7 @@ def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
     assert json.loads(run("pool", "--json").out)["pools"] == [{"name": "spare"}]
 
 
-def test_status_says_who_leads_and_what_is_wrong(run: Run, bucket: Bucket) -> None:
+def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Bucket) -> None:
     """Problems, and that nothing was published for long, are on stderr."""
     view = {
         "leader": "main",
@@ -831,7 +831,7 @@ def test_a_wrong_array_is_told_before_anything_is_sent(
     ],
 )
 def test_a_flag_that_would_do_nothing_is_refused(run: Run, flags: list[str], problem: str) -> None:
-    """Who says what becomes of a hang believes that hangs are looked for."""
+    """A user who says what becomes of a hang believes that hangs are looked for."""
     ran = run("launch", *flags, "--", "train")
     assert ran.code == 2
     assert problem in ran.err

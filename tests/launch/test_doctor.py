@@ -118,7 +118,7 @@ def test_it_asks_on_a_terminal(monkeypatch: pytest.MonkeyPatch, typed: bytes, ag
     os.close(mine)
 
 
-def test_it_does_not_ask_where_nobody_can_answer() -> None:
+def test_it_does_not_ask_where_no_user_can_answer() -> None:
     """In a script nothing is deleted without --yes."""
     assert agrees([ORPHAN]) is False
 

@@ -77,7 +77,7 @@ def test_a_bastion_that_nothing_leads_to_is_told() -> None:
     ],
 )
 def test_a_plain_path_is_a_folder_here(written: str, url: str) -> None:
-    """Whoever names a folder means a folder."""
+    """A user who names a folder means a folder."""
     assert as_url(written) == url
 
 

@@ -47,14 +47,14 @@ def test_it_prints_what_a_shell_would_do(run: Run, quota: str) -> None:
     assert shown["commands"] == ran.out.splitlines()
 
 
-def test_whose_identity_is_unknown_is_told(run: Run, quota: str) -> None:
-    """Who gets no rights is named, with the flag that changes it."""
+def test_a_user_without_an_identity_is_told(run: Run, quota: str) -> None:
+    """A user who gets no rights is named, with the flag that changes it."""
     ran = run("setup", "s3", "--root=s3://bucket/b", quota, "--bastion_account=B", "--user=ada=A")
     assert ran.code == 0
     assert ran.err == "ben gets no rights: name an identity with --users or --user=ben=IDENTITY\n"
 
 
-def test_webhooks_that_everybody_can_read_are_told(run: Run, quota: str) -> None:
+def test_webhooks_that_every_user_can_read_are_told(run: Run, quota: str) -> None:
     """A webhook whose URL stands in the configuration is named once the rights are given."""
     text = "[webhooks.team]\nurl = 'https://x.org/s3cret'\n[webhooks.ops]\nurl_file = '/etc/ops'\n"
     with moto_server() as url, credentials():

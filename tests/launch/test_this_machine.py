@@ -221,7 +221,7 @@ def encode_text(text: str) -> bytes:
 
 
 def test_a_broken_quota_file_stops_no_user(run: Run, bucket: Bucket) -> None:
-    """The bastion goes on with the last good file, and so does who names no project."""
+    """The bastion goes on with the last good file, and so does a user who names no project."""
     put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
     put(bucket.store, layout.QUOTA, b"[nonsense")
     with bucket.bastion() as bastion:

@@ -261,7 +261,7 @@ def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) ->
 
 
 def test_what_has_ended_already_is_offered_its_log(run: Run, bucket: Bucket) -> None:
-    """Nobody is told to cancel what is over."""
+    """No user is told to cancel what is over."""
     with bucket.bastion():
         job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
         end(bucket.store, job)

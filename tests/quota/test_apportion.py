@@ -33,7 +33,7 @@ def test_parts_add_up_and_stay_near_their_exact_share(units: int, weights: list[
 
 @given(units, weights)
 def test_remainders_are_served_largest_first(units: int, weights: list[int]) -> None:
-    """Nobody rounded down has a larger remainder than someone rounded up."""
+    """No part rounded down has a larger remainder than one rounded up."""
     exact = [Fraction(units * weight, sum(weights)) for weight in weights]
     parts = apportion(units, weights)
     up = [e - int(e) for e, part in zip(exact, parts, strict=True) if part > e]
@@ -67,6 +67,6 @@ def test_equal_remainders_go_by_name() -> None:
 
 
 def test_thirds_that_were_cut_short_are_still_thirds() -> None:
-    """0.333 three times of 3 units is one unit each: the thousandth nobody claims takes none."""
+    """0.333 three times of 3 units is one unit each: the thousandth without a claim takes none."""
     thirds = {"a": 333, "b": 333, "c": 333}
     assert nominal_units(3, thirds, whole=1000) == {"a": 1, "b": 1, "c": 1}

@@ -16,7 +16,7 @@ def test_files_that_mean_the_same_change_nothing() -> None:
 
 
 def test_moved_shares_are_told_with_their_difference() -> None:
-    """Who gains and who loses how many units."""
+    """Which project gains or loses how many units."""
     new = parse(FIRST.replace("0.6", "0.5").replace("0.4", "0.5"))
     before, after = Amounts({"v4": 614}), Amounts({"v4": 512})
     change = compare(OLD, new)

@@ -14,7 +14,7 @@ amounts = st.fixed_dictionaries({r: st.integers(0, 12) for r in TYPES}).map(Amou
 
 @st.composite
 def quotas(draw: st.DrawFn) -> Quota:
-    """Three projects, some of the total nobody's, ceilings and lending limits anywhere legal."""
+    """Three projects, some of the total unshared, ceilings and lending limits anywhere legal."""
     nominal = {name: draw(amounts) for name in NAMES}
     totals = Amounts.sum(nominal.values()) + draw(amounts)
     projects = {
@@ -58,7 +58,7 @@ def test_own_and_borrowed_make_up_what_is_held(
 
 
 @given(quotas(), usages, st.sampled_from(NAMES), amounts)
-def test_whoever_takes_what_is_available_breaks_no_limit(
+def test_a_project_that_takes_what_is_available_breaks_no_limit(
     quota: Quota, usage: dict[str, Amounts], name: str, request: Amounts
 ) -> None:
     """Admitting within `available` keeps total, ceiling and what others do not lend."""
@@ -137,7 +137,7 @@ def test_a_project_that_left_the_file_borrows_all_it_holds() -> None:
     assert ledger.available(halves(), usage, "a") == v4(40)
 
 
-def test_types_without_a_total_restrict_nobody() -> None:
+def test_types_without_a_total_restrict_no_project() -> None:
     """Processors and memory count in no sum of the ledger."""
     usage = {"a": Amounts({"cpu": 900}), "b": Amounts({"cpu": 900, "v4": 10})}
     assert ledger.available(halves(), usage, "a") == v4(90)

@@ -1,4 +1,4 @@
-"""Who is a member of what, and which project a request is charged to."""
+"""Which users are members of what, and which project a request is charged to."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Namespace:
         return ("ip", "netns", "exec", self.name)
 
     def cut(self) -> None:
-        """Pull the cable: packets of both ends are lost, and nobody is told."""
+        """Pull the cable: packets of both ends are lost, and neither is told."""
         _ip("-n", self.name, "link", "set", "far", "down")
 
     def mend(self) -> None:

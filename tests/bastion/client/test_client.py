@@ -43,7 +43,7 @@ def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
 
 
 def test_a_launch_goes_to_the_users_only_project() -> None:
-    """Who is in one project need not name it; the request lies in his inbox there."""
+    """A user in one project need not name it; the request lies in the user's inbox there."""
     client, _, _, bastion = client_of()
     handle = client.launch(launch_of())
     assert bastion.taken[0][0].startswith("inbox/blue/ada/")
@@ -72,7 +72,7 @@ def test_a_launch_goes_to_the_users_only_project() -> None:
 def test_a_project_that_cannot_be_resolved_is_refused_here(
     user: str, project: str | None, message: str
 ) -> None:
-    """Before anything is sent, the user learns which projects are his."""
+    """Before anything is sent, the user learns which projects they are in."""
     store, clock = world()
     client = Client("memory:", user=user, project=project, store=store, clock=clock)
     with pytest.raises(SpecError) as caught:
@@ -190,7 +190,7 @@ def test_a_key_holds_across_its_time_windows() -> None:
     assert len(bastion.taken) == 1
 
 
-def test_a_key_finds_its_request_while_nobody_answers() -> None:
+def test_a_key_finds_its_request_while_no_bastion_answers() -> None:
     """With the bastion down, submitting again puts no second request into the inbox."""
     store, clock = world()
     client = Client("memory:", user="ada", store=store, clock=clock)

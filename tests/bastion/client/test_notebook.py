@@ -66,7 +66,7 @@ def test_what_is_used_now_is_one_line_too() -> None:
 
 
 def test_the_status_and_events_are_one_line_too() -> None:
-    """Who leads and how many jobs there are; the shares are a table."""
+    """Which bastion leads and how many jobs there are; the shares are a table."""
     shares = ProjectView(name="vision", nominal=Amounts({"h100": 8}), queued=2)
     status = StatusView(as_of=NOW, leader="a", host="vm", counts={"queued": 2}, projects=(shares,))
     assert repr(status) == "<a leads on vm; 2 queued>"

@@ -261,7 +261,7 @@ def test_output_files_are_noted() -> None:
 
 
 def test_a_device_without_a_type_needs_one_to_be_told() -> None:
-    """Where there are several types, or nobody can say, the script has to."""
+    """Where there are several types, or none is known, the script has to name it."""
     script = "#!/bin/bash\n#SBATCH --gres=gpu:2\ntrue\n"
     with pytest.raises(SpecError, match=r"names no type of device.*gpu:h100:2"):
         to_launch(script)

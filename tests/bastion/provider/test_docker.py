@@ -238,7 +238,7 @@ def test_what_is_gone_is_kept_for_an_hour(
 
 
 def test_an_image_is_pulled(engine: FakeEngine, clock: VirtualClock) -> None:
-    """An image that the engine lacks is pulled; one that nobody has is refused."""
+    """An image that the engine lacks is pulled; one that no registry has is refused."""
     there = replace(POOL, image="trainer:2")
     of(there, engine, clock).create([machine(0)], there)
     assert "trainer:2" in engine.images

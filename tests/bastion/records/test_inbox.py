@@ -1,4 +1,4 @@
-"""The inbox: in the store's order, bounded, and nobody hides anybody."""
+"""The inbox: in the store's order, bounded, and no owner hides another."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_requests_come_in_the_stores_order() -> None:
     assert bells == [("m1", 0), ("m1", 1), *(("m2", n) for n in range(11))]
 
 
-def test_a_users_flood_hides_nobody() -> None:
+def test_a_users_flood_hides_no_other_user() -> None:
     """However much one user asks, the others and all machines are heard in the same turn."""
     box = Box()
     box.ask("flood", 3000)
@@ -80,7 +80,7 @@ def test_a_users_flood_hides_nobody() -> None:
     assert len(inbox.bells) == 3
 
 
-def test_a_machines_flood_hides_nobody() -> None:
+def test_a_machines_flood_hides_no_other_machine() -> None:
     """However often one machine rings, the other machines and all users are heard."""
     box = Box()
     box.ring("a-flood", 2500)
@@ -93,7 +93,7 @@ def test_a_machines_flood_hides_nobody() -> None:
     assert users(inbox) == {"ann": 1}
 
 
-def test_many_floods_hide_nobody_for_long() -> None:
+def test_many_floods_hide_no_user_for_long() -> None:
     """When more users flood than one turn can take, the next turn goes on behind them."""
     box = Box()
     flooders = PER_TURN // PER_OWNER + 2

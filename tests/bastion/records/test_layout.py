@@ -31,7 +31,7 @@ def test_a_requests_name_is_its_identity(project: str, user: str, verb: str, ran
 
 
 @given(NAMES, st.integers(1, 10**6), NUMBERS)
-def test_a_bells_name_says_who_rang(machine: str, life: int, number: int) -> None:
+def test_a_bells_name_says_which_machine_rang(machine: str, life: int, number: int) -> None:
     """Machine, life and number are read from the key as they were put into it."""
     key = layout.bell(machine, life, number)
     assert layout.parse_bell(key) == (machine, life, number)

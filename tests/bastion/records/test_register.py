@@ -1,4 +1,4 @@
-"""Write-once registers: one winner, and nobody is told wrong."""
+"""Write-once registers: one winner, and no writer is told wrong."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_first_wins_for_ever() -> None:
     assert look(bucket, KEY, ClaimRegister) == mine()
 
 
-def test_nobody_has_written() -> None:
+def test_a_register_that_does_not_stand_is_none() -> None:
     """A register that does not stand is None, not an error."""
     assert look(store(), KEY, ClaimRegister) is None
 
@@ -77,7 +77,7 @@ def test_win_is_never_wrong(faults: list[Fault | None], rival_first: bool) -> No
 def test_of_two_writers_exactly_one_wins(
     first: list[Fault | None], second: list[Fault | None]
 ) -> None:
-    """Two writers who try until they know agree on one winner."""
+    """Two writers that try until they know agree on one winner."""
     bucket = store()
     sides = {"a": spoilt(bucket, first), "b": spoilt(bucket, second)}
     told: dict[str, object] = {}
@@ -93,7 +93,7 @@ def test_of_two_writers_exactly_one_wins(
 
 
 def test_in_doubt_is_said() -> None:
-    """A write whose fate nobody can tell is an error that says so, not a loss."""
+    """A write whose fate is unknown is an error that says so, not a loss."""
     bucket = spoilt(store(), [Fault.BEFORE, None])
     with pytest.raises(StoreError, match="in doubt whether it was written"):
         win(bucket, KEY, mine())

@@ -264,7 +264,7 @@ def test_a_root_that_is_none_is_an_error(data: bytes, problem: str) -> None:
 
 
 def test_reading_an_unchanged_root_costs_no_bytes() -> None:
-    """`read` with the version at hand is None while nobody committed."""
+    """`read` with the version at hand is None until a commit."""
     writer = RootWriter(MemoryStore(CLOCK.wall), CLOCK)
     with pytest.raises(NotFoundError):
         writer.read()
@@ -287,7 +287,7 @@ def test_a_machine_of_a_later_commit_tells_of_another_leader_or_of_an_old_root()
 
 
 def test_two_founders_make_one_root() -> None:
-    """Of two who found a root one is told that the other was faster."""
+    """Of two writers that found a root one is told that the other was faster."""
     store = MemoryStore(CLOCK.wall)
     RootWriter(store, CLOCK).commit(root(write_id="a"), over=None)
     with pytest.raises(FencedError):

@@ -1,4 +1,4 @@
-"""Whom a launch tells, as it is written."""
+"""What a launch notifies, as it is written."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ALL = frozenset(f"storage.objects.{each}" for each in ("get", "create", "delete"
 
 
 def anonymous(server: GcsServer, bucket: str = "b", prefix: str = "") -> GcsStore:
-    """A store that asks as nobody."""
+    """A store that asks without an identity."""
     return GcsStore(bucket, prefix, credentials=None, endpoint=server.url)
 
 
@@ -93,7 +93,7 @@ def test_an_object_named_as_the_error_is_only_absent() -> None:
 
 
 def test_callers_are_refused_by_name() -> None:
-    """A caller without the right is refused with his identity and the command that grants it."""
+    """A caller without the right is refused with its identity and the command that grants it."""
     reader = Caller(email="ada@example.com", permissions=frozenset({"storage.objects.get"}))
     with GcsServer("b", callers={"good": reader}) as server:
 

@@ -101,7 +101,7 @@ def kill_creators(root: Path, rounds: int) -> None:
             with pytest.raises(ConflictError):
                 store.create(entry.key, b"again")
             store.delete(entry.key)
-        # A creator killed between mkdir and link leaves an empty folder: it is in nobody's way.
+        # A creator killed between mkdir and link leaves an empty folder: it hinders no write.
         store.create(f"inbox/{n}", b"an object where a folder was")
 
 
@@ -360,7 +360,7 @@ def test_a_disk_that_is_mounted_again_is_the_same(root: Path) -> None:
     assert (root / "b").exists()
 
 
-def test_the_umask_decides_who_may_read(root: Path) -> None:
+def test_the_umask_decides_which_users_may_read(root: Path) -> None:
     """Files and folders get what the umask leaves: 0600 and 0700 under 077."""
     before = os.umask(0o077)
     try:

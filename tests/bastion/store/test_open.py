@@ -94,7 +94,7 @@ def test_a_bare_path_is_helped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert relative.value.hint == f"write {(tmp_path / 'bucket').as_uri()}"
 
 
-def test_nobody_pays_for_a_cloud_he_does_not_use() -> None:
+def test_no_process_loads_a_cloud_that_it_does_not_use() -> None:
     """Opening a folder imports no cloud library, and Google's bucket none of Amazon's."""
     script = (
         "import sys, bastion.store.gcs, bastion.store.s3\n"

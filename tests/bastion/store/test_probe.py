@@ -161,7 +161,7 @@ def test_a_store_out_of_reach_is_not_refused() -> None:
     assert not isinstance(caught.value, StoreRefusedError)
 
 
-def test_who_compares_bare_etags_is_told_the_setting() -> None:
+def test_a_store_that_compares_bare_etags_is_told_with_the_setting() -> None:
     """Where no version ever matches, the way out that Ceph's gateway has is named."""
     with pytest.raises(StoreRefusedError) as caught:
         probe(Unmatched(lambda: 1.0))

@@ -62,7 +62,7 @@ def test_the_environment_says_where_a_bucket_is(
 
 
 def test_paces_follow_from_how_far_the_store_is() -> None:
-    """Bastion and agent look often where nobody bills for it, and S3 is looked at least."""
+    """Bastion and agent look often where looks are free, and at S3 least."""
     near = "s3://bucket?endpoint_url=http://127.0.0.1:9000"
     assert [pace_of(url) for url in ("file:///b", near, "gs://b")] == [LOCAL, NEAR, CLOUD]
     tempos = [tempo_of(url) for url in ("file:///b", near, "gs://b", "s3://b")]

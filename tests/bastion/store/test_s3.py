@@ -79,7 +79,7 @@ def test_conditions_that_fail_are_conflicts() -> None:
 
 
 @pytest.mark.parametrize(("has_bare_etags", "tag"), [(False, b'"1f"'), (True, b"1f")])
-def test_etags_are_sent_bare_to_who_wants_them_so(has_bare_etags: bool, tag: bytes) -> None:
+def test_etags_are_sent_bare_to_a_store_that_wants_them(has_bare_etags: bool, tag: bytes) -> None:
     """Ceph's gateway finds no ETag in quotes: a swap shows it the tag alone."""
     heard: list[bytes] = []
     with canned(error(412, "PreconditionFailed"), heard=heard) as url, credentials():

@@ -36,7 +36,7 @@ def inbox(root: Path) -> Iterator[Watch]:
 
 
 def test_a_request_is_news_at_once(root: Path, inbox: Watch) -> None:
-    """Whoever wrote it; it stands when the watch tells of it."""
+    """Whatever wrote it; it stands when the watch tells of it."""
     key = layout.request("blue", "ada", "0" * 26, "cancel")
     assert not inbox.has_news()
     LocalStore(root).create(key, b"{}")

@@ -45,7 +45,7 @@ def test_a_redirect_never_leaves_the_server() -> None:
     assert answer.headers["location"] == "/example.com/"
 
 
-def test_the_user_header_of_the_proxy_is_believed_and_of_nobody_else() -> None:
+def test_the_user_header_of_the_proxy_alone_is_believed() -> None:
     """From the proxy it names the user; from another address it is refused, and so is none."""
     named = {"x-forwarded-user": "ada"}
     with site(busy_store(), user_header="X-Forwarded-User") as client:

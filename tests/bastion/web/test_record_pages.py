@@ -221,7 +221,7 @@ def test_a_job_tells_its_device_hours_and_its_cost() -> None:
     assert f"cost  {cost:,.2f}" in facts
 
 
-def test_the_timeline_shows_who_was_where_and_zooms_by_links() -> None:
+def test_the_timeline_shows_which_job_was_where_and_zooms_by_links() -> None:
     """Each attempt is a bar and a line of text; preemptions are marked; spans are addresses."""
     with site(_store()) as client:
         page = client.get("/timeline?span=24h").text

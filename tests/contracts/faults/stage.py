@@ -1,5 +1,5 @@
 """
-A real leader over a real adapter: who makes machines is real, the agents on them are played.
+A real leader over a real adapter: what makes machines is real, the agents on them are played.
 
 At every delete the stage asserts that nothing live is deleted. At every turn it notes what users
 are told of the job. A bastion that is killed in the middle of a call is followed by another one,

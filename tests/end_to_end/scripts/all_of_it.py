@@ -1,4 +1,4 @@
-"""Every device that there is, for as long as nobody stops it; refused where they are taken."""
+"""Every device that there is, until it is stopped; refused where they are taken."""
 
 import sys
 

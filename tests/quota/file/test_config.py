@@ -81,14 +81,14 @@ def test_tiers_are_added_before_they_are_divided() -> None:
 
 
 def test_a_total_of_zero_is_under_quota() -> None:
-    """A type with a total of nothing is one that nobody may hold, not one that anybody may."""
+    """A type with a total of nothing is one that no project may hold, not one that all may."""
     quota = parse(FIRST.replace("v4 = 1024", "v4 = 1024\nh100 = 0"))
     assert "h100" in quota.types
     assert quota.project("project1").ceiling == Amounts({"v4": 1024})
 
 
 def test_a_project_without_a_fraction_may_only_borrow() -> None:
-    """It has members and no share, and may hold as much as anybody."""
+    """It has members and no share, and may hold as much as any."""
     project = parse(FIRST.replace("[project_membership]", "[project_membership]\nextra = ['x']"))
     assert project.project("extra").nominal == NOTHING
     assert project.project("extra").ceiling == Amounts({"v4": 1024})

@@ -22,7 +22,7 @@ class Project:
     unknown_for: int = 0
     """How many more times a new account is not known to a policy."""
     permissions: set[str] = field(default_factory=set)
-    """What those who ask may do in the project."""
+    """What callers may do in the project."""
     conflicts: int = 0
     """How many more changes of policies meet another one."""
     changes: int = 0

@@ -68,7 +68,7 @@ def test_a_key_gives_the_same_job_ids_in_every_window() -> None:
     assert len({job_id("train", name) for name in names}) == 1
 
 
-def test_a_name_depends_on_who_asks_where_and_how_often() -> None:
+def test_a_name_depends_on_user_project_key_and_turn() -> None:
     """Another user, project, key or turn is another name."""
     names = {
         next(keyed(user, project, key, turn=turn, now=1.7e9))

@@ -237,7 +237,7 @@ def test_following_a_job_that_prints_nothing_ends_too() -> None:
     assert watched() == []
 
 
-def test_on_a_cloud_the_bastion_is_told_that_someone_follows() -> None:
+def test_on_a_cloud_the_bastion_is_told_that_a_user_follows() -> None:
     """One note every 45 s, so that agents flush at once; none where they do anyway."""
     store, clock = world()
     bastion = ScriptedBastion(store, clock)

@@ -18,7 +18,7 @@ from tests.rigs.leader import Rig
 
 
 class Clock(VirtualClock):
-    """A clock on which the bastion turns whenever somebody sleeps; what runs ends by itself."""
+    """A clock on which the bastion turns at every sleep; what runs ends by itself."""
 
     def __init__(self, rig: Rig) -> None:
         super().__init__(wall=rig.clock.wall())
@@ -198,7 +198,7 @@ def test_finished_arrays_are_listed_without_their_tasks(side: Side) -> None:
 
 
 def test_tasks_are_nothing_to_wait_for_with_after(side: Side) -> None:
-    """Who names tasks where a job is wanted is told the array."""
+    """A user who names tasks where a job is wanted is told the array."""
     side.clock.runs = range(10)
     array = side.launch()
     side.settle()

@@ -71,8 +71,8 @@ def test_a_change_never_guesses_between_active_jobs() -> None:
     assert [job.id for job in find_all(place, A)] == [A]
 
 
-def test_who_waits_takes_the_newest() -> None:
-    """Waiting changes nothing, so a name means what it means to everybody who only looks."""
+def test_a_wait_takes_the_newest() -> None:
+    """Waiting changes nothing, so a name means what it means to a user who only looks."""
     place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
     assert [job.id for job in find_all(place, "train", newest=True)] == [B]
 

@@ -105,7 +105,7 @@ def test_events_are_in_order_and_none_twice() -> None:
 
 
 @pytest.mark.parametrize("spoilt", [b"", b"7", b'{"n": 1, "wh', b"\xff\n{}"])
-def test_a_segment_that_nobody_can_read_hides_no_other_event(spoilt: bytes) -> None:
+def test_an_unreadable_segment_hides_no_other_event(spoilt: bytes) -> None:
     """While root holds its events they are read there; afterwards they alone are missing."""
     store, clock = world()
     lines = [{"n": n, "at": NOW + n, "job": "a", "what": "w"} for n in range(4)]

@@ -22,14 +22,14 @@ from tests.rigs.scripted_bastion import world
 
 
 def test_a_job_that_fits_would_start() -> None:
-    """On an empty machine it starts at once, and nobody is stopped."""
+    """On an empty machine it starts at once, and nothing is stopped."""
     outlook = client_of({}).what_if(asking(4))
     assert [job.partition("-")[0] for job in outlook.starts] == ["new"]
     assert not outlook.stops
 
 
 def test_a_share_that_is_lent_would_be_reclaimed() -> None:
-    """The borrower that would be stopped is named, and for whom."""
+    """The borrower that would be stopped is named, and the job that it is stopped for."""
     jobs = {
         "base-0": running("base-0", devices=(0, 1, 2, 3), job_class=JobClass.GUARANTEED),
         "extra-0": running("extra-0", devices=(4, 5, 6, 7), job_class=JobClass.BORROWED),
@@ -70,7 +70,7 @@ def test_several_jobs_are_one_gang() -> None:
 
 
 def test_another_quota_would_demote() -> None:
-    """Who no longer stands on his project's share is told before the file is applied."""
+    """A job that would leave its project's share is told before the file is applied."""
     jobs = {"base-0": running("base-0", devices=(0, 1, 2, 3), job_class=JobClass.GUARANTEED)}
     smaller = QUOTA.replace(
         "[project_resources.blue]\nh100 = 0.5", "[project_resources.blue]\nh100 = 0.25"

@@ -83,7 +83,7 @@ def own(tmp_path: Path) -> Iterator[Own]:
             until(lambda: provider.list()[0].state == "gone", "it is gone")  # noqa: B023
 
 
-def test_a_host_is_set_up_checked_and_left_to_those_who_hold_it(own: Own) -> None:
+def test_a_host_is_set_up_checked_and_left_to_its_foreign_processes(own: Own) -> None:
     """Commands run first, devices are compared, and a held one is told with the greeting."""
     held = [{"index": 0}, {"index": 1, "processes": [{"pid": 77, "name": "py", "user": "eve"}]}]
     (own.folder / "devices.json").write_text(json.dumps(held))

@@ -1,4 +1,4 @@
-"""Machines on hosts of one's own: what hosts answer, what they lack, and what nobody answers."""
+"""Machines on hosts of one's own: what hosts answer, what they lack, and what gets no answer."""
 
 from __future__ import annotations
 
