@@ -168,7 +168,7 @@ def _plain(table: object, contents: bytes) -> bytes:
         lambda: _plain([["../a", 0, 1]], b"x"),
     ],
 )
-def test_packs_that_lie(tmp_path: Path, make: Callable[[], bytes]) -> None:
+def test_a_pack_with_wrong_contents_is_refused(tmp_path: Path, make: Callable[[], bytes]) -> None:
     """A pack of the right name with wrong contents is refused, and no bomb is inflated."""
     digest, store = _with_pack(make())
     with pytest.raises(DamagedError):

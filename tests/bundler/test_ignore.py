@@ -145,7 +145,7 @@ def test_files_above_the_root_count(repository: Path) -> None:
     assert kept_by_us(repository / "code") == {".gitignore", "train/keep.ckpt"}
 
 
-def test_one_line_speaks_for_nothing_else() -> None:
+def test_a_path_that_no_line_matches_is_neither_ignored_nor_kept() -> None:
     """A path that no line matches is neither ignored nor kept."""
     rules = parse_rules(b"*.pyc\n!keep.pyc\n")
     assert rules.verdict(b"a/x.py", b"x.py", is_folder=False) is None

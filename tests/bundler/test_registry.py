@@ -131,7 +131,7 @@ def test_an_image_that_is_not_there_is_refused(registry: Registry) -> None:
 @pytest.mark.parametrize(
     ("wants", "why"), [("basic", "it wants a login"), ("bearer", "Unauthorized")]
 )
-def test_a_registry_that_says_no_cannot_be_asked(
+def test_a_registry_that_refuses_cannot_be_asked(
     registry: Registry, tmp_path: Path, wants: str, why: str
 ) -> None:
     """What you may not read, machines may: that is no error in the reference."""

@@ -177,7 +177,7 @@ def test_many_seeds(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_a_server_that_hangs_is_left(name: str) -> None:
+def test_an_operation_on_a_hanging_server_ends(name: str) -> None:
     """Every operation ends when its time is up, in doubt."""
     with LINES[name](lambda: Fault.HANG, deadline_s=0.1) as line:
         for operation in (

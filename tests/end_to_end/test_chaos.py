@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.end_to_end, pytest.mark.prove]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount the small disk")
-def test_chaos_on_poor_ground_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def test_chaos_on_failing_hosts_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """The same while the bucket goes away, a disk is full, descriptors run out, clocks step."""
     with ROOTS["file"](tmp_path, 3) as place, poor_ground(tmp_path) as around:
         report = run(tmp_path, place, minutes=3.0, jobs=300, seed=3, around=around)

@@ -165,7 +165,7 @@ def test_a_bucket_begins_beside_the_machines_of_another(
     assert not alive(tmp_path)
 
 
-def test_a_cloud_bucket_is_none_of_theirs(bastion: Callable[..., Ran]) -> None:
+def test_up_and_down_refuse_a_cloud_bucket(bastion: Callable[..., Ran]) -> None:
     """`down` never reaches for a bastion elsewhere."""
     for verb in ("up", "down"):
         ran = bastion(verb, "--root=gs://bucket/bastion")

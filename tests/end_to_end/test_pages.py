@@ -240,7 +240,7 @@ def test_the_search_and_the_windows_of_a_log(
 
 @pytest.mark.prove
 @pytest.mark.end_to_end
-def test_a_hundred_followers_are_let_in_and_no_more(bucket: LocalStore, folder: Path) -> None:
+def test_a_hundred_followers_are_served_and_no_more(bucket: LocalStore, folder: Path) -> None:
     """Beyond the limit a follower is told to come again; the pages are served on."""
     import http.client
 

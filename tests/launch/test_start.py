@@ -94,7 +94,7 @@ def test_an_interrupt_while_it_loads_ends_it_as_any_other_tool() -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_a_file_of_the_user_is_none_of_ours(tmp_path: Path) -> None:
+def test_a_file_of_the_user_is_not_taken_for_the_program(tmp_path: Path) -> None:
     """PYTHONPATH stands before what is installed: what it has of our names is not run."""
     for name in ("launch", "bundler", "quota"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the user was run')\n")

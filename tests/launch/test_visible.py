@@ -72,7 +72,7 @@ Printout(VirtualClock()).write(hostile.encode())
 """
 
 
-def test_every_road_to_a_terminal_is_safe() -> None:
+def test_every_text_for_a_terminal_is_safe() -> None:
     """Lines, tables, fields, notes, errors and logs on a terminal carry no command to it."""
     main, other = pty.openpty()
     words = [sys.executable, "-c", PROGRAM, HOSTILE]

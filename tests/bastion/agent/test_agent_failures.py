@@ -161,7 +161,7 @@ def test_a_stop_for_an_unknown_host_ends_what_this_machine_claimed() -> None:
     assert rig.bucket.claim(other) is None
 
 
-def test_an_older_life_gives_way() -> None:
+def test_an_agent_of_an_older_life_stops_what_runs_and_ends() -> None:
     """An agent that sees a newer life of its machine stops what runs, tells how, and is done."""
     rig = Rig(lambda _: FOREVER)
     rig.bucket.spec(job())

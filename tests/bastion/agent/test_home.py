@@ -132,7 +132,9 @@ def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_pa
     assert left == {Path(home.folders(key).marks).name for key in (KEY, young)}
 
 
-def test_a_pipe_in_place_of_a_folder_holds_no_agent_up(home: FolderHome, tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_a_folder_does_not_block_the_agent(
+    home: FolderHome, tmp_path: Path
+) -> None:
     """A job that puts a pipe where its secrets were is forgotten and cleaned like any other."""
     folders = home.folders(KEY)
     os.mkfifo(folders.secrets)

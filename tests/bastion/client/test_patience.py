@@ -78,7 +78,7 @@ def test_an_outage_that_goes_on_is_told_in_time() -> None:
     assert len(said) == 2, "once a minute"
 
 
-def test_a_hiccup_is_not_worth_a_word() -> None:
+def test_a_short_outage_is_not_told() -> None:
     """Nothing is said of an outage of a second; of a longer one, that it is over."""
     store, clock = world()
     said: list[str] = []

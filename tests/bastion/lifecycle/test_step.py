@@ -284,7 +284,7 @@ def test_losses_in_a_row() -> None:
 
 
 @pytest.mark.parametrize("good", ["ran long", "checkpoint"])
-def test_good_runs_make_losses_single(good: str) -> None:
+def test_a_good_run_restarts_the_count_of_losses(good: str) -> None:
     """Ten minutes of running, or a checkpoint, and a loss is the first in a row again."""
     job = job_records.queued()
     for _ in range(5):

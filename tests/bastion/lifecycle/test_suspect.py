@@ -24,7 +24,7 @@ def past(*ends: tuple[str, int]) -> list[PastAttempt]:
     ]
 
 
-def test_a_failure_on_one_machine_alone_speaks_against_it() -> None:
+def test_a_failure_on_one_machine_alone_makes_it_suspect() -> None:
     """Twice the same code there, and another end elsewhere."""
     for elsewhere in (0, 3):
         suspect = suspect_of(past(("m", 7), ("n", elsewhere), ("m", 7)))

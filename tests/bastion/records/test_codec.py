@@ -130,7 +130,7 @@ def test_every_problem_is_told() -> None:
     assert "launch.b: unknown field" in text
 
 
-def test_only_the_meant_alternative_is_spoken_of() -> None:
+def test_only_problems_of_the_meant_alternative_are_told() -> None:
     """Of a union the problems of the alternative that `kind` names are told, and no others."""
     text = problem(b'{"schema":1,"facts":[{"kind":"claimed","of":{"project":"p"}}]}', Bell)
     assert "facts.0.claim: missing" in text

@@ -297,7 +297,7 @@ def test_two_founders_make_one_root() -> None:
     assert found.root.write_id == "a"
 
 
-def test_a_store_that_says_no_for_good_is_believed() -> None:
+def test_a_refusal_of_the_store_is_passed_on() -> None:
     """A refusal is passed on, and root is as it was."""
 
     class Full(MemoryStore):
@@ -503,7 +503,7 @@ def test_a_commit_in_doubt_is_given_up_when_the_time_is_up(broken: str) -> None:
     assert clock.monotonic() == pytest.approx(until)
 
 
-def test_a_store_cannot_ask_for_a_day_of_rest() -> None:
+def test_a_store_cannot_ask_for_more_time_than_the_lease_has() -> None:
     """However long a store wants to be left alone, a lease has to be renewed before."""
     clock = VirtualClock()
 

@@ -265,7 +265,7 @@ def thrashes(snapshot: Snapshot, now: float) -> Plan:
     return plan
 
 
-def takes_revenge(snapshot: Snapshot, now: float) -> Plan:
+def favours_victims(snapshot: Snapshot, now: float) -> Plan:
     """Gives everything to projects of which a job has just been preempted."""
     jobs = snapshot.jobs.values()
     hurt = {job.project for job in jobs if job.phase is Phase.QUEUED and job.preempted_at == now}

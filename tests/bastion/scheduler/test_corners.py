@@ -169,7 +169,7 @@ def test_a_job_that_was_lost_has_its_time_when_it_starts_again(
     assert not world.preemptions
 
 
-def test_a_victim_stays_whose_room_came_free_in_the_same_cycle() -> None:
+def test_a_victim_whose_room_came_free_in_the_same_cycle_stays() -> None:
     """A gang stops two of its project; another does not start after all, so one is enough."""
     tiers = [{"gpu": 8}, {"gpu": 8}]
     shares = {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}}

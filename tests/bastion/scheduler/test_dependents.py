@@ -75,7 +75,7 @@ def forgets_what_jobs_wait_for(snapshot: Snapshot, now: float) -> Plan:
     return decide(replace(snapshot, jobs=jobs), now)
 
 
-def test_a_scheduler_that_lets_them_in_is_noticed() -> None:
+def test_a_scheduler_that_starts_dependents_is_noticed() -> None:
     """At the first cycle that has a job."""
     law = partial(dependents_change_nothing, inner=forgets_what_jobs_wait_for)
     with pytest.raises(AssertionError):

@@ -132,7 +132,7 @@ def test_a_scheduler_that_does_not_stop_the_last_is_noticed() -> None:
     assert any(stopped != expected for stopped, expected in found)
 
 
-def test_nothing_ripples_through_the_order() -> None:
+def test_only_the_last_in_the_order_is_preempted() -> None:
     """Of four that attained 1000 to 4000 s the last stops for a new one, and no other."""
     world = World(
         quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}, order="las", preemption="order", min_runtime_s=0),

@@ -145,12 +145,12 @@ def test_an_unstable_scheduler_is_noticed(inner: Decide) -> None:
             histories.run(seed, (), steps=8, after=lambda w: assert_stable(w, inner))
 
 
-def test_a_scheduler_that_takes_revenge_is_noticed() -> None:
+def test_a_scheduler_that_favours_victims_is_noticed() -> None:
     """One that gives a victim the devices of its preemptors is not quiet."""
     with pytest.raises(AssertionError):
         for seed in range(50):
             histories.run(
-                seed, (), steps=12, after=lambda w: assert_quiet(w, mutants.takes_revenge)
+                seed, (), steps=12, after=lambda w: assert_quiet(w, mutants.favours_victims)
             )
 
 

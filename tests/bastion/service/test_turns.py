@@ -507,7 +507,7 @@ def test_a_misplaced_object_is_set_aside(key: str) -> None:
     assert found.data == b"\xffnonsense"
 
 
-def test_poison_that_cannot_be_set_aside_yet_is_not_thrown_away() -> None:
+def test_an_unreadable_object_is_deleted_only_once_its_copy_stands() -> None:
     """A poison object is deleted only when its copy stands, though the store fails at first."""
     fails = {"left": 3}
 
@@ -813,7 +813,7 @@ def test_a_live_leader_is_not_replaced() -> None:
     assert taken.root.epoch == 2
 
 
-def test_a_store_that_refuses_the_commit_changes_no_mind() -> None:
+def test_a_turn_whose_commit_was_refused_is_decided_anew() -> None:
     """A turn whose commit was refused is made again: what it decided is decided anew."""
     refuse = {"is": False}
     rig = Rig()

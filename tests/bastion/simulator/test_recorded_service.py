@@ -68,7 +68,7 @@ def test_the_recorded_files_reproduce_every_recorded_decision(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", BROKE_VARIED)
-def test_so_does_the_record_of_a_varied_service(seed: int) -> None:
+def test_the_record_of_a_varied_service_reproduces_its_decisions_too(seed: int) -> None:
     """Also what jobs ask for, planned starts, other totals and late agents change nothing of it."""
     comes_again(*recorded_by(seed, varied=True))
 

@@ -336,7 +336,7 @@ def test_an_answer_may_come_in_chunks() -> None:
         GcsStore("b", credentials=None, endpoint=url).read("a")
 
 
-def test_a_server_that_drips_is_left() -> None:
+def test_an_answer_in_drops_ends_with_the_deadline() -> None:
     """An answer that comes drop by drop ends with the deadline, not with the answer."""
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
     with canned(head, drip=b"x") as url, pytest.raises(StoreError):

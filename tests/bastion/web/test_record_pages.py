@@ -424,7 +424,9 @@ def test_what_is_wrong_with_the_record_is_told_in_a_line() -> None:
         talks.ask(0.0, 1.0, 1)
 
 
-def test_the_program_rests_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_program_ends_without_questions_or_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without a question for a while it ends by itself, and when its pages have gone."""
     read, write = os.pipe()
     with os.fdopen(read) as silent:

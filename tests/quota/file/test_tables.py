@@ -271,7 +271,7 @@ def test_groups_nest_to_a_depth() -> None:
     assert len(parse(BODY + deepest).groups_of("p")) == 8
 
 
-def test_a_tower_of_groups_is_told_in_bearable_time() -> None:
+def test_deeply_nested_groups_are_checked_in_few_steps() -> None:
     """However many groups stand inside each other, or in a ring, each is looked at a few times."""
     for last in ("'p'", "'g4999'"):
         text = "".join(

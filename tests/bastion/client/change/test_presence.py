@@ -36,8 +36,8 @@ def test_a_root_that_no_bastion_ever_served_is_refused_and_left_empty() -> None:
     assert clock.monotonic() == began
 
 
-def test_a_bastion_that_leads_is_worth_no_word() -> None:
-    """Healthy days are silent."""
+def test_nothing_is_told_while_a_bastion_leads() -> None:
+    """A healthy bastion needs no message."""
     presence, said = presence_of(*world())
     presence.look()
     assert said == []

@@ -117,7 +117,7 @@ def test_sql_reaches_no_file_of_this_machine(folder: Path, known: Record, sql: s
     assert not (root / "out.csv").exists()
 
 
-def test_sql_cannot_open_its_cage(known: Record) -> None:
+def test_sql_cannot_lift_its_restrictions(known: Record) -> None:
     """Settings are locked, no variable of Python is seen, and `pg_catalog` shows no secret."""
     hidden = [("password",)]
     with pytest.raises(SpecError, match="no table 'hidden'"):

@@ -159,7 +159,7 @@ def test_many_requests_of_one_user_delay_no_other() -> None:
     assert box.spoilt.counts["read"] <= TURN_READS + 10
 
 
-def test_looks_that_were_not_foreseen_are_paid_for_later() -> None:
+def test_unforeseen_looks_count_against_the_user_in_the_next_turns() -> None:
     """A user whose requests cost many looks is read less of in the next turns, others are not."""
     box = Box()
     for _ in range(10):

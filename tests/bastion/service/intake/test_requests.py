@@ -220,7 +220,7 @@ def test_a_verb_for_an_unknown_job_waits_ten_minutes() -> None:
     assert not rig.keys(layout.user_inbox("blue", "ann"))
 
 
-def test_a_verb_for_what_has_ended_is_a_yes() -> None:
+def test_a_verb_for_what_has_ended_is_accepted() -> None:
     """A cancel of a job, or of a launch all of whose jobs have ended, has nothing to do."""
     rig = Rig()
     process = Process(["true"], resources=Resources(h100=1))

@@ -28,7 +28,7 @@ FULL = End(
 )
 
 
-def test_a_machine_that_starts_nothing_swallows_no_queue() -> None:
+def test_a_machine_that_starts_nothing_fails_no_job() -> None:
     """Of two machines one has a full disk: every job of a queue succeeds, on the other."""
     rig = Rig(config=TWO)
     rig.turn(10)
