@@ -70,12 +70,12 @@ class Tally:
 
 
 class Counted:
-    """A store that counts the operations of `who` in a tally."""
+    """A store that counts the operations of `actor` in a tally."""
 
-    def __init__(self, store: ObjectStore, tally: Tally, who: str) -> None:
+    def __init__(self, store: ObjectStore, tally: Tally, actor: str) -> None:
         self._store = store
         self._tally = tally
-        self._who = who
+        self._actor = actor
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -109,9 +109,9 @@ class Counted:
         try:
             found = work()
         except (NotFoundError, ConflictError):
-            self._tally.asked[self._who, failed] += 1
+            self._tally.asked[self._actor, failed] += 1
             raise
-        self._tally.asked[self._who, done] += 1
+        self._tally.asked[self._actor, done] += 1
         return found
 
 
@@ -305,15 +305,15 @@ def standing(
         world.refill()
     asked, turns = world.tally.since(before), world.turns - turns
     scale = MONTH_S / (int(minutes) * 60.0)
-    for who in ("bastion", "agents", "users", ""):
+    for actor in ("bastion", "agents", "users", ""):
         by = Counter[str]()
         for (asker, what), times in asked.items():
-            by[what] += times if who in ("", asker) else 0
+            by[what] += times if actor in ("", asker) else 0
         yield {
             "active": active,
             "running": running,
             "machines": len(world.machines),
-            "who": who or "all",
+            "actor": actor or "all",
             "A a turn": (by["written"] + by["listed"]) / turns,
             "B a turn": by["read"] / turns,
             "free a turn": (by["absent"] + by["deleted"] + by["lost"]) / turns,
@@ -337,9 +337,9 @@ def one_job() -> Iterator[dict[str, object]]:
             costs.append(world.tally.since(before))
         added = {key: costs[1][key] - costs[0][key] for key in costs[1].keys() | costs[0].keys()}
         row: dict[str, object] = {"one job": what}
-        for who in ("users", "bastion", "agents"):
-            written = added.get((who, "written"), 0) + added.get((who, "listed"), 0)
-            row |= {f"A {who}": written, f"B {who}": added.get((who, "read"), 0)}
+        for actor in ("users", "bastion", "agents"):
+            written = added.get((actor, "written"), 0) + added.get((actor, "listed"), 0)
+            row |= {f"A {actor}": written, f"B {actor}": added.get((actor, "read"), 0)}
         yield row
 
 

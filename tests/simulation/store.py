@@ -18,7 +18,7 @@ class SimStore:
     Another store, every call of which is a step of the running actor.
 
     Args:
-        rights: Who may do what; None: everything.
+        rights: Which user may do what; None: everything.
         wrote: Told the operation, key and bytes of every write that landed, when it lands.
     """
 

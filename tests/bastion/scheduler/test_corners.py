@@ -130,7 +130,7 @@ def test_a_gang_finds_its_place_whatever_the_filters_of_its_jobs(
 
 
 def test_two_that_follow_each_other_cost_no_third_its_place_on_the_share() -> None:
-    """Until the first has ended both count; one that runs on has its place before the leaving."""
+    """Until the first has ended both count; one that runs on has its place before one that ends."""
     shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}}
     world = World(quota_of({"gpu": 8}, shares, min_runtime_s=0, grace_s=30), machines_of(2, gpu=4))
     world.ask("A", "first", where=Where(hostnames=("p-000",)), gpu=3)

@@ -265,7 +265,7 @@ def left_over(seed: int, make: histories.Make, inner: Decide = decide) -> list[s
 @given(seed=SEEDS)
 @QUICK
 def test_a_job_that_could_run_alone_runs_in_the_end(seed: int, make: histories.Make) -> None:
-    """What others leave for good is had: no job starves once no more are submitted."""
+    """What others leave for good is used: no job starves once no more are submitted."""
     assert not left_over(seed, make)
 
 

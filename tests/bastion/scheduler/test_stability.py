@@ -1,5 +1,5 @@
 """
-Stability: a plan carried out is a plan that stands; nothing changes its mind without a cause.
+Stability: a plan carried out is a plan that stands; nothing is decided otherwise without a cause.
 
 What once moved without one is kept here as a small world of its own.
 """

@@ -188,7 +188,7 @@ def _running(world: World) -> tuple[str, ...]:
 
 
 def test_around_jobs_without_a_limit_a_gang_drains_and_others_may_borrow() -> None:
-    """No later job of its project starts; what idles is lent, and had back when it is enough."""
+    """No later job of its project starts; what idles is lent, and taken back when it is enough."""
     world = labs({"A": 0.5, "B": 0.5, "C": 0}, machines=2, min_runtime_s=60)
     fill(world, [Stream("A", 4, None), Stream("B", 4, None)])
     world.ends.clear()

@@ -110,7 +110,7 @@ def test_the_record_has_all_that_it_should() -> None:
 
 
 def test_what_another_file_would_have_changed() -> None:
-    """Red loses its share: it waits longer in sum, and those who cancelled do so all the same."""
+    """Red loses its share: it waits longer in sum, and users who cancelled do so all the same."""
     text = QUOTA.replace("h100 = 0.5", "h100 = 1.0", 1).replace("h100 = 0.5", "h100 = 0.0", 1)
     waited = [0.0, 0.0]
     for seed in SEEDS:

@@ -63,7 +63,9 @@ def test_every_kind_of_key_is_checked() -> None:
 def test_only_the_writer_and_the_bastion_may_create_an_object(path: str, writer: str) -> None:
     """The writer of each kind of object may create it; the bastion may do anything."""
     for key in keys_of(path):
-        able = {who for who in ("A", "B", "machines", "root") if may(ALL, who, Right.CREATE, key)}
+        able = {
+            each for each in ("A", "B", "machines", "root") if may(ALL, each, Right.CREATE, key)
+        }
         wanted = CREATORS[writer] | ({"machines"} if path in WIDER else set())
         if key.startswith(layout.INBOX) and writer == "users":
             wanted = {"A"} if "/ann/" in key else {"B"} if "/blue/ben/" in key else set()

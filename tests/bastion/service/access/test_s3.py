@@ -45,18 +45,18 @@ IF_NEW = {"s3:if-none-match": "*"}
 IF_SAME = {"s3:if-match": "tag"}
 
 
-def allows(who: str, action: str, key: str, headers: Mapping[str, str]) -> bool:
+def allows(caller: str, action: str, key: str, headers: Mapping[str, str]) -> bool:
     """The decision of Amazon: a deny wins over an allow, and the default is to deny."""
     effects = {
         statement["Effect"]
         for statement in POLICY["Statement"]
-        if _matches(statement, who, action, f"arn:aws:s3:::bucket/some/bastion/{key}", headers)
+        if _matches(statement, caller, action, f"arn:aws:s3:::bucket/some/bastion/{key}", headers)
     }
     return effects == {"Allow"}
 
 
 def _matches(
-    statement: Mapping[str, Any], who: str, action: str, arn: str, headers: Mapping[str, str]
+    statement: Mapping[str, Any], caller: str, action: str, arn: str, headers: Mapping[str, str]
 ) -> bool:
     principal = statement["Principal"]
     actions, resources = statement["Action"], statement["Resource"]
@@ -65,7 +65,7 @@ def _matches(
     unequal = conditions["StringNotEquals"]
     sent = {"aws:SecureTransport": "true", **headers}
     return (
-        (principal == "*" or who in principal["AWS"])
+        (principal == "*" or caller in principal["AWS"])
         and (actions == "s3:*" or action in ([actions] if isinstance(actions, str) else actions))
         and any(
             re.fullmatch(re.escape(each).replace(r"\*", ".*"), arn)
@@ -91,14 +91,14 @@ def test_nothing_is_read_or_written_without_tls() -> None:
 @pytest.mark.parametrize(("principal", "right"), MAY)
 def test_the_policy_is_the_grants(principal: str, right: Right) -> None:
     """For every kind of object the policy allows what the grants say, and nothing else."""
-    who = NAMES[principal]
+    caller = NAMES[principal]
     requests = {
         Right.READ: ("s3:GetObject", {}),
         Right.CREATE: ("s3:PutObject", IF_NEW),
         Right.WRITE: ("s3:DeleteObject", {}),
     }
     action, headers = requests[right]
-    found = {name for name, key in EVERY_KEY.items() if allows(who, action, key, headers)}
+    found = {name for name, key in EVERY_KEY.items() if allows(caller, action, key, headers)}
     assert found == MAY[principal, right]
 
 
@@ -129,9 +129,9 @@ UNREADABLE = {
 def test_nothing_is_written_that_the_bastion_could_not_read(headers: Mapping[str, str]) -> None:
     """A put into an archive class, or with the writer's own key, is denied to every identity."""
     inbox = layout.request("red", "ann", "0" * 26, "cancel")
-    for who, key in ((NAMES["A"], inbox), (NAMES["the-bastion"], layout.ROOT)):
-        assert allows(who, "s3:PutObject", key, IF_NEW)
-        assert not allows(who, "s3:PutObject", key, {**IF_NEW, **headers})
+    for caller, key in ((NAMES["A"], inbox), (NAMES["the-bastion"], layout.ROOT)):
+        assert allows(caller, "s3:PutObject", key, IF_NEW)
+        assert not allows(caller, "s3:PutObject", key, {**IF_NEW, **headers})
 
 
 def test_the_standard_class_may_be_named() -> None:

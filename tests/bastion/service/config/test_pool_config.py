@@ -203,7 +203,7 @@ def test_an_unknown_key_is_an_unknown_field() -> None:
 
 
 def test_secrets_as_they_are_written() -> None:
-    """Names and sources that jobs may ask for, and who may."""
+    """Names and sources that jobs may ask for, and the projects that may."""
     config = parse_config(
         """
         [secrets.HF_TOKEN]
