@@ -20,7 +20,7 @@ Allows = Callable[[Running], bool]
 
 
 def doom(*, is_firm: bool) -> Doom:
-    """Some doom."""
+    """The end that is decided for a victim."""
     return Doom(
         by="c", stop_at=0.0, end_at=0.0, reason=Yielded(by="c", order="fair"), is_firm=is_firm
     )

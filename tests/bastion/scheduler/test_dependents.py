@@ -28,7 +28,7 @@ WORLDS = pytest.mark.parametrize("make", histories.WORLDS)
 
 
 def dependent(job: JobRecord) -> JobRecord:
-    """One that asks for what `job` does once that one has ended."""
+    """A job that asks for the same as `job`, and waits until that has ended."""
     name = f"after-{job.id}"
     return JobRecord(
         id=name,
@@ -45,7 +45,7 @@ def dependent(job: JobRecord) -> JobRecord:
 def dependents_change_nothing(
     snapshot: Snapshot, now: float, plan: Plan, inner: Decide = decide
 ) -> None:
-    """Beside every job stands one that waits for it, and wants it more: the plan is the same."""
+    """Beside every job one of priority 1 waits for it: the plan is the same."""
     waiting = {each.id: each for each in map(dependent, snapshot.jobs.values())}
     beside = inner(replace(snapshot, jobs={**snapshot.jobs, **waiting}), now)
     verdicts = dict(beside.verdicts)
