@@ -73,14 +73,18 @@ def burnt(devices: Mapping[str, int], seconds: float) -> tuple[list[str], list[s
 
 
 def burn_processors(count: int, seconds: float) -> tuple[int, int]:
-    """Hash on `count` threads, which run at once: bytes hashed, and digests that differ."""
+    """
+    Hash on `count` threads, which run at once: bytes hashed, and digests that differ.
+
+    Each hashes at least once, however late a busy machine starts it.
+    """
     block = bytes(range(256)) * (BLOCK_BYTES // 256)
     wanted = _chain(block)
     until = time.monotonic() + seconds
     rounds, wrong = [0] * count, [0] * count
 
     def work(number: int) -> None:
-        while time.monotonic() < until:
+        while not rounds[number] or time.monotonic() < until:
             wrong[number] += _chain(block) != wanted
             rounds[number] += 1
 
