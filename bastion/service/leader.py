@@ -302,7 +302,8 @@ class Leader:
         """Apply a portion of the requests, and return those that need not wait."""
         rules = self._files.rules
         apply = partial(self._intake.apply_request, draft, rules=rules)
-        return apply_portion(inbox.requests, apply, most_jobs=self._pace.turn_jobs)
+        most = self._pace.turn_jobs
+        return apply_portion(inbox.requests, apply, most_jobs=most, named=draft.by_launch.named)
 
     def _settle_dependencies(self, draft: Draft) -> None:
         """Tell the jobs that wait for others what has become of these."""

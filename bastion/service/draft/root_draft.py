@@ -18,7 +18,7 @@ from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import HostHeld, HostIdle, Withdrawn, remark, step
 from bastion.lifecycle.step import TABLE
-from bastion.machine import Batch, Instruction, Machine, Pool, Warm
+from bastion.machine import Batch, Follow, Instruction, Machine, Pool, Warm
 from bastion.phrases import stop_text
 from bastion.records.reports.history import EndedAttempt, HistoryRecord
 from bastion.records.requests.answer import Answer
@@ -26,6 +26,7 @@ from bastion.records.root import Event, Root, Segment
 from bastion.records.settings.notification import Notification, notifications_of
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import with_end
+from bastion.service.draft.launch_index import LaunchIndex
 from bastion.service.draft.machine_news import machine_news
 from bastion.service.draft.places import places_of, places_of_array
 from bastion.spec import tasks_of_id
@@ -91,11 +92,13 @@ class Draft:
         self.runs = root.runs
         self.is_changed = False
         self.is_scheduling = False
+        self.by_launch = LaunchIndex(self.jobs)
         self._kept_events = root.events
         self._events: list[Event] = []
         self.first: dict[str, bytes] = {}
         """Objects that are written before the commit."""
         self._instructions: dict[str, list[Instruction]] = {}
+        self._followed: set[tuple[str, Follow]] = set()
 
     def apply(self, job_id: str, event: JobEvent) -> None:
         """Apply `event` to a job, and record the change of its state in the history."""
@@ -156,6 +159,8 @@ class Draft:
         before = self.jobs.get(job.id)
         self.queued[job.user] += places_of(job) - (places_of(before) if before is not None else 0)
         self.jobs[job.id] = job
+        if before is None:
+            self.by_launch.add(job)
         if job.phase is Phase.QUEUED:
             self.working.pop(job.id, None)
         else:
@@ -341,7 +346,15 @@ class Draft:
         return is_here and job not in self.root.jobs and job not in self.root.arrays
 
     def instruct(self, machine: str, instruction: Instruction) -> None:
-        """Allocate an instruction. All instructions to one machine go into one batch."""
+        """
+        Allocate an instruction. All instructions to one machine go into one batch.
+
+        To follow a job is told once: a thousand users may read the logs of one.
+        """
+        if isinstance(instruction, Follow):
+            if (machine, instruction) in self._followed:
+                return
+            self._followed.add((machine, instruction))
         self._instructions.setdefault(machine, []).append(instruction)
         self.is_changed = True
 

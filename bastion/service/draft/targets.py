@@ -7,7 +7,7 @@ apply to are skipped. If it applies to none, that is a problem.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from bastion.array import ArrayRecord, cancelled, held_back, released, updated
 from bastion.job import JobRecord
@@ -45,10 +45,13 @@ class Targets:
 
 def targets_of(draft: Draft, project: str, targets: Sequence[str]) -> Targets:
     """Look up `targets` in `project`."""
-    wanted = set(targets)
     arrays: list[Aimed] = []
     problems: list[str] = []
-    for target in targets:
+    jobs: dict[str, JobRecord] = {}
+    for target in dict.fromkeys(targets):
+        if (one := draft.jobs.get(target)) is not None:
+            jobs[one.id] = one
+        jobs.update((job.id, job) for job in draft.by_launch.jobs_of(target))
         array, tasks = _array_named(draft, target)
         if array is None or array.project != project:
             continue
@@ -56,23 +59,21 @@ def targets_of(draft: Draft, project: str, targets: Sequence[str]) -> Targets:
         if strange:
             problems.append(f"{target}: the tasks of {array.id} are {array.tasks}")
         arrays.append(Aimed(target=target, array=array, tasks=tasks))
-    aimed: dict[str, list[Indices]] = {}
-    for each in arrays:
-        aimed.setdefault(each.array.id, []).append(each.tasks)
-    jobs = tuple(
-        job
-        for job in draft.jobs.values()
-        if job.project == project
-        and (
-            job.id in wanted
-            or job.launch in wanted
-            or any(job.task in tasks for tasks in aimed.get(job.launch, ()))
-        )
-    )
-    known = {job.id for job in jobs} | {job.launch for job in jobs}
+    for name, tasks in _tasks_by_array(arrays).items():
+        jobs.update((job.id, job) for job in draft.by_launch.jobs_of(name) if job.task in tasks)
+    found = tuple(job for job in jobs.values() if job.project == project)
+    known = {job.id for job in found} | {job.launch for job in found}
     known |= {each.target for each in arrays}
-    unknown = tuple(target for target in targets if target not in known)
-    return Targets(jobs=jobs, arrays=tuple(arrays), unknown=unknown, problems=tuple(problems))
+    unknown = tuple(target for target in dict.fromkeys(targets) if target not in known)
+    return Targets(jobs=found, arrays=tuple(arrays), unknown=unknown, problems=tuple(problems))
+
+
+def _tasks_by_array(arrays: Iterable[Aimed]) -> dict[str, Indices]:
+    """Return the tasks that are named of each array, in all targets together."""
+    pairs: dict[str, list[tuple[int, int]]] = {}
+    for each in arrays:
+        pairs.setdefault(each.array.id, []).extend(each.tasks.pairs)
+    return {name: Indices(found) for name, found in pairs.items()}
 
 
 def _array_named(draft: Draft, target: str) -> tuple[ArrayRecord | None, Indices]:

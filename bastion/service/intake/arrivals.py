@@ -13,7 +13,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.register import create_same
 from bastion.records.reports.facts import Bell, Heartbeat, Hello
-from bastion.records.requests.job_request import JobsRequest, UpdateRequest
+from bastion.records.requests.job_request import FollowRequest, JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reasons.machine_report import MachineReport
@@ -189,7 +189,11 @@ class Intake:
 
 
 def apply_portion(
-    requests: Sequence[ReadRequest], apply: Callable[[ReadRequest], bool], *, most_jobs: int
+    requests: Sequence[ReadRequest],
+    apply: Callable[[ReadRequest], bool],
+    *,
+    most_jobs: int,
+    named: Callable[[str], int] = lambda _: 1,
 ) -> list[ReadRequest]:
     """
     Apply the requests of one turn, a share for every user, and return those that need not wait.
@@ -199,9 +203,10 @@ def apply_portion(
     until those that need not wait name so many jobs. The requests of one user keep their order.
     Every user has its turn in the first round, so no flood of others can delay it. To apply a
     request, decide on it and commit it takes time for each job that it names: a turn that took too
-    many would publish nothing meanwhile, and its lease might run out.
+    many would publish nothing meanwhile, and its lease might run out. `named` counts the jobs of a
+    target: the id of a launch stands for all of its jobs.
     """
-    if sum(map(_jobs_of, requests)) <= most_jobs:
+    if sum(_jobs_of(each, named) for each in requests) <= most_jobs:
         return [each for each in requests if apply(each)]
     waiting: dict[str, deque[ReadRequest]] = {}
     for each in requests:
@@ -215,19 +220,23 @@ def apply_portion(
                 each = theirs.popleft()
                 if apply(each):
                     applied.append(each)
-                    jobs += _jobs_of(each)
+                    jobs += _jobs_of(each, named)
                     break
             else:
                 del waiting[owner]
     return applied
 
 
-def _jobs_of(request: ReadRequest) -> int:
-    """Return how many jobs `request` names; the tasks of an array count as one."""
+def _jobs_of(request: ReadRequest, named: Callable[[str], int]) -> int:
+    """Return how many jobs `request` names; the tasks of an array in a launch count as one."""
     match request.body:
         case LaunchRequest(launch=launch):
             return len(launch.jobs)
-        case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
-            return len(targets)
+        case (
+            JobsRequest(targets=targets)
+            | UpdateRequest(targets=targets)
+            | FollowRequest(targets=targets)
+        ):
+            return sum(map(named, set(targets)))
         case _:
             return 1

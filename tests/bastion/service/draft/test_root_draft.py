@@ -57,6 +57,16 @@ def test_a_machine_that_is_heard_leaves_the_jobs_as_they_are() -> None:
     assert made.machines["m"].heard_at == 5.0
 
 
+def test_a_machine_is_told_once_in_a_turn_to_follow_a_job() -> None:
+    """Thousands who read the same logs leave one instruction in root, and no second of another."""
+    draft = Draft(root(machines={"m": MACHINE}), 5.0)
+    for _ in range(3):
+        draft.instruct("m", FOLLOW)
+        draft.instruct("m", replace(FOLLOW, job="other"))
+    (batch,) = draft.finish(write_id="w").machines["m"].outgoing
+    assert batch.instructions == (FOLLOW, replace(FOLLOW, job="other"))
+
+
 def test_events_are_numbered_without_a_gap() -> None:
     """New lines go on where root's ended; one told about a withdrawn job leaves no gap."""
     draft = Draft(root(events=(Event(n=9, at=0.0, what="old"),)), 5.0)

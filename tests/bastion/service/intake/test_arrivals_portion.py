@@ -53,6 +53,13 @@ def test_what_has_to_wait_takes_no_room() -> None:
     assert _applied([*flood, other], most_jobs=1_000, wait=20) == [flood[20], other]
 
 
+def test_a_launch_counts_for_all_of_its_jobs() -> None:
+    """A hold of one launch of a thousand jobs is as much work as one of a thousand jobs."""
+    flood = [_request("ann", n, 1) for n in range(30)]
+    taken = apply_portion(flood, lambda _: True, most_jobs=2_500, named=lambda _: 1_000)
+    assert taken == flood[:3]
+
+
 def test_a_request_larger_than_a_turn_is_applied() -> None:
     """A request that names more jobs than a turn may take is one portion, not none."""
     large = [_request("ann", 1, 900), _request("ann", 2, 1)]
