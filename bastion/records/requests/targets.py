@@ -79,8 +79,8 @@ def without_ended(
     """
     stored = (each for found in targets.values() for each in found if each.job not in known)
     ended = [*stored, *ended_of(known.values()), *ended_of_arrays(arrays)]
-    events = list(dependency_events(ended, unfinished=unended(known.values(), arrays)))
-    made = [_told(job, events, now) for job in jobs]
+    events = _by_name(dependency_events(ended, unfinished=unended(known.values(), arrays)))
+    made = [_told(job, _concerning(job, events), now) for job in jobs]
     never = [
         f"after: {job.outcome.text}; so {job.id} could never start; with :any behind the name it"
         " starts however that one ended"
@@ -123,6 +123,26 @@ def settled(
         apply=tell,
     )
     return made, many
+
+
+_Numbered = dict[int, DependencyEnded]
+"""Events by their number, so that those found by several names keep their order."""
+
+
+def _by_name(events: Iterable[DependencyEnded]) -> Mapping[str, _Numbered]:
+    """Return `events` by the jobs and launches that they are about."""
+    found: dict[str, _Numbered] = defaultdict(dict)
+    for number, event in enumerate(events):
+        found[event.job][number] = found[event.launch][number] = event
+    return found
+
+
+def _concerning(job: JobRecord, events: Mapping[str, _Numbered]) -> list[DependencyEnded]:
+    """Return the events about what `job` waits for, in their order."""
+    found: _Numbered = {}
+    for each in job.after:
+        found |= events.get(each.on, {})
+    return [found[number] for number in sorted(found)]
 
 
 def _told(job: JobRecord, events: Iterable[DependencyEnded], now: float) -> JobRecord:

@@ -7,7 +7,6 @@ outcome never has to be looked up again.
 
 from __future__ import annotations
 
-import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -57,27 +56,29 @@ def _tell(draft: Draft, name: str, event: DependencyEnded) -> Ended | None:
 
 def is_on_its_way(draft: Draft, jobs: Iterable[JobRecord]) -> bool:
     """Whether `jobs` depend on a job that joined in this turn and may still be refused."""
-    new = [job for job in draft.jobs.values() if job.id not in draft.root.jobs]
-    names = {name for job in new for name in (job.id, job.launch)}
-    names |= draft.arrays.keys() - draft.root.arrays.keys()
     own = {job.id for job in jobs}
-    return any(each.on in names and each.on not in own for job in jobs for each in job.after)
+    wanted = dict.fromkeys(each.on for job in jobs for each in job.after if each.on not in own)
+    return any(_is_new(draft, name) for name in wanted)
+
+
+def _is_new(draft: Draft, name: str) -> bool:
+    """Whether a job, launch or array of this name joined in this turn."""
+    if name in draft.arrays:
+        return name not in draft.root.arrays
+    names = (name, *(job.id for job in draft.by_launch.jobs_of(name)))
+    return any(each in draft.jobs and each not in draft.root.jobs for each in names)
 
 
 def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[JobRecord, ...]:
     """
     Return the jobs of a new launch without the dependencies that are already met.
 
+    Only what they wait for is looked at, not the whole queue: a turn takes in hundreds of launches.
+
     Raises:
         SpecError: A dependency is unknown, or can never be met: every problem.
     """
     project = jobs[0].project
-    every = {**draft.root.jobs, **draft.jobs}
-    known = {name: job for name, job in every.items() if job.project == project}
-    each_array = {**draft.root.arrays, **draft.arrays}.values()
-    arrays = [array for array in each_array if array.project == project]
-    names = {name for job in known.values() for name in (job.id, job.launch)} | targets.keys()
-    names |= {array.id for array in arrays}
     own = {job.id for job in jobs}
     wanted = dict.fromkeys(each.on for job in jobs for each in job.after if each.on not in own)
     tasks = [(each, named[0]) for each in wanted if (named := tasks_of_id(each)) is not None]
@@ -85,20 +86,26 @@ def joining(draft: Draft, jobs: Sequence[JobRecord], targets: Targets) -> tuple[
         raise SpecError(
             *(f"after: {each} is a task; wait for its array, {array}" for each, array in tasks)
         )
+    every = (job for name in wanted for job in draft.by_launch.with_left(name))
+    known = {job.id: job for job in every if job.project == project}
+    each_array = (draft.arrays.get(name) or draft.root.arrays.get(name) for name in wanted)
+    arrays = [array for array in each_array if array is not None and array.project == project]
+    names = {name for job in known.values() for name in (job.id, job.launch)} | targets.keys()
+    names |= {array.id for array in arrays}
     unknown = [each for each in wanted if each not in names]
     if unknown:
-        raise SpecError(*(_unknown(each, project, names) for each in unknown))
+        raise SpecError(*(_unknown(draft, each, project) for each in unknown))
     made = without_ended(jobs, known, targets, draft.now, arrays=arrays)
     # A refused launch has a spec, and no job that could end.
     active = own | unended(known.values(), arrays).keys()
     active |= {job.id for job in known.values() if job.phase is not Phase.DONE}
     lost = dict.fromkeys(each.on for job in made for each in job.after if each.on not in active)
     if lost:
-        raise SpecError(*(_unknown(each, project, active - own) for each in lost))
+        raise SpecError(*(_unknown(draft, each, project) for each in lost))
     return made
 
 
-def _unknown(target: str, project: str, names: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(target, sorted(names), n=1)
-    meant = f"; did you mean {nearest[0]}?" if nearest else ""
+def _unknown(draft: Draft, target: str, project: str) -> str:
+    alike = draft.by_launch.like(project, target)
+    meant = f"; did you mean {alike}?" if alike and alike != target else ""
     return f"after: there is no job or launch {target!r} in project {project}{meant}"

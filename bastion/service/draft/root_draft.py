@@ -92,7 +92,7 @@ class Draft:
         self.runs = root.runs
         self.is_changed = False
         self.is_scheduling = False
-        self.by_launch = LaunchIndex(self.jobs)
+        self.by_launch = LaunchIndex(root.jobs, self.jobs, self.arrays)
         self._kept_events = root.events
         self._events: list[Event] = []
         self.first: dict[str, bytes] = {}
