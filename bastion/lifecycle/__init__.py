@@ -10,6 +10,7 @@ and events), `outcome` (how an attempt ended), `dependencies` (what a job waits 
 from bastion.lifecycle.events import (
     Admitted,
     CancelWanted,
+    DependenciesEnded,
     DependencyEnded,
     DrainEnded,
     Event,
@@ -43,6 +44,7 @@ from bastion.lifecycle.suspect import suspect_of
 __all__ = [
     "Admitted",
     "CancelWanted",
+    "DependenciesEnded",
     "DependencyEnded",
     "DrainEnded",
     "Event",

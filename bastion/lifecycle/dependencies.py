@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from bastion.job import Dependency, Outcome, OutcomeKind
-from bastion.lifecycle.events import DependencyEnded
+from bastion.lifecycle.events import DependenciesEnded, DependencyEnded
 from bastion.phrases import state_phrase
 from bastion.value import replace, value
 
@@ -56,10 +56,10 @@ def propagate_ends(
     *,
     unfinished: Counter[str],
     waiting: Mapping[str, Iterable[str]],
-    apply: Callable[[str, DependencyEnded], Ended | None],
+    apply: Callable[[str, DependenciesEnded], Ended | None],
 ) -> None:
     """
-    Apply the end of each job to its dependents, and again for every dependent that ends by it.
+    Apply the ends of jobs to their dependents, and again for every dependent that ends by them.
 
     Args:
         ended: In any order.
@@ -70,17 +70,20 @@ def propagate_ends(
     """
     new = list(ended)
     while new:
-        results = []
-        for event in dependency_events(new, unfinished=unfinished):
-            names = (*waiting.get(event.job, ()), *waiting.get(event.launch, ()))
-            results += [apply(name, event) for name in dict.fromkeys(names)]
+        told: dict[str, list[DependencyEnded]] = {}
+        for end in dependency_events(new, unfinished=unfinished):
+            names = (*waiting.get(end.job, ()), *waiting.get(end.launch, ()))
+            for name in dict.fromkeys(names):
+                told.setdefault(name, []).append(end)
+        results = [apply(name, DependenciesEnded(ends=tuple(ends))) for name, ends in told.items()]
         new = [each for each in results if each is not None]
         unfinished = unfinished - Counter(each.launch for each in new)
 
 
-def waits_for(after: Iterable[Dependency], event: DependencyEnded) -> bool:
-    """Whether `after` names the job or the launch of `event`."""
-    return any(each.on in (event.job, event.launch) for each in after)
+def waits_for(after: Iterable[Dependency], event: DependenciesEnded) -> bool:
+    """Whether `after` names a job or a launch of `event`."""
+    names = {name for end in event.ends for name in (end.job, end.launch)}
+    return any(each.on in names for each in after)
 
 
 class NeverMet(Exception):  # noqa: N818 - a result that leaves several loops, not a fault
@@ -96,20 +99,33 @@ class NeverMet(Exception):  # noqa: N818 - a result that leaves several loops, n
         self.text = text
 
 
-def still_awaited(after: tuple[Dependency, ...], event: DependencyEnded) -> tuple[Dependency, ...]:
+def still_awaited(
+    after: tuple[Dependency, ...], ends: Iterable[DependencyEnded]
+) -> tuple[Dependency, ...]:
     """
-    Return the dependencies of `after` that are not met after `event`. Idempotent.
+    Return the dependencies of `after` that are not met after `ends`. Idempotent.
 
     Raises:
         NeverMet: One of the conditions can never be met any more.
     """
-    left = (_left(each, event) for each in after)
+    by_name: dict[str, list[DependencyEnded]] = {}
+    for end in ends:
+        for name in {end.job, end.launch}:
+            by_name.setdefault(name, []).append(end)
+    left = (_left_of(each, by_name.get(each.on, ())) for each in after)
     return tuple(each for each in left if each is not None)
 
 
+def _left_of(each: Dependency, ends: Iterable[DependencyEnded]) -> Dependency | None:
+    left: Dependency | None = each
+    for end in ends:
+        if left is None:
+            break
+        left = _left(left, end)
+    return left
+
+
 def _left(each: Dependency, event: DependencyEnded) -> Dependency | None:
-    if each.on not in (event.job, event.launch):
-        return each
     is_over = each.on == event.job or event.is_last
     has_succeeded = event.outcome.kind is OutcomeKind.SUCCEEDED
     failed = each.failed or ("" if has_succeeded else event.job)

@@ -191,7 +191,7 @@ class Released:
 
 @value
 class DependencyEnded:
-    """A job has ended that this one may wait for."""
+    """The end of a job that others may wait for."""
 
     job: str
     launch: str
@@ -199,6 +199,18 @@ class DependencyEnded:
     outcome: Outcome
     is_last: bool
     """Whether every other job of `launch` has ended, with an event before this one."""
+
+
+@value
+class DependenciesEnded:
+    """
+    Jobs have ended that this one may wait for.
+
+    All that is known comes in one event: a job may wait for a hundred others, and thousands of jobs
+    for the same ones.
+    """
+
+    ends: tuple[DependencyEnded, ...]
 
 
 @value
@@ -233,6 +245,6 @@ Event = (
     | DrainEnded
     | HeldBack
     | Released
-    | DependencyEnded
+    | DependenciesEnded
     | Updated
 )

@@ -3,7 +3,7 @@ The only place where a job's phase changes: a table, and the small functions tha
 
     queued   ──Admitted────────> starting
     queued   ──CancelWanted────> done
-    queued   ──DependencyEnded─> done       if what it waits for can never be met
+    queued   ──DependenciesEnded─> done     if what it waits for can never be met
     starting ──Withdrawn───────> queued     if no host of it was instructed
     starting ──HostStarted─────> running
     starting ──HostEnded───────> draining   with the last host, here and below
@@ -256,9 +256,9 @@ def _release(job: JobRecord, event: ev.Released, now: float) -> JobRecord:
     return replace(job, held="")
 
 
-def _apply_dependency(job: JobRecord, event: ev.DependencyEnded, now: float) -> JobRecord:
+def _apply_dependencies(job: JobRecord, event: ev.DependenciesEnded, now: float) -> JobRecord:
     try:
-        after = still_awaited(job.after, event)
+        after = still_awaited(job.after, event.ends)
     except NeverMet as never:
         outcome = Outcome(kind=OutcomeKind.CANCELLED, text=never.text)
         return _finish(replace(job, after=()), outcome, now)
@@ -395,7 +395,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     (Phase.QUEUED, ev.CancelWanted): _cancel_queued,
     (Phase.QUEUED, ev.HeldBack): _hold,
     (Phase.QUEUED, ev.Released): _release,
-    (Phase.QUEUED, ev.DependencyEnded): _apply_dependency,
+    (Phase.QUEUED, ev.DependenciesEnded): _apply_dependencies,
     (Phase.RUNNING, ev.Released): _release_held,
     **{(phase, ev.Updated): _update for phase in (Phase.QUEUED, *_LIVE)},
     **{(phase, ev.Reclassed): _set_class for phase in _ADMITTED},

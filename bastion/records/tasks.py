@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from bastion.array import ArrayRecord, given_up
 from bastion.job import JobRecord, Phase, state_of
-from bastion.lifecycle import DependencyEnded, step
+from bastion.lifecycle import DependenciesEnded, step
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Machine, Pool
 from bastion.scheduler.placement.room import GUESTS
@@ -110,8 +110,8 @@ def with_tasks(
     return shown
 
 
-def array_told(array: ArrayRecord, event: DependencyEnded, now: float) -> ArrayRecord:
-    """Return `array` after the end of a job or launch that it waits for."""
+def array_told(array: ArrayRecord, event: DependenciesEnded, now: float) -> ArrayRecord:
+    """Return `array` after the ends of jobs or launches that it waits for."""
     each = step(array.each, event, now)
     if each.outcome is not None:
         array = replace(array, each=replace(array.each, after=()))

@@ -145,11 +145,15 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.DrainEnded(),
     ev.HeldBack(by="ann"),
     ev.Released(),
-    ev.DependencyEnded(
-        job="other-1",
-        launch="other-1",
-        outcome=Outcome(kind=OutcomeKind.SUCCEEDED, text="exited with code 0"),
-        is_last=True,
+    ev.DependenciesEnded(
+        ends=(
+            ev.DependencyEnded(
+                job="other-1",
+                launch="other-1",
+                outcome=Outcome(kind=OutcomeKind.SUCCEEDED, text="exited with code 0"),
+                is_last=True,
+            ),
+        )
     ),
     ev.LimitInstructed(replica=0, host=0, limit_s=9.0),
     ev.Updated(priority=1, max_runtime_s=5.0),

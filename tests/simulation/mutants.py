@@ -16,7 +16,7 @@ from dataclasses import replace
 from bastion.array import task_over
 from bastion.errors import ConflictError, FencedError, NotFoundError, StoreError
 from bastion.job import End, JobRecord, Phase
-from bastion.lifecycle import DependencyEnded, HostEnded
+from bastion.lifecycle import DependenciesEnded, DependencyEnded, HostEnded
 from bastion.lifecycle.dependencies import waits_for
 from bastion.machine import Pool
 from bastion.monitor import Options
@@ -254,8 +254,9 @@ class TellsAttempts(Leader):
                 continue
             over = DependencyEnded(job=job.id, launch=job.launch, outcome=job.last, is_last=True)
             for name in list(draft.dependents):
-                if name in draft.jobs and waits_for(draft.jobs[name].after, over):
-                    draft.apply(name, over)
+                told = DependenciesEnded(ends=(over,))
+                if name in draft.jobs and waits_for(draft.jobs[name].after, told):
+                    draft.apply(name, told)
 
 
 class CountsLater(Leader):

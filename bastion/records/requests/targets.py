@@ -9,7 +9,7 @@ from typing import TypeVar
 from bastion.array import ArrayRecord
 from bastion.errors import NotFoundError, RecordError, SpecError
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase
-from bastion.lifecycle import DependencyEnded, step
+from bastion.lifecycle import DependenciesEnded, DependencyEnded, step
 from bastion.lifecycle.dependencies import Ended, dependency_events, propagate_ends, waits_for
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import RECORD_BYTES
@@ -101,14 +101,14 @@ def settled(
     """Apply `ended` to the dependents, and again for each that ends by it; return both mappings."""
     made, many = dict(jobs), dict(arrays)
 
-    def tell(name: str, event: DependencyEnded) -> Ended | None:
+    def tell(name: str, event: DependenciesEnded) -> Ended | None:
         if name in many:
             array = many[name]
             if array.ended_at is None and waits_for(array.each.after, event):
                 many[name] = array_told(array, event, now)
                 return next(ended_of_arrays([many[name]]), None)
         elif made[name].phase is Phase.QUEUED:
-            made[name] = _told(made[name], [event], now)
+            made[name] = _told(made[name], event.ends, now)
             return next(ended_of([made[name]]), None)
         return None
 
@@ -145,11 +145,9 @@ def _concerning(job: JobRecord, events: Mapping[str, _Numbered]) -> list[Depende
     return [found[number] for number in sorted(found)]
 
 
-def _told(job: JobRecord, events: Iterable[DependencyEnded], now: float) -> JobRecord:
-    for event in events:
-        if job.phase is Phase.QUEUED and waits_for(job.after, event):
-            job = step(job, event, now)
-    return job
+def _told(job: JobRecord, ends: Iterable[DependencyEnded], now: float) -> JobRecord:
+    event = DependenciesEnded(ends=tuple(ends))
+    return step(job, event, now) if waits_for(job.after, event) else job
 
 
 def _ended(result: Result) -> Ended:

@@ -13,7 +13,7 @@ from functools import partial
 
 from bastion.errors import SpecError
 from bastion.job import JobRecord, Phase
-from bastion.lifecycle import DependencyEnded
+from bastion.lifecycle import DependenciesEnded
 from bastion.lifecycle.dependencies import Ended, propagate_ends
 from bastion.records.requests.targets import Targets, ended_of, without_ended
 from bastion.records.tasks import array_told, ended_of_arrays, unended
@@ -23,7 +23,8 @@ from bastion.spec import tasks_of_id
 
 def settle(draft: Draft) -> None:
     """Record the ends of jobs in their dependents, until no further dependent ends by it."""
-    if not draft.dependents:
+    ended = [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())]
+    if not (ended and draft.dependents):
         return
     waiting: dict[str, list[str]] = defaultdict(list)
     for name in draft.dependents:
@@ -31,14 +32,14 @@ def settle(draft: Draft) -> None:
         for each in array.each.after if array is not None else draft.jobs[name].after:
             waiting[each.on].append(name)
     propagate_ends(
-        [*ended_of(draft.working_jobs()), *ended_of_arrays(draft.arrays.values())],
+        ended,
         unfinished=unended(draft.jobs.values(), draft.arrays.values()),
         waiting=waiting,
         apply=partial(_tell, draft),
     )
 
 
-def _tell(draft: Draft, name: str, event: DependencyEnded) -> Ended | None:
+def _tell(draft: Draft, name: str, event: DependenciesEnded) -> Ended | None:
     if name not in draft.dependents:
         return None
     if name not in draft.arrays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from bastion.job import Dependency, JobRecord, Outcome, OutcomeKind, Phase
 from bastion.lifecycle import events as ev
 from bastion.lifecycle import step
-from bastion.lifecycle.dependencies import Ended, dependency_events, how
+from bastion.lifecycle.dependencies import Ended, dependency_events, how, propagate_ends
 from bastion.spec.after import When
 from tests.rigs.job_records import T0, queued
 
@@ -25,10 +26,16 @@ def waiting(*after: Dependency) -> JobRecord:
 def after_ends(job: JobRecord, *ended: tuple[str, str, Outcome], unfinished: str = "") -> JobRecord:
     """`job` once it knows that these (job, launch, outcome) have ended."""
     every = [Ended(job=name, launch=launch, outcome=outcome) for name, launch, outcome in ended]
-    for event in dependency_events(every, unfinished={unfinished}):
-        if job.phase is Phase.QUEUED:
-            job = step(job, event, T0 + 60)
-    return job
+    if job.phase is not Phase.QUEUED:
+        return job
+    ends = tuple(dependency_events(every, unfinished={unfinished}))
+    one_by_one = job
+    for end in ends:
+        if one_by_one.phase is Phase.QUEUED:
+            one_by_one = step(one_by_one, ev.DependenciesEnded(ends=(end,)), T0 + 60)
+    together = step(job, ev.DependenciesEnded(ends=ends), T0 + 60)
+    assert together == one_by_one
+    return together
 
 
 @pytest.mark.parametrize(
@@ -126,3 +133,18 @@ def test_the_end_of_a_dependency_changes_no_ended_job() -> None:
 def test_every_end_has_its_words(kind: OutcomeKind, words: str) -> None:
     """How the other ended, in words that do not grow with the length of a chain."""
     assert how(replace(BAD, kind=kind, text="x")) == words
+
+
+def test_a_dependent_is_told_once_of_all_that_ended() -> None:
+    """A job may wait for a hundred, and thousands for the same: it is not told of each alone."""
+    names = [f"head-{number}" for number in range(50)]
+    over = [Ended(job=name, launch=name, outcome=GOOD) for name in names]
+    told: list[tuple[str, int]] = []
+
+    def apply(name: str, event: ev.DependenciesEnded) -> None:
+        told.append((name, len(event.ends)))
+
+    dependents = ["one", "two", "three"]
+    waiting = dict.fromkeys(names, dependents)
+    propagate_ends(over, unfinished=Counter(), waiting=waiting, apply=apply)
+    assert told == [(name, 50) for name in dependents]

@@ -60,7 +60,7 @@ PHASES_OF = {
     "DrainEnded": "draining",
     "HeldBack": "queued",
     "Released": "queued running",
-    "DependencyEnded": "queued",
+    "DependenciesEnded": "queued",
     "LimitInstructed": "starting running",
     "Updated": "queued starting running",
 }
@@ -126,9 +126,9 @@ def test_the_diagram_draws_every_move() -> None:
     waiting = replace(job_records.queued(), after=(Dependency(on="other-1"),))
     failed = Outcome(kind=OutcomeKind.FAILED, text="exited with code 1")
     never = ev.DependencyEnded(job="other-1", launch="other-1", outcome=failed, is_last=True)
-    assert step(waiting, never, T0).phase is Phase.DONE
+    assert step(waiting, ev.DependenciesEnded(ends=(never,)), T0).phase is Phase.DONE
     moves = {(phase, event, after) for (phase, event), after in MOVES.items()}
-    conditional = {("draining", "DrainEnded", "queued"), ("queued", "DependencyEnded", "done")}
+    conditional = {("draining", "DrainEnded", "queued"), ("queued", "DependenciesEnded", "done")}
     assert moves | conditional == DIAGRAM
 
 
