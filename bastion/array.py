@@ -11,6 +11,8 @@ Rules: pure. Only these functions change such a record.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 
 from bastion.job import FAILURES, JobRecord, Outcome, OutcomeKind
 from bastion.spec.indices import NONE, Indices
@@ -79,7 +81,7 @@ class ArrayRecord:
     @property
     def all_ended(self) -> Indices:
         """Every task that has ended."""
-        return Indices(pair for some in self.ended.values() for pair in some.pairs)
+        return reduce(or_, self.ended.values(), NONE)
 
     def task(self, index: int) -> JobRecord:
         """The first job record of a waiting task; notifications are of the array only."""
@@ -191,7 +193,7 @@ def _over(array: ArrayRecord, over: Indices, outcome: Outcome, now: float) -> Ar
     if worst is None or _badness(outcome, over.first) < _badness(worst, worst_task):
         worst, worst_task = outcome, over.first
     array = replace(array, ended=ended, worst=worst, worst_task=worst_task)
-    is_over = len(array.all_ended) == len(array.tasks)
+    is_over = sum(map(len, ended.values())) == len(array.tasks)
     return replace(array, ended_at=now) if is_over else array
 
 

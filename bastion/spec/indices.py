@@ -1,14 +1,15 @@
 """
 A set of task indices, kept as ranges: ten thousand tasks in one pair of numbers.
 
-Ranges are sorted, separate and never empty, so equal sets have equal ranges.
+Ranges are sorted, separate and never empty, so equal sets have equal ranges. Where tasks end in
+turns in different ways, thousands of ranges are left; sets of these are joined as bits.
 Stored, shown and typed as text: `0-99,200`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.errors import SpecError
 from bastion.spec.written import Written
@@ -27,6 +28,9 @@ MAX_CHARACTERS = 16_000
 _RANGE = pattern(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 """At most nine digits: Python is slow to parse thousands of digits, or refuses."""
 _STORED = pattern(r"\d{1,9}(?:-\d{1,9})?", re.ASCII)
+_RUN = re.compile("1+")
+_FEW = 64
+"""Ranges of sets that are joined range by range: most have one or two."""
 _Pair = tuple[int, int]
 
 
@@ -38,11 +42,52 @@ class Indices(Written):
         pairs: (first, last) of each range, both included; in any order, they may touch or overlap.
     """
 
-    __slots__ = ("pairs",)
-    pairs: tuple[_Pair, ...]
+    __slots__ = ("_bits", "_pairs", "_text")
+    _pairs: tuple[_Pair, ...] | None
+    """The ranges; None until somebody asks for those of a set that is known by its bits."""
+    _bits: int | None
+    """A bit for each index; None until somebody asks."""
+    _text: str | None
 
     def __init__(self, pairs: Iterable[_Pair] = ()) -> None:
-        object.__setattr__(self, "pairs", _joined(pairs))
+        self._set(_joined(pairs), None)
+
+    def _set(self, pairs: tuple[_Pair, ...] | None, bits: int | None) -> None:
+        object.__setattr__(self, "_pairs", pairs)
+        object.__setattr__(self, "_bits", bits)
+        object.__setattr__(self, "_text", None)
+
+    @classmethod
+    def _of_bits(cls, bits: int) -> Indices:
+        made = cls.__new__(cls)
+        made._set(None, bits)
+        return made
+
+    @property
+    def pairs(self) -> tuple[_Pair, ...]:
+        """(first, last) of each range."""
+        if self._pairs is None:
+            assert self._bits is not None
+            written = bin(self._bits)[:1:-1]
+            found = tuple((run.start(), run.end() - 1) for run in _RUN.finditer(written))
+            object.__setattr__(self, "_pairs", found)
+            return found
+        return self._pairs
+
+    @property
+    def bits(self) -> int:
+        """A bit for each index: the operations on thousands of ranges take microseconds so."""
+        if self._bits is None:
+            object.__setattr__(self, "_bits", _bits_of(self.pairs))
+        assert self._bits is not None
+        return self._bits
+
+    @property
+    def ranges(self) -> int:
+        """How many ranges it has."""
+        if self._pairs is None:
+            return (self.bits & ~(self.bits << 1)).bit_count()
+        return len(self._pairs)
 
     @classmethod
     def of(cls, indices: Iterable[int]) -> Indices:
@@ -74,57 +119,80 @@ class Indices(Written):
         return made
 
     def __len__(self) -> int:
+        if self._bits is not None:
+            return self._bits.bit_count()
         return sum(last - first + 1 for first, last in self.pairs)
 
     def __bool__(self) -> bool:
-        return bool(self.pairs)
+        return bool(self._bits if self._pairs is None else self._pairs)
 
     def __iter__(self) -> Iterator[int]:
         for first, last in self.pairs:
             yield from range(first, last + 1)
 
     def __contains__(self, index: object) -> bool:
-        return isinstance(index, int) and any(a <= index <= b for a, b in self.pairs)
+        if not isinstance(index, int) or index < 0:
+            return False
+        if self._are_few():
+            return any(a <= index <= b for a, b in self.pairs)
+        return bool(self.bits >> index & 1)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Indices) and self.pairs == other.pairs
+        if not isinstance(other, Indices):
+            return False
+        if self._bits is not None and other._bits is not None:
+            return self._bits == other._bits
+        return self.pairs == other.pairs
 
     def __hash__(self) -> int:
         return hash(self.pairs)
 
     def __str__(self) -> str:
-        return ",".join(f"{a}-{b}" if a != b else str(a) for a, b in self.pairs)
+        if self._text is None:
+            text = ",".join(f"{a}-{b}" if a != b else str(a) for a, b in self.pairs)
+            object.__setattr__(self, "_text", text)
+            return text
+        return self._text
 
     def __or__(self, other: Indices) -> Indices:
-        return Indices((*self.pairs, *other.pairs))
+        if self._are_few(other):
+            return Indices((*self.pairs, *other.pairs))
+        return self._of_bits(self.bits | other.bits)
 
     def __sub__(self, other: Indices) -> Indices:
-        left: list[_Pair] = []
-        gone = list(other.pairs)
-        for first, last in self.pairs:
-            while gone and gone[0][1] < first:
-                gone.pop(0)
-            for a, b in gone:
-                if a > last:
-                    break
-                if a > first:
-                    left.append((first, a - 1))
-                first = b + 1
-            if first <= last:
-                left.append((first, last))
-        return Indices(left)
+        if self._are_few(other):
+            return Indices(_without(self.pairs, other.pairs))
+        return self._of_bits(self.bits & ~other.bits)
 
     def __and__(self, other: Indices) -> Indices:
-        return self - (self - other)
+        if self._are_few(other):
+            return self - (self - other)
+        return self._of_bits(self.bits & other.bits)
+
+    def _are_few(self, other: Indices | None = None) -> bool:
+        """Whether it, and `other`, have so few ranges that no bits are worth to be made."""
+        return all(
+            each._pairs is not None and len(each._pairs) <= _FEW
+            for each in (self, other)
+            if each is not None
+        )
 
     @property
     def first(self) -> int:
         """The lowest index; the set must not be empty."""
-        return self.pairs[0][0]
+        if self._pairs is None:
+            return _lowest(self.bits)
+        return self._pairs[0][0]
 
     def lowest(self, count: int) -> list[int]:
         """Return the `count` lowest indices in order, or all if there are fewer."""
         found: list[int] = []
+        if self._pairs is None and count <= _FEW:
+            bits = self.bits
+            while bits and len(found) < count:
+                found.append(_lowest(bits))
+                bits &= bits - 1
+            return found
         for first, last in self.pairs:
             found += range(first, min(last + 1, first + count - len(found)))
             if len(found) >= count:
@@ -136,12 +204,23 @@ class Indices(Written):
         return sum(min(last + 1, index) - first for first, last in self.pairs if first < index)
 
     @classmethod
+    def known(cls, text: str) -> Indices:
+        """
+        Return the set that the bastion wrote as `text`: thousands of ranges where tasks ended in
+        turns in different ways.
+
+        Raises:
+            SpecError: It is malformed.
+        """
+        return cls(_pair_of(part) for part in text.split(",") if part)
+
+    @classmethod
     def _stored(cls, stored: object) -> Indices:
         if isinstance(stored, Indices):
             return stored
         if not isinstance(stored, str):
             raise SpecError(f"{stored!r} is not a set of indices; written as 0-99,200")
-        return cls(_pair_of(part) for part in stored.split(",") if part)
+        return cls.known(stored)
 
 
 def _pair_of(part: str) -> _Pair:
@@ -174,6 +253,35 @@ def _parsed(part: str, text: str, field: str) -> range:
     if step < 1:
         raise SpecError(f"{field}: {part!r} has a step of {step}; 1 or more")
     return range(first, last + 1, step)
+
+
+def _lowest(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1
+
+
+def _bits_of(pairs: Sequence[_Pair]) -> int:
+    if len(pairs) <= _FEW:
+        return sum(((1 << (last - first + 1)) - 1) << first for first, last in pairs)
+    written = bytearray(b"0") * (pairs[-1][1] + 1)
+    for first, last in pairs:
+        written[first : last + 1] = b"1" * (last - first + 1)
+    written.reverse()
+    return int(written, 2)
+
+
+def _without(pairs: Iterable[_Pair], others: Iterable[_Pair]) -> Iterator[_Pair]:
+    gone = list(others)
+    for first, last in pairs:
+        while gone and gone[0][1] < first:
+            gone.pop(0)
+        for a, b in gone:
+            if a > last:
+                break
+            if a > first:
+                yield first, a - 1
+            first = b + 1
+        if first <= last:
+            yield first, last
 
 
 def _joined(pairs: Iterable[_Pair]) -> tuple[_Pair, ...]:

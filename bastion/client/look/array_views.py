@@ -97,7 +97,7 @@ def array_of_record(array: ArrayRecord, states: Iterable[str]) -> JobView:
 def task_of(array: JobView, index: int) -> JobView | None:
     """A task of `array` that has no row and no record of its own; None where it is not known."""
     for state, written in array.ranges.items():
-        if index in Indices.parse(written):
+        if index in Indices.known(written):
             task = _task(array, index, state)
             never = "cancelled before it started" if state == "cancelled" else task.text
             return replace(task, text=never)
@@ -106,7 +106,7 @@ def task_of(array: JobView, index: int) -> JobView | None:
 
 def states_of(array: JobView) -> Callable[[str], JobView]:
     """Makes the view of any task of `array` by its id; one that has a row is called active."""
-    known = [(state, Indices.parse(written)) for state, written in array.ranges.items()]
+    known = [(state, Indices.known(written)) for state, written in array.ranges.items()]
 
     def made(task: str) -> JobView:
         named = tasks_of_id(task)
@@ -170,7 +170,7 @@ def _in_order(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def _ranges(waiting: str, held: str, ended: Mapping[str, str]) -> dict[str, str]:
-    all_waiting = Indices.parse(waiting) if waiting else Indices()
-    ready = all_waiting - (Indices.parse(held) if held else Indices())
+    all_waiting = Indices.known(waiting)
+    ready = all_waiting - Indices.known(held)
     made = {"queued": str(ready), "held": held, **ended}
     return {state: written for state, written in made.items() if written}

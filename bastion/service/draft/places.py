@@ -3,7 +3,7 @@ Places: how much of root a job takes, in jobs of the usual size.
 
 Root is one object, and each commit writes all of it. So a job with thousands of characters of
 hosts, labels, secrets or dependencies counts as several in the queue of its user, and on while it
-runs.
+runs. So does an array whose tasks lie in thousands of ranges.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from bastion.job import JobRecord, Phase
 
 PLACE_CHARACTERS = 1024
 """What fits into one place beside the record of a plain job, which is half as long."""
+PLACE_RANGES = 128
+"""Ranges of tasks that fit into one place: six to fourteen characters each."""
 MOST_AT_ONCE = 256
 """Tasks of an array that are counted beyond its own place: root has those that are admitted."""
 
@@ -28,7 +30,14 @@ def places_of_array(array: ArrayRecord) -> int:
     """Return the places that `array` takes, with those that its admitted tasks may."""
     if array.ended_at is not None:
         return 0
-    return bool(array.waiting) + min(len(array.tasks), MOST_AT_ONCE) * _more_of(array.each)
+    own = min(len(array.tasks), MOST_AT_ONCE) * _more_of(array.each)
+    return bool(array.waiting) + own + _ranges_of(array) // PLACE_RANGES
+
+
+def _ranges_of(array: ArrayRecord) -> int:
+    """Return how many ranges root writes for it: thousands, if every other task was cancelled."""
+    sets = (array.tasks, array.waiting, array.held, *array.ended.values())
+    return sum(each.ranges for each in sets)
 
 
 def _more_of(job: JobRecord) -> int:

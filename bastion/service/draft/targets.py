@@ -17,6 +17,9 @@ from bastion.spec import Indices, tasks_of_id
 from bastion.spec.indices import NONE
 from bastion.value import value
 
+SHOWN_RANGES = 20
+"""Ranges of tasks that an event names."""
+
 
 @value
 class Aimed:
@@ -112,22 +115,38 @@ def obstacle(aimed: Aimed, verb: str, *, moves: bool, passed: str) -> str:
     return passed or f"{aimed.target}: none of its tasks {what}"
 
 
+def changed(
+    draft: Draft, aimed: Aimed, verb: str, body: JobsRequest | UpdateRequest, user: str
+) -> ArrayRecord:
+    """Return the array with `verb` applied to the tasks that have no record of their own."""
+    array, tasks = draft.arrays[aimed.array.id], aimed.tasks
+    if isinstance(body, UpdateRequest):
+        if not aimed.is_whole:
+            return array
+        return updated(array, priority=body.priority, max_runtime_s=body.max_runtime_s)
+    if verb == "hold":
+        return held_back(array, tasks, user)
+    if verb == "release":
+        return released(array, tasks)
+    return cancelled(array, tasks, user, draft.now)
+
+
 def change(
     draft: Draft, aimed: Aimed, verb: str, body: JobsRequest | UpdateRequest, user: str
 ) -> None:
-    """Apply `verb` to the tasks that have no record of their own."""
-    array, tasks = draft.arrays[aimed.array.id], aimed.tasks
-    if isinstance(body, UpdateRequest):
-        if aimed.is_whole:
-            array = updated(array, priority=body.priority, max_runtime_s=body.max_runtime_s)
-    elif verb == "hold":
-        array = held_back(array, tasks, user)
-    elif verb == "release":
-        array = released(array, tasks)
-    else:
-        gone = reached(aimed, verb)
-        if gone:
-            text = f"tasks {gone} by {user}, before they started"
-            draft.tell(what="cancelled", text=text, job=array.each)
-        array = cancelled(array, tasks, user, draft.now)
-    draft.put_array(array)
+    """Put the array as `changed` returns it, and tell of the tasks that it cancels."""
+    array = draft.arrays[aimed.array.id]
+    after = changed(draft, aimed, verb, body, user)
+    gone = array.waiting - after.waiting
+    if gone:
+        text = f"tasks {_short(gone)} by {user}, before they started"
+        draft.tell(what="cancelled", text=text, job=array.each)
+    draft.put_array(after)
+
+
+def _short(tasks: Indices) -> str:
+    """Return `tasks` as text, which root holds until it is sealed; many ranges are counted."""
+    if tasks.ranges <= SHOWN_RANGES:
+        return str(tasks)
+    first = Indices(tasks.pairs[:SHOWN_RANGES])
+    return f"{first} and {len(tasks) - len(first)} more"

@@ -47,7 +47,7 @@ from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.service.draft.dependencies import is_on_its_way, joining
 from bastion.service.draft.places import PLACE_CHARACTERS, places_of, places_of_array
 from bastion.service.draft.root_draft import Draft
-from bastion.service.draft.targets import change, obstacle, targets_of
+from bastion.service.draft.targets import Aimed, change, changed, obstacle, targets_of
 from bastion.service.intake.commands import execute
 from bastion.service.intake.ended_jobs import is_same_request
 from bastion.service.intake.machine_requests import change_machines, place_problem
@@ -409,6 +409,7 @@ def _change(
             aimed, name.verb, moves=each.id in moved, passed=passed.get(each.id, "")
         )
         problem = problem or _too_long(each, body, rules)
+        problem = problem or _too_split(draft, aimed, waiting, body, rules)
         problems += [problem] if problem else []
     if problems:
         refuse(draft, waiting, problems)
@@ -424,6 +425,25 @@ def _change(
         jobs=[*(job.id for job in aim.jobs if job.task is None), *(a.target for a in aim.arrays)],
     )
     return True
+
+
+def _too_split(
+    draft: Draft, aimed: Aimed, waiting: Waiting, body: JobsRequest | UpdateRequest, rules: Rules
+) -> str:
+    """Return a problem where the tasks of an array would lie in more ranges than root may hold."""
+    assert rules.quota is not None
+    before = draft.arrays[aimed.array.id]
+    after = changed(draft, aimed, waiting.name.verb, body, waiting.name.user)
+    more = places_of_array(after) - places_of_array(before)
+    user = before.each.user
+    held, limit = draft.queued[user], rules.quota.scheduler.max_queued_per_user
+    if more <= 0 or held + more <= limit:
+        return ""
+    return (
+        f"{aimed.target}: its tasks would lie in so many ranges that {user} takes {held + more}"
+        f" places in the queue, and max_queued_per_user allows {limit}: name tasks that follow each"
+        " other, or the whole array"
+    )
 
 
 def _event(

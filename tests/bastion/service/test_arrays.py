@@ -11,7 +11,7 @@ from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.root import RootWriter
 from bastion.spec import After, Array, Indices, Job, Launch, Notify, Process, Resources
-from tests.rigs.leader import Rig
+from tests.rigs.leader import QUOTA, Rig
 
 
 def ask(
@@ -476,3 +476,37 @@ def test_a_webhook_is_told_of_the_array_once() -> None:
         rig.turn()
     told |= {each.id for each in rig.root.outbox}
     assert told == {f"{array}.0.ended.0"}
+
+
+def test_a_cancel_that_splits_an_array_further_than_root_may_hold_is_refused() -> None:
+    """Every other task of many arrays would make root hundreds of megabytes; the whole may go."""
+    rig = Rig(quota=QUOTA + "max_queued_per_user = 10\n")
+    array = submit(rig, "0-9999", hold=True)
+    for first in (0, 900, 1_800):
+        rig.verb("cancel", f"{array}.{first}-{first + 898}:2")
+        rig.turn()
+    held = rig.root.arrays[array]
+    asked = rig.verb("cancel", f"{array}.2700-3598:2")
+    rig.turn()
+    (problem,) = rig.answer(asked).problems
+    assert problem == (
+        f"{array}.2700-3598:2: its tasks would lie in so many ranges that ann takes 11 places"
+        " in the queue, and max_queued_per_user allows 10: name tasks that follow each other, or"
+        " the whole array"
+    )
+    assert rig.root.arrays[array] == held
+    asked = rig.verb("cancel", array)
+    rig.turn()
+    assert rig.answer(asked).accepted
+    assert rig.root.arrays[array].ended_at is not None
+
+
+def test_an_event_names_some_of_thousands_of_ranges() -> None:
+    """Root holds events until they are sealed."""
+    rig = Rig()
+    array = submit(rig, "0-9999", hold=True)
+    rig.verb("cancel", f"{array}.0-998:2")
+    rig.turn()
+    (text,) = (event.text for event in rig.history() if event.what == "cancelled")
+    assert text.startswith("tasks 0,2,4,")
+    assert text.endswith(",38 and 480 more by ann, before they started")

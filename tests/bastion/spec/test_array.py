@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tracemalloc
+from cProfile import Profile
 
 import pytest
 
@@ -118,6 +119,34 @@ def test_indices_are_sets() -> None:
         assert [x.place_of(i) for i in range(41)] == [sum(j < i for j in a) for i in range(41)]
         assert [i in x for i in range(41)] == [i in a for i in range(41)]
         assert (Indices.parse(str(x)) if a else Indices()) == x
+
+
+def test_sets_of_thousands_of_ranges_are_sets() -> None:
+    """The same of many ranges, with few and with many others, in the order of any operation."""
+    chance = random.Random(11)
+    for few, many in ((3, 900), (900, 3), (800, 900)):
+        a, b = ({chance.randrange(5_000) for _ in range(size)} for size in (few, many))
+        x, y = Indices.of(a), Indices.of(b)
+        for made, wanted in ((x | y, a | b), (x - y, a - b), (x & y, a & b), (y - x, b - a)):
+            again = Indices.known(str(made))
+            assert (made == again, bool(made), len(made)) == (True, bool(wanted), len(wanted))
+            assert (hash(made), made.ranges) == (hash(again), len(again.pairs))
+            assert [i for i in range(5_001) if i in made] == sorted(wanted) == list(made)
+        rest = (x | y) - Indices.of(sorted(b)[:1])
+        assert rest.lowest(3) == sorted((a | b) - {min(b)})[:3]
+        assert rest.first == rest.lowest(1)[0]
+        assert rest.lowest(200) == list(rest)[:200]
+
+
+def test_one_of_thousands_of_ranges_is_taken_out_without_going_through_them() -> None:
+    """Each task that starts or ends is taken out of a set that may have fifteen thousand."""
+    calls = []
+    for size in (1_000, 20_000):
+        every = Indices.of(range(0, size, 2)) - Indices.of([0])
+        profile = Profile()
+        profile.runcall(lambda every=every: (every - Indices.of([2])).first)
+        calls.append(sum(each.callcount for each in profile.getstats()))
+    assert calls[1] < calls[0] + 100
 
 
 def test_a_task_is_named_by_its_array() -> None:

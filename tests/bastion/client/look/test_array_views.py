@@ -252,3 +252,15 @@ def test_a_reason_is_waited_for_until_a_view_tells_it(side: Side) -> None:
     assert settled(lambda: unpublished, clock) is unpublished
     assert 1.0 <= clock.monotonic() - began < 2.0
     assert "it changed a moment ago" not in side.client.why(f"{array}.0").text
+
+
+def test_an_array_in_thousands_of_ranges_is_told(side: Side) -> None:
+    """Everybody's list shows it: one array that was cancelled in parts must not spoil it."""
+    array = side.launch("0-2999", hold=True)
+    for first in (0, 900, 1_800):
+        side.rig.verb("cancel", f"{array}.{first}-{first + 898}:2")
+    side.settle()
+    (row,) = side.client.jobs()
+    assert row.counts == {"cancelled": 1_350, "held": 1_650}
+    assert side.client.job(f"{array}.1").state == "held"
+    assert side.client.job(f"{array}.2").state == "cancelled"

@@ -8,7 +8,7 @@ import pytest
 
 from bastion.array import ArrayRecord
 from bastion.job import Dependency, JobRecord
-from bastion.service.draft.places import MOST_AT_ONCE, places_of, places_of_array
+from bastion.service.draft.places import MOST_AT_ONCE, PLACE_RANGES, places_of, places_of_array
 from bastion.spec import Secret, Where
 from bastion.spec.indices import Indices
 from tests.rigs import job_records
@@ -47,3 +47,12 @@ def test_an_array_takes_the_places_of_the_tasks_that_root_may_have() -> None:
     long = replace(plain, each=with_hosts(plain.each))
     assert places_of_array(long) == 1 + 4 * MOST_AT_ONCE
     assert places_of_array(replace(long, ended_at=5.0)) == 0
+
+
+def test_an_array_takes_places_for_the_ranges_of_its_tasks() -> None:
+    """Root writes each range, and every other task may have been cancelled."""
+    every, other = Indices.parse("0-9999"), Indices.of(range(0, 10_000, 2))
+    array = ArrayRecord(each=job_records.queued(), tasks=every, waiting=every)
+    split = replace(array, waiting=every - other, ended={"cancelled": other})
+    assert places_of_array(split) == 1 + 10_001 // PLACE_RANGES
+    assert places_of_array(replace(split, held=split.waiting)) == 1 + 15_001 // PLACE_RANGES
