@@ -270,6 +270,7 @@ class Leader:
         inbox = self._inbox_reader.read(
             skip=self._absorbed.__contains__,
             is_active=ActiveNames(self.held.root).__contains__,
+            is_job=ActiveNames(self.held.root).is_job,
             refusal=lambda waiting: "; ".join(general_problems(waiting, rules, owners.owns)),
             prove=Proofs(self._store, self.held.root).of,
         )

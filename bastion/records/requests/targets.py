@@ -37,16 +37,39 @@ def look_up(store: ObjectStore, project: str, targets: Iterable[str]) -> Targets
     """
     found: dict[str, tuple[Ended, ...]] = {}
     for target in targets:
-        result = _record(store, layout.result(project, target), Result)
-        if result is not None:
-            found[target] = (_ended(result),)
+        end = end_of(store, project, target)
+        if end is not None:
+            found[target] = (end,)
             continue
-        spec = _record(store, layout.spec(project, target), SpecRecord)
-        if spec is not None:
-            jobs = job_ids(spec.launch, spec.ulid)
-            results = (_record(store, layout.result(project, job), Result) for job in jobs)
-            found[target] = tuple(_ended(each) for each in results if each is not None)
+        jobs = jobs_of(store, project, target)
+        if jobs is not None:
+            ends = (end_of(store, project, job) for job in jobs)
+            found[target] = tuple(each for each in ends if each is not None)
     return found
+
+
+def end_of(store: ObjectStore, project: str, job: str) -> Ended | None:
+    """
+    Return how `job` ended, by its final record; None if it has none.
+
+    Raises:
+        RecordError: The record cannot be understood.
+        StoreError: Out of reach.
+    """
+    result = _record(store, layout.result(project, job), Result)
+    return _ended(result) if result is not None else None
+
+
+def jobs_of(store: ObjectStore, project: str, launch: str) -> tuple[str, ...] | None:
+    """
+    Return the jobs of `launch`, by its spec; None if it has none.
+
+    Raises:
+        RecordError: The record cannot be understood.
+        StoreError: Out of reach.
+    """
+    spec = _record(store, layout.spec(project, launch), SpecRecord)
+    return job_ids(spec.launch, spec.ulid) if spec is not None else None
 
 
 def ended_of(jobs: Iterable[JobRecord]) -> Iterator[Ended]:

@@ -28,6 +28,10 @@ class ActiveNames:
         tasks = tasks_of_id(target)
         return tasks is not None and tasks[0] in arrays
 
+    def is_job(self, name: str) -> bool:
+        """Whether it is the id of a job or an array."""
+        return name in self._root.jobs or name in self._root.arrays
+
     @cached_property
     def _launches(self) -> frozenset[str]:
         return frozenset(job.launch for job in self._root.jobs.values())

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field, replace
+
 from bastion.errors import BastionError, NotFoundError, OversizeError, StoreError
+from bastion.lifecycle.dependencies import Ended
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
 from bastion.records.keys.layout import RequestName
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.result import Result
+from bastion.records.requests.targets import Targets, end_of, jobs_of
 from bastion.spec import job_ids, tasks_of_id
 from bastion.store import ObjectStore
+from bastion.value import value
+
+MOST_AWAITED = 10_000
+"""Jobs and launches not in root that one launch may wait for: a hundred turns look them up."""
 
 _RANDOM_CHARACTERS = 16
 """
@@ -36,7 +45,7 @@ class FinalRecords:
 
     def has_ended(self, project: str, target: str) -> bool:
         """
-        Whether the job `target`, or every job of the launch `target`, has a final record.
+        Whether the job `target` has a final record, or the launch `target`, of which root has none.
 
         The tasks of an array count as ended when the array has: some of them never had a record.
 
@@ -53,8 +62,9 @@ class FinalRecords:
             found = self._store.read(key, limit_bytes=RECORD_BYTES)
             assert found is not None
             spec = decode(SpecRecord, found.data, key=key)
-            jobs = job_ids(spec.launch, spec.ulid)
-            return all(self.stands(layout.result(project, job)) for job in jobs)
+            # Its jobs leave root once they have final records: now that none is there, all have.
+            first = job_ids(spec.launch, spec.ulid)[0]
+            return self.stands(layout.result(project, first))
         except StoreError:
             raise
         except BastionError:
@@ -97,3 +107,55 @@ class FinalRecords:
         except OversizeError:
             return True
         return True
+
+
+@value
+class Awaited:
+    """
+    What a launch waits for and has left root, as far as it has been looked up.
+
+    A launch may wait for tens of thousands of ids, and each may be a launch of a thousand jobs. One
+    turn looks up some of them. What is active in root needs no look. It may leave root between two
+    turns, so what is left to look up is asked anew in each turn.
+    """
+
+    looked: frozenset[str] = frozenset()
+    members: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By launch: its jobs."""
+    ends: Mapping[str, Ended] = field(default_factory=dict)
+    """By job: how it ended."""
+
+    def left(self, wanted: Iterable[str], is_job: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the ids to look up for `wanted`; `is_job` tells whether root has a job."""
+        sought = (each for one in wanted for each in (one, *self.members.get(one, ())))
+        return tuple(
+            each for each in dict.fromkeys(sought) if each not in self.looked and not is_job(each)
+        )
+
+    def after(self, store: ObjectStore, project: str, names: Iterable[str]) -> Awaited:
+        """
+        Return this with what the bucket has of `names`.
+
+        Raises:
+            RecordError: A record cannot be understood.
+            StoreError: Out of reach.
+        """
+        ends, members = dict(self.ends), dict(self.members)
+        are_members = {job for jobs in members.values() for job in jobs}
+        looked = set(self.looked)
+        for name in names:
+            looked.add(name)
+            if (end := end_of(store, project, name)) is not None:
+                ends[name] = end
+            elif name not in are_members and (jobs := jobs_of(store, project, name)) is not None:
+                members[name] = jobs
+        return replace(self, looked=frozenset(looked), members=members, ends=ends)
+
+    def targets(self) -> Targets:
+        """Return how the jobs of each id ended that has left root."""
+        found = {name: (end,) for name, end in self.ends.items()}
+        launches = {
+            name: tuple(self.ends[job] for job in jobs if job in self.ends)
+            for name, jobs in self.members.items()
+        }
+        return found | launches

@@ -9,7 +9,7 @@ for its name alone is not read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import field, replace
 from functools import partial
 
@@ -23,8 +23,8 @@ from bastion.records.requests.inbox import Look, Misplaced, Ringing, Waiting
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.requests.request import BODIES, Body
-from bastion.records.requests.targets import Targets, look_up
-from bastion.service.intake.ended_jobs import FinalRecords
+from bastion.records.requests.targets import Targets
+from bastion.service.intake.ended_jobs import MOST_AWAITED, Awaited, FinalRecords
 from bastion.service.intake.fair_share import OWNER_BYTES, OWNER_READS, Wish, fair_share
 from bastion.service.intake.proofs import Proof
 from bastion.spec import job_ids
@@ -105,6 +105,18 @@ class _Reading:
     """Those that were looked up."""
     looks: int = 0
     """How many lookups were made, beyond those that were counted in advance."""
+    awaited: Awaited = field(default_factory=Awaited)
+    """What the bucket has of the dependencies of a launch."""
+
+
+@value
+class _Active:
+    """What is active in root."""
+
+    name: Callable[[str], bool]
+    """Whether it is the id of a job, a launch, an array or tasks of one."""
+    job: Callable[[str], bool]
+    """Whether it is that of a job or an array."""
 
 
 class InboxReader:
@@ -130,6 +142,7 @@ class InboxReader:
         *,
         skip: Callable[[str], bool],
         is_active: Callable[[str], bool],
+        is_job: Callable[[str], bool] = lambda _: False,
         refusal: Callable[[Waiting], str] = lambda _: "",
         prove: Callable[[Ringing, Bell], Proof] = lambda *_: Proof(),
     ) -> InboxBatch:
@@ -137,8 +150,9 @@ class InboxReader:
         Read what is in the inbox, apart from absorbed objects, which `skip` knows by key.
 
         `is_active` tells whether a target names an active job or launch; others are looked up among
-        the final records. `refusal` returns why a request is refused without being read, or an
-        empty string. `prove` returns which facts of a bell the bucket confirms.
+        the final records. `is_job` tells whether it names a job or an array of root. `refusal`
+        returns why a request is refused without being read, or an empty string. `prove` returns
+        which facts of a bell the bucket confirms.
 
         What cannot be read now stays in the inbox. With a bell, the later bells of its machine stay
         too.
@@ -149,7 +163,7 @@ class InboxReader:
         inbox = self._look.once()
         requests: list[Waiting] = [each for each in inbox.requests if not skip(each.entry.key)]
         bells: list[Ringing] = [each for each in inbox.bells if not skip(each.entry.key)]
-        self._submit(requests, is_active, refusal)
+        self._submit(requests, _Active(name=is_active, job=is_job), refusal)
         for ringing in bells:
             self._lane.submit(ringing.entry.key, partial(self._bell, ringing, prove))
         self._lane.settle(READS_S)
@@ -179,7 +193,7 @@ class InboxReader:
     def _submit(
         self,
         requests: Collection[Waiting],
-        is_active: Callable[[str], bool],
+        active: _Active,
         refusal: Callable[[Waiting], str],
     ) -> None:
         """Start the reads of this turn: a fair share of `requests` for every user."""
@@ -199,12 +213,12 @@ class InboxReader:
             reading = self._readings.get(entry.key)
             reads, size = _READS_OF_A_BODY, entry.size
             problem = waiting.problem or refusal(waiting)
-            if reading is not None and not reading.left:
-                reading = _again(reading, is_active)
+            if reading is not None:
+                reading = replace(reading, left=_left(reading, active))
+                self._readings[entry.key] = reading
                 if not reading.left:
                     continue
-            if reading is not None:
-                works[entry.key] = partial(self._look_on, reading)
+                works[entry.key] = partial(self._look_on, reading, active)
                 reads, size = min(len(reading.left), _looks(reading)), 0
             elif problem:
                 works[entry.key] = partial(self._refused, waiting, problem)
@@ -212,7 +226,7 @@ class InboxReader:
             elif is_full or unfinished[_owner(waiting)] >= OWNER_BYTES:
                 continue  # requests in memory are completed first
             else:
-                works[entry.key] = partial(self._request, waiting, is_active)
+                works[entry.key] = partial(self._request, waiting, active)
             wishes.append(Wish(key=entry.key, owner=_owner(waiting), reads=reads, size=size))
         for key in fair_share(wishes, self._debts):
             self._lane.submit(key, works[key])
@@ -291,9 +305,7 @@ class InboxReader:
             return _Reading(arrived=ReadRequest(waiting=waiting, is_answered=True))
         return _Reading(arrived=ReadRequest(waiting=waiting, problems=(problem,)))
 
-    def _request(
-        self, waiting: Waiting, is_active: Callable[[str], bool]
-    ) -> _Reading | _Unread | None:
+    def _request(self, waiting: Waiting, active: _Active) -> _Reading | _Unread | None:
         name = waiting.name
         if name.verb != "follow" and self._is_answered(waiting):
             return _Reading(arrived=ReadRequest(waiting=waiting, is_answered=True))
@@ -309,33 +321,45 @@ class InboxReader:
             body = decode(kind, found.data, key=name.verb, most_values=REQUEST_VALUES)
         except RecordError as error:
             return _Reading(arrived=ReadRequest(waiting=waiting, problems=(error.message,)))
-        targets: Targets = {}
-        if isinstance(body, LaunchRequest):
+        reading = _Reading(arrived=ReadRequest(waiting=waiting, body=body))
+        return self._look_on(replace(reading, left=_left(reading, active)), active)
+
+    def _look_on(self, reading: _Reading, active: _Active) -> _Reading:
+        """Look up the final records of the next targets of a verb, or jobs of a launch."""
+        budget = _looks(reading)
+        while reading.left and budget > 0:
+            names = reading.left[:budget]
+            budget -= len(names)
             try:
-                targets = look_up(self._store, name.project, body.launch.waits_for_others)
+                reading = self._looked(reading, names)
             except RecordError as error:
                 problem = f"after: {error.message}"
-                return _Reading(arrived=ReadRequest(waiting=waiting, problems=(problem,)))
-        arrived = ReadRequest(waiting=waiting, body=body, targets=targets)
-        sought = _sought(arrived, is_active)
-        made = self._look_on(_Reading(arrived=arrived, left=sought))
-        return replace(made, looks=len(sought) - len(made.left))
+                return _refused(reading, problem)
+            reading = replace(reading, left=_left(reading, active))
+            if len(reading.left) > MOST_AWAITED:
+                problem = f"after: {len(reading.left)} of what it waits for are not active"
+                return _refused(reading, f"{problem}; at most {MOST_AWAITED} are looked up")
+        return replace(reading, looks=_looks(reading) - budget)
 
-    def _look_on(self, reading: _Reading) -> _Reading:
-        """Look up the final records of the next targets of a verb, or jobs of a launch."""
+    def _looked(self, reading: _Reading, names: tuple[str, ...]) -> _Reading:
+        """Return `reading` with what the bucket has of `names`."""
         arrived, name = reading.arrived, reading.arrived.waiting.name
-        ended, taken = set(arrived.ended), set(arrived.taken)
-        looks = _looks(reading)
-        for target in reading.left[:looks]:
-            if isinstance(arrived.body, LaunchRequest):
+        ended, taken, others = set(arrived.ended), set(arrived.taken), []
+        own = _own(arrived)
+        for target in names:
+            if not isinstance(arrived.body, LaunchRequest):
+                ended |= {target} if self._records.has_ended(name.project, target) else set()
+            elif target in own:
                 is_of_another = self._records.is_of_another(name, target)
                 ended |= set() if is_of_another is None else {target}
                 taken |= {target} if is_of_another else set()
-            elif self._records.has_ended(name.project, target):
-                ended.add(target)
-        made = replace(arrived, ended=frozenset(ended), taken=frozenset(taken))
-        looked = reading.looked.union(reading.left[:looks])
-        return _Reading(arrived=made, left=reading.left[looks:], looked=looked)
+            else:
+                others.append(target)
+        awaited = reading.awaited.after(self._store, name.project, others)
+        made = replace(
+            arrived, ended=frozenset(ended), taken=frozenset(taken), targets=awaited.targets()
+        )
+        return replace(reading, arrived=made, looked=reading.looked.union(names), awaited=awaited)
 
     def _bell(
         self, ringing: Ringing, prove: Callable[[Ringing, Bell], Proof]
@@ -382,27 +406,32 @@ def _looks(reading: _Reading) -> int:
     return LAUNCH_LOOKS if isinstance(reading.arrived.body, LaunchRequest) else OWNER_READS
 
 
-def _sought(arrived: ReadRequest, is_active: Callable[[str], bool]) -> tuple[str, ...]:
+def _left(reading: _Reading, active: _Active) -> tuple[str, ...]:
     """
-    Return the ids whose final records are looked up: the jobs of a launch, unknown targets of a
-    verb.
+    Return the ids that are still to be looked up: unknown targets of a verb, the jobs of a launch
+    and what it waits for. More of these may have left root since the last turn.
     """
-    match arrived.body:
+    match reading.arrived.body:
         case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
-            return tuple(target for target in targets if not is_active(target))
+            return tuple(
+                each for each in targets if each not in reading.looked and not active.name(each)
+            )
         case LaunchRequest(launch=launch):
-            return job_ids(launch, arrived.waiting.name.ulid)
+            own = (each for each in _own(reading.arrived) if each not in reading.looked)
+            return (*own, *reading.awaited.left(launch.waits_for_others, active.job))
         case _:
             return ()
 
 
-def _again(reading: _Reading, is_active: Callable[[str], bool]) -> _Reading:
-    """Return `reading` with the targets of its verb to look up that have ended since it waits."""
-    if isinstance(reading.arrived.body, LaunchRequest):
-        return reading
-    sought = _sought(reading.arrived, is_active)
-    left = tuple(each for each in sought if each not in reading.looked)
-    return replace(reading, left=left)
+def _own(arrived: ReadRequest) -> Mapping[str, None]:
+    """Return the ids of the jobs of a launch."""
+    if not isinstance(arrived.body, LaunchRequest):
+        return {}
+    return dict.fromkeys(job_ids(arrived.body.launch, arrived.waiting.name.ulid))
+
+
+def _refused(reading: _Reading, problem: str) -> _Reading:
+    return _Reading(arrived=ReadRequest(waiting=reading.arrived.waiting, problems=(problem,)))
 
 
 def _may_wait(body: Body | None) -> bool:
