@@ -7,7 +7,7 @@ The bastion uses it to accept a launch, and the client for a dry run.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from bastion.array import ArrayRecord, new_array
 from bastion.catalog import lookup
@@ -15,6 +15,10 @@ from bastion.errors import SpecError
 from bastion.job import Dependency, JobRecord
 from bastion.spec import Job, Launch, job_id, job_ids, request_of
 from quota.amounts import Amounts
+
+
+MAX_AWAITED = 1_000
+"""What one job of a gang may wait for; each job of the gang may name a hundred."""
 
 
 def queued_jobs(
@@ -49,6 +53,13 @@ def queued_jobs(
             asked.append(_asked(job, known_types))
         except SpecError as error:
             problems += [f"jobs.{index}.{problem}" for problem in error.problems]
+    after = _afters(launch, ids)
+    most = max(map(len, after))
+    if most > MAX_AWAITED:
+        problems.append(
+            f"after: its jobs start together, so each waits for what any of them waits for: {most}"
+            f" jobs and launches; at most {MAX_AWAITED}"
+        )
     if problems:
         raise SpecError(*problems)
     return tuple(
@@ -70,7 +81,7 @@ def queued_jobs(
             retry_backoff_s=job.retry_backoff_s,
             resume=job.resume,
             fail_when_busy=launch.when_busy == "fail",
-            after=_after(launch, job, ids),
+            after=after[index],
             notify=launch.tells,
             held=user if job.hold else "",
             secrets=job.every_secret,
@@ -80,12 +91,17 @@ def queued_jobs(
     )
 
 
-def _after(launch: Launch, job: Job, ids: tuple[str, ...]) -> tuple[Dependency, ...]:
-    """Return the ids that `job` waits for; a gang waits for the dependencies of all its jobs."""
+def _afters(launch: Launch, ids: tuple[str, ...]) -> list[tuple[Dependency, ...]]:
+    """Return what each job waits for; a gang waits for the dependencies of all its jobs."""
     named = dict(zip((each.name for each in launch.jobs), ids))
-    waiting = launch.jobs if launch.together else (job,)
-    asked = dict.fromkeys([*launch.waits_for, *(a for each in waiting for a in each.waits_for)])
-    return tuple(Dependency(on=named.get(each.job, each.job), when=each.when) for each in asked)
+
+    def of(jobs: Iterable[Job]) -> tuple[Dependency, ...]:
+        asked = dict.fromkeys([*launch.waits_for, *(a for job in jobs for a in job.waits_for)])
+        return tuple(Dependency(on=named.get(each.job, each.job), when=each.when) for each in asked)
+
+    if launch.together:
+        return [of(launch.jobs)] * len(ids)
+    return [of((job,)) for job in launch.jobs]
 
 
 def queued_array(launch: Launch, each: JobRecord) -> ArrayRecord | None:

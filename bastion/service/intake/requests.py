@@ -261,7 +261,7 @@ def _launch(
     if not is_known:
         asked = dict.fromkeys(each for job in jobs for each in job.secrets)
         problems += rules.options.secrets.problems(name.project, asked)
-        problems += _too_large(jobs) or _too_wordy(draft, name.user, jobs, array, rules)
+        problems += _too_wordy(draft, name.user, jobs, array, rules) or _too_large(jobs)
     if problems:
         refuse(draft, waiting, problems)
         return True

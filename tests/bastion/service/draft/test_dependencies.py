@@ -12,12 +12,13 @@ from bastion.job import Dependency
 from bastion.lane import InlineLane
 from bastion.records.keys import layout
 from bastion.records.requests.answer import Answer
+from bastion.records.requests.queued import queued_jobs
 from bastion.records.root import Root
 from bastion.scheduler.reasons.reason import text
 from bastion.service.draft.dependencies import joining
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.inbox import InboxReader
-from bastion.spec import After, Job, Process, Resources
+from bastion.spec import After, Job, Launch, Process, Resources
 from tests.rigs import job_records
 from tests.rigs.leader import QUOTA, Rig
 from tests.rigs.scripted_bastion import end
@@ -323,3 +324,27 @@ def calls(queued: int, wanted: int) -> int:
 def test_unknown_targets_cost_the_same_whatever_waits() -> None:
     """Thousands of unknown ids are not compared with thousands of known ones."""
     assert calls(2_000, 50) < calls(5, 50) + 500
+
+
+def gang(jobs: int, each: int) -> Launch:
+    """A launch of jobs that start together; each waits for so many others of its own."""
+    return Launch(
+        name="gang",
+        jobs=tuple(
+            Job(
+                name=f"j{job}",
+                processes=(Process(["true"]),),
+                after=[f"x{job}-{n}" for n in range(each)],
+            )
+            for job in range(jobs)
+        ),
+    )
+
+
+def test_the_jobs_of_a_gang_share_what_they_wait_for() -> None:
+    """Each waits for what any of them does; a thousand would have a thousand copies of it."""
+    made = queued_jobs(gang(10, 100), project="blue", user="ann", ulid="0" * 26, at=1.0)
+    assert len(made[0].after) == 1_000
+    assert {id(each.after) for each in made} == {id(made[0].after)}
+    with pytest.raises(SpecError, match="waits for: 1100 jobs and launches; at most 1000"):
+        queued_jobs(gang(11, 100), project="blue", user="ann", ulid="0" * 26, at=1.0)
