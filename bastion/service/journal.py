@@ -77,6 +77,7 @@ class Journal:
         """Say `line`; `fields` are names of it that programs look for, shown in JSON alone."""
         if LEVELS.index(level) < self._least:
             return
+        line = _shown(line, but="\n")  # a traceback has lines of its own
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._clock.wall()))
         full = f"{stamp} {'' if level == 'info' else f'{level}: '}{line}\n"
         if self._as_json:
@@ -105,7 +106,9 @@ class Journal:
             for event in alike:
                 about = f"{event.job} {what}" if event.job else what
                 line = f"{about}: {event.text}" if event.text else about
-                self.note(line, level=level, job=event.job, project=event.project, what=what)
+                self.note(
+                    _shown(line), level=level, job=event.job, project=event.project, what=what
+                )
 
     def problem(self, what: str, error: Exception) -> None:
         """Say that `what` met `error`, once a minute while it goes on."""
@@ -172,6 +175,20 @@ class Journal:
             _replace(store, layout.bastion_log(self.name), tail)
 
         return work
+
+
+def _shown(text: str, *, but: str = "") -> str:
+    """
+    Return `text` with control characters escaped: users write a part of it, and servers another.
+
+    A line break would begin a line that the bastion never said.
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() or each in but else each.encode("unicode_escape").decode()
+        for each in text
+    )
 
 
 def _replace(store: ObjectStore, key: str, data: bytes) -> None:

@@ -26,6 +26,17 @@ def test_a_line_has_its_time() -> None:
     assert out.getvalue() == "2023-11-14T22:13:20Z leads\n"
 
 
+def test_what_others_wrote_is_one_harmless_line() -> None:
+    """A user's command is told as an event, and a server's answer as a problem."""
+    log, _, out = journal()
+    text = "echo a\n2023-11-14T22:13:20Z leads\x1b[2J\u202e"
+    log.tell_events([Event(n=1, at=0.0, job="j", what="failed", text=text)])
+    log.problem("store", StoreError("503 \x1b]0;title\x07"))
+    first, second = out.getvalue().splitlines()
+    assert first.endswith(r"j failed: echo a\n2023-11-14T22:13:20Z leads\x1b[2J\u202e")
+    assert second.endswith(r"store: 503 \x1b]0;title\x07")
+
+
 def test_a_problem_is_said_once_a_minute() -> None:
     """The same problem again and again is one line a minute; another text is said at once."""
     log, clock, out = journal()
