@@ -276,6 +276,10 @@ class Leader:
         )
         for key, failure in inbox.failures:
             self._journal.failure(key, failure)
+        for key, error in inbox.unread[:1]:
+            self._journal.problem("inbox", StoreError(f"{key} is not read: {error.message}"))
+        if not inbox.unread:
+            self._journal.solved("inbox")
         return inbox
 
     def _apply_results(self, draft: Draft) -> None:

@@ -16,7 +16,6 @@ from bastion.job import Dependency, JobRecord
 from bastion.spec import Job, Launch, job_id, job_ids, request_of
 from quota.amounts import Amounts
 
-
 MAX_AWAITED = 1_000
 """What one job of a gang may wait for; each job of the gang may name a hundred."""
 

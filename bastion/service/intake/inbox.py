@@ -9,7 +9,7 @@ for its name alone is not read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 
@@ -86,6 +86,8 @@ class InboxBatch:
     """All bells, including those that could not be read."""
     failures: tuple[tuple[str, Exception], ...] = ()
     """Objects that were not read because of a bug in Bastion, and the error."""
+    unread: tuple[tuple[str, StoreError], ...] = ()
+    """Objects that the store did not return in this turn, and the error: they are tried again."""
 
 
 @value
@@ -182,6 +184,7 @@ class InboxReader:
                 for each in done.values()
                 if each.error is not None and not isinstance(each.error, StoreError)
             ),
+            unread=tuple(_unread_of(done.values())),
         )
 
     def forget(self, key: str) -> None:
@@ -395,6 +398,13 @@ class InboxReader:
     def _is_answered(self, waiting: Waiting) -> bool:
         name = waiting.name
         return self._records.stands(layout.answer(name.project, name.user, name.ulid))
+
+
+def _unread_of(done: Iterable[Done]) -> Iterator[tuple[str, StoreError]]:
+    for each in done:
+        error = each.result.error if isinstance(each.result, _Unread) else each.error
+        if isinstance(error, StoreError):
+            yield each.key, error
 
 
 def _owner(waiting: Waiting) -> str:

@@ -92,10 +92,12 @@ def test_a_machines_bells_keep_their_order() -> None:
 
 
 def test_what_cannot_be_read_ends_no_turn() -> None:
-    """Objects that a store lists and does not give are left, though they are all there are."""
+    """Objects that a store lists and does not give are told and left, all of them here."""
     box = Box()
     box.bad = {box.ask("ann"), box.ring("a", 0)}
-    assert replace(box.read(), listed_bells=()) == InboxBatch()
+    found = box.read()
+    assert replace(found, listed_bells=(), unread=()) == InboxBatch()
+    assert {key for key, _ in found.unread} == box.bad
 
 
 def test_an_inbox_that_cannot_be_listed_ends_the_turn() -> None:
@@ -112,7 +114,7 @@ def test_what_is_refused_for_good_is_given_up() -> None:
     request, bell = box.ask("ann"), box.ring("a", 0)
     box.refused = {request, bell}
     for _ in range(REFUSED_TURNS - 1):
-        assert replace(box.read(), listed_bells=()) == InboxBatch()
+        assert replace(box.read(), listed_bells=(), unread=()) == InboxBatch()
     found = box.read()
     assert [each.unreadable for each in found.requests] == ["no"]
     assert [each.problems for each in found.requests] == [("the request cannot be read: no",)]
@@ -124,7 +126,7 @@ def test_a_refusal_of_everything_gives_nothing_up() -> None:
     box = Box()
     box.refused = {box.ask("ann"), box.ring("a", 0), layout.QUOTA}
     for _ in range(2 * REFUSED_TURNS):
-        assert replace(box.read(), listed_bells=()) == InboxBatch()
+        assert replace(box.read(), listed_bells=(), unread=()) == InboxBatch()
 
 
 def test_a_fault_that_passes_gives_nothing_up() -> None:
@@ -132,7 +134,7 @@ def test_a_fault_that_passes_gives_nothing_up() -> None:
     box = Box()
     box.bad = {box.ask("ann")}
     for _ in range(10 * REFUSED_TURNS):
-        assert replace(box.read(), listed_bells=()) == InboxBatch()
+        assert replace(box.read(), listed_bells=(), unread=()) == InboxBatch()
     box.bad.clear()
     assert [each.problems for each in box.read().requests] == [()]
 

@@ -1,0 +1,166 @@
+"""The bucket refuses, is full or fails for a while: nothing is lost, doubled or left untold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+from bastion.errors import StoreError, StoreFullError, StoreRefusedError
+from bastion.spec import Array, Job, Process, Resources
+from bastion.store import Entry, Object, ObjectStore, Version, Written
+from bastion.store.port import READ_LIMIT_BYTES
+from tests.rigs.leader import Rig
+
+TURNS = 6
+"""An outage lasts so many turns."""
+ERRORS: dict[str, Callable[[str], StoreError]] = {
+    "refused": lambda key: StoreRefusedError(f"{key}: 403 Forbidden: <html>AccessDenied</html>"),
+    "full": lambda key: StoreFullError(f"{key}: no space left on device"),
+    "failing": lambda key: StoreError(f"{key}: 503 \0\x1b[31mtry later"),
+}
+PLACES = ("", "state/root", "state/log", "launches/", "results/", "jobs/", "view/",
+          "instructions/", "go/", "run/", "inbox/")  # fmt: skip
+
+
+class Outage:
+    """A store that raises `error` for keys below `place`, while there is one."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+        self.error: Callable[[str], StoreError] | None = None
+        self.place = ""
+        self.reads_too = False
+        self.lands = False
+        """Whether a write is done and only its answer is lost."""
+        self.raised = 0
+        self.is_told = False
+        """Whether the operator has seen a problem."""
+
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
+        """See the port."""
+        with self._told(key, is_read=True):
+            return self._store.read(key, unless=unless, limit_bytes=limit_bytes)
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        with self._told(key):
+            return self._store.create(key, data)
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        """See the port."""
+        with self._told(key):
+            return self._store.swap(key, data, if_version=if_version)
+
+    def delete(self, key: str) -> None:
+        """See the port."""
+        with self._told(key):
+            self._store.delete(key)
+
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
+        """See the port."""
+        with self._told(prefix, is_read=True):
+            return self._store.list(prefix, start_after=start_after, limit=limit)
+
+    @contextmanager
+    def _told(self, key: str, *, is_read: bool = False) -> Iterator[None]:
+        fails = self.error is not None and key.startswith(self.place)
+        fails = fails and (self.reads_too or not is_read)
+        if fails and (is_read or not self.lands):
+            self._fail(key)
+        yield
+        if fails:
+            self._fail(key)
+
+    def _fail(self, key: str) -> None:
+        self.raised += 1
+        assert self.error is not None
+        raise self.error(key)
+
+
+def turned(rig: Rig, store: Outage) -> None:
+    """One turn; as `serve` does, the next one goes on from the same root after a failure."""
+    try:
+        rig.leader.turn()
+    except StoreError:
+        assert store.error is not None
+        store.is_told = True
+    store.is_told = store.is_told or bool(rig.journal.problems)
+    for agent in rig.agents.values():
+        agent.poll()
+    rig.clock.advance(1.0)
+
+
+def step(rig: Rig) -> None:
+    """End what runs."""
+    for job in list(rig.root.jobs.values()):
+        if job.phase.value == "running":
+            for replica in range(job.replicas):
+                agent = rig.agent_of(job.id, replica=replica)
+                if f"{job.id}/{job.attempts}" in agent.ran:
+                    agent.end(job.id, replica=replica)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+@pytest.mark.parametrize("place", PLACES)
+def test_an_outage_loses_nothing_and_starts_nothing_twice(name: str, place: str) -> None:
+    """Gangs, arrays and what waits for them, through outages of parts and of all."""
+    random = Random(f"{name}{place}")
+    outages: list[Outage] = []
+
+    def spoiled(store: ObjectStore) -> ObjectStore:
+        outages.append(Outage(store))
+        return outages[0]
+
+    rig = Rig(spoil=spoiled)
+    (store,) = outages
+    rig.turn(3)
+    asked: list[str] = []
+    for number in range(24):
+        if number % 8 == 1:
+            store.error, store.place = ERRORS[name], place
+            # Who commits root waits until it is read, and until a write is refused or landed.
+            has_root = place in ("", "state/root")
+            store.lands = name == "failing" and (has_root or bool(random.getrandbits(1)))
+            store.reads_too = not has_root and bool(random.getrandbits(1))
+        if number % 8 == 1 + TURNS:
+            store.error = None
+        if number % 4 == 0:
+            asked.append(rig.launch(f"gang{number}", jobs=pair(), h100=0))
+            asked.append(rig.launch(f"wide{number}", replicas=3, h100=2))
+            asked.append(rig.launch(f"sweep{number}", array=Array("0-4%2")))
+        turned(rig, store)
+        if random.getrandbits(1):
+            step(rig)
+    store.error = None
+    for _ in range(80):
+        turned(rig, store)
+        step(rig)
+        if not rig.root.jobs and not rig.root.arrays and not rig.keys("inbox/blue/"):
+            break
+    assert not rig.root.jobs
+    assert not rig.root.arrays
+    for each in asked:
+        answer = rig.answer(each)
+        assert answer.accepted
+        for job in answer.jobs:
+            result = rig.result(job)
+            assert result is not None
+            assert result.outcome == "succeeded"
+    ran = Counter(f"{agent.name} {each}" for agent in rig.agents.values() for each in agent.ran)
+    of_one = {each for each in ran if "wide" not in each}
+    assert {each: ran[each] for each in of_one if ran[each] > 1} == {}
+    events = [event.n for event in rig.history()]
+    assert events == list(range(len(events)))
+    assert store.is_told or not store.raised or store.lands
+
+
+def pair() -> tuple[Job, ...]:
+    """Two jobs that start together."""
+    process = Process(["true"], resources=Resources(h100=1))
+    return tuple(Job(name=f"j{n}", processes=(process,)) for n in range(2))
