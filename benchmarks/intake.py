@@ -16,6 +16,7 @@ import argparse
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from bastion.records.coding.codec import encode
 from bastion.records.coding.limits import LAUNCH_BYTES
@@ -48,7 +49,24 @@ def _targets(count: int) -> bytes:
     return encode(JobsRequest(targets=targets))
 
 
+def _unknown(*, jobs: int, each: int) -> bytes:
+    """A launch of so many jobs, each of which waits for so many that do not exist."""
+    made = tuple(
+        Job(
+            name=f"j{n}",
+            processes=(Process(["true"]),),
+            after=[f"x{n}-{other}-0123456789" for other in range(each)],
+        )
+        for n in range(jobs)
+    )
+    return encode(LaunchRequest(launch=Launch(name="flood", jobs=made, together=False)))
+
+
+QUEUED: Mapping[str, int] = {"cancels of a member, 9,000 jobs wait": 9_000}
+"""How many jobs of the member wait before some of the floods."""
 FLOODS: Mapping[str, _Flood] = {
+    "cancels of a member, 9,000 jobs wait": ("ann", "cancel", _targets(2)),
+    "launches after 4,000 unknown jobs": ("ann", "launch", _unknown(jobs=80, each=50)),
     "launches of a member": ("ann", "launch", _launch(jobs=1, env_bytes=10)),
     "launches of 900 jobs, 4 MB": ("ann", "launch", _launch(jobs=900, env_bytes=4_000)),
     "cancels of a member": ("ann", "cancel", _targets(2)),
@@ -58,11 +76,15 @@ FLOODS: Mapping[str, _Flood] = {
 }
 
 
-def measure(flood: _Flood, requests: int) -> dict[str, object]:
+def measure(flood: _Flood, requests: int, queued: int = 0) -> dict[str, object]:
     """One flood: turns until another's launch is answered, the longest turn, the most memory."""
     user, verb, body = flood
     rig = Rig()
     rig.turn(3)
+    job = Job(processes=(Process(["true"]),), hold=True)
+    for _ in range(queued // 1_000):
+        rig.launch("queue", jobs=tuple(replace(job, name=f"j{n}") for n in range(1_000)))
+    rig.until(lambda: len(rig.root.jobs) == queued, turns=1_000)
     for n in range(requests):
         asked = ulid.make(rig.clock.wall(), b"\1" * 6 + n.to_bytes(4, "big"))
         rig.bucket.create(layout.request("blue", user, asked, verb), body)
@@ -103,7 +125,11 @@ def main() -> None:
     said = parser.parse_args()
     show(
         [
-            {"flood": name, "requests": said.requests, **measure(flood, said.requests)}
+            {
+                "flood": name,
+                "requests": said.requests,
+                **measure(flood, said.requests, QUEUED.get(name, 0)),
+            }
             for name, flood in FLOODS.items()
         ]
     )
