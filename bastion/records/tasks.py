@@ -18,7 +18,7 @@ from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import DependenciesEnded, step
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Machine, Pool
-from bastion.scheduler.placement.room import GUESTS
+from bastion.scheduler.queue.shape import GUESTS
 from bastion.spec.request import Request
 from bastion.spec.task import tasks_of_id
 from bastion.value import replace, value

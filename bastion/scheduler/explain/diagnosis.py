@@ -29,11 +29,10 @@ from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
 from bastion.scheduler.placement.place import Placed, cheapest
-from bastion.scheduler.placement.room import GUESTS
 from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.preemption.victims import Found, find
 from bastion.scheduler.queue.order import Gang
-from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.queue.shape import GUESTS, Shape
 from bastion.scheduler.reasons.reason import (
     NAMED,
     CapacityLost,
@@ -162,7 +161,7 @@ class Diagnosis:
 
         Where many run, only machines that are out of use are seen: a trial would take long.
         """
-        if isinstance(reason, NoMachineMatches) and reason.filter:
+        if isinstance(reason, NoMachineMatches) and reason.filter and not reason.is_final:
             asked = self.draft.shapes.if_filtered(gang, partial(without, written=reason.filter))
             then = self.wall_after(gang, asked, Change())
             if then is None or (then.kind == "NeverFits" and reason.empty):

@@ -23,9 +23,9 @@ from bastion.machine_name import MachineName, parse_machine
 from bastion.scheduler.placement.closures import Closures
 from bastion.scheduler.placement.device_mask import all_of, lowest, mask_of
 from bastion.scheduler.placement.hold import Charge, Hold
-from bastion.scheduler.placement.room import GUESTS, Keep, Room, Shelf, kind_of
+from bastion.scheduler.placement.room import Keep, Room, Shelf, kind_of
 from bastion.scheduler.placement.scope import NEW, RoomIndex, Scope, can_make, passes
-from bastion.scheduler.queue.shape import COUNTED, Part
+from bastion.scheduler.queue.shape import COUNTED, GUESTS, Part
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import ANYWHERE, Where
 from quota.amounts import NOTHING, Amounts

@@ -18,7 +18,7 @@ from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import Scope, can_make
-from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.queue.shape import GUESTS, Part, Shape
 from bastion.scheduler.reasons.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import CONTAINERS, Where
@@ -69,7 +69,19 @@ def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachin
             return NoMachineMatches(filter=filtered, machines=machines, empty=empty)
         machines = left
     empty = _empty(capacity, where)
-    return NoMachineMatches(filter="", machines=machines, hosts=hosts, empty=empty)
+    named = _names_of_parts(capacity, where, hosts=hosts)
+    return NoMachineMatches(filter=named, machines=machines, hosts=hosts, empty=empty)
+
+
+def _names_of_parts(capacity: Capacity, where: Where, *, hosts: int) -> str:
+    """The filter on host names, where it leaves no slice whole of those that the others leave."""
+    if not where.hostnames or hosts == 1:
+        return ""
+    others = capacity.scope(replace(where, hostnames=()))
+    shelves = (shelf for shelf in chain.from_iterable(others.tiers) if shelf.hosts == hosts)
+    if not any(all(map(others.has, rooms)) for s in shelves for rooms in s.slices.values()):
+        return ""
+    return next(written for name, _, written in filters_of(where) if name == "hostnames")
 
 
 def filters_of(where: Where) -> list[tuple[str, object, str]]:
@@ -156,6 +168,8 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
                 asked=part.per_replica, most=most, of="replica", pools=_pools(capacity, (part,))
             )
         slots = sum(number * part.most_on(size) for size, number in holding)
+        if slots < part.replicas and part.asks_nothing:
+            return no_way(capacity, shape)
         if slots < part.replicas:
             return NeverFits(
                 asked=part.replicas * part.per_replica,
@@ -173,7 +187,15 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
 def no_way(capacity: Capacity, shape: Shape, *, together: bool = False) -> NeverFits:
     """There is enough of everything, but not where it would have to be together."""
     of: Literal["layout", "pool"] = "pool" if together else "layout"
-    return NeverFits(asked=shape.units, most=NOTHING, of=of, pools=_pools(capacity, shape.parts))
+    is_of_guests = all(part.asks_nothing for part in shape.parts)
+    return NeverFits(
+        asked=shape.units,
+        most=NOTHING,
+        of=of,
+        replicas=shape.replicas if is_of_guests else 0,
+        guests=GUESTS if is_of_guests else 0,
+        pools=_pools(capacity, shape.parts),
+    )
 
 
 def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], ...]:
@@ -221,7 +243,7 @@ def _sizes_of(shelf: Shelf, part: Part, scope: Scope) -> list[tuple[Amounts, int
     if shelf.hosts > 1:
         if part.hosts != shelf.hosts:
             return []
-        slices = list(shelf.slices.values())
+        slices = [rooms for rooms in shelf.slices.values() if all(map(scope.has, rooms))]
         if shelf.leaving:
             slices = [rooms for rooms in slices if not any(room.is_leaving for room in rooms)]
         wholes = [Amounts.sum(room.full for room in rooms) for rooms in slices]

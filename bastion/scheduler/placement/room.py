@@ -14,13 +14,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.scheduler.queue.shape import COUNTED, SEATS, Part
+from bastion.scheduler.queue.shape import COUNTED, GUESTS, SEATS, Part
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
-
-GUESTS = 32
-"""Replicas that ask for nothing, a machine. Source: docs/explanation/scheduling.md."""
 
 Keep = tuple[
     dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, int, bool, int, int

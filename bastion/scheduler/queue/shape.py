@@ -29,6 +29,8 @@ ORDERS = 6
 
 COUNTED = frozenset({"cpu", "memory"})
 """Types without devices: handed out by amount, not by index."""
+GUESTS = 32
+"""Replicas that ask for nothing, a machine. Source: docs/explanation/scheduling.md."""
 SEATS = ""
 """What replicas that ask for nothing are searched by: of these a machine holds so many at once."""
 
@@ -78,7 +80,7 @@ class Part:
         if self.hosts > 1:
             return int(self.per_replica <= size)
         fits = (size[t] // n for t, n in (*self.devices, *self.counts))
-        return min(fits, default=self.replicas)
+        return min(fits, default=GUESTS if self.asks_nothing else self.replicas)
 
 
 class Shape:

@@ -26,7 +26,10 @@ class NoMachineMatches:
     machines: int
     """That were there before it."""
     hosts: int = 1
-    """Of one replica; where there are machines and no filter, they are of another shape."""
+    """
+    Of one replica. Where there are machines and no filter, they are of another shape; where there
+    is one on host names, those that it names are no whole slice.
+    """
     empty: tuple[str, ...] = ()
     """Pools it might use that have no machines, and may make none."""
     then: NextWall | None = None
@@ -34,8 +37,9 @@ class NoMachineMatches:
 
     @property
     def is_final(self) -> bool:
-        """Whether all machines there are or could be have another shape than it asks for."""
-        return bool(self.machines) and not self.filter and not self.empty
+        """Whether nothing that there is or could be, and that it may use, is what it asks for."""
+        is_of_names = self.hosts > 1
+        return bool(self.machines) and not self.empty and (is_of_names or not self.filter)
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -49,6 +53,11 @@ class NoMachineMatches:
         machines = counted(self.machines, "machine")
         if not self.machines:
             return "waits for a machine: there is none, and no pool that could make one"
+        if self.filter and self.hosts > 1:
+            return (
+                f"{NEVER}: it asks for slices of {self.hosts} hosts, and {self.filter} names no"
+                " whole one; name all hosts of a slice, or none: bastion machines shows them"
+            )
         if not self.filter and self.hosts > 1:
             return (
                 f"{NEVER}: it asks for slices of {self.hosts} hosts, and none of {machines} is part"

@@ -39,6 +39,8 @@ class NeverFits:
     """Pool -> machines that it has or may make and this may use, most first."""
     project: str = ""
     """That can never have it."""
+    guests: int = 0
+    """Of replicas that ask for nothing, how many one machine takes."""
     walls: tuple[tuple[str, str], ...] = ()
     """(what the quota file says, and where): all that would have to change."""
 
@@ -60,6 +62,8 @@ class NeverFits:
             )
         if self.of == "replica":
             return f"{NEVER}: one replica asks for {units(self.asked)}, {self._too_small()}"
+        if self.guests:
+            return self._too_many_guests()
         if self.of == "pool":
             return (
                 f"{NEVER}: it asks for {units(self.asked)} in one pool, and none of those it may"
@@ -76,6 +80,22 @@ class NeverFits:
             f"{NEVER}: it asks for {units(self.asked)} in {counted(self.replicas, 'replica')}, and"
             f" all machines it may use{self._where()} have room for {self.fitting} of them; ask for"
             f" less, or an admin lets {self._pool()} have more machines in {CONFIG}"
+        )
+
+    def _too_many_guests(self) -> str:
+        """It asks for nothing, and there are too few machines to take all of its replicas."""
+        many = (
+            f"{NEVER}: its {self.replicas} replicas ask for nothing, of which a machine takes"
+            f" {self.guests}"
+        )
+        if self.of == "pool":
+            return (
+                f"{many}, and no pool it may use{self._where()} takes all of them; ask for fewer,"
+                ' or an admin chooses another placement than "consolidated" in the quota file'
+            )
+        return (
+            f"{many}, and the machines it may use{self._where()} are too few; ask for fewer, or an"
+            f" admin lets {self._pool()} have more machines in {CONFIG}"
         )
 
     def _too_small(self) -> str:

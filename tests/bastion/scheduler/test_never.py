@@ -9,8 +9,9 @@ import pytest
 
 from bastion.job import Dependency, Phase
 from bastion.machine import MachinePhase
-from bastion.scheduler.plan import Refuse
+from bastion.scheduler.plan import Refuse, Wait
 from bastion.spec.where import Where
+from tests.bastion.scheduler.histories import slices_of
 from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
@@ -46,6 +47,66 @@ def waits_late(w: World, name: str, **asked: Any) -> None:
     w.cycle()
     assert name in w.jobs
     assert w.reason(name) != "NeverFits"
+
+
+@pytest.mark.parametrize(
+    ("placement", "replicas", "told"),
+    [
+        (
+            "best-fit",
+            65,
+            "its 65 replicas ask for nothing, of which a machine takes 32, and the machines it may"
+            " use (2 machines of p) are too few; ask for fewer, or an admin lets p have more"
+            " machines in config/bastion.toml",
+        ),
+        (
+            "consolidated",
+            80,
+            "its 80 replicas ask for nothing, of which a machine takes 32, and no pool it may use"
+            " (2 machines of p, 1 machine of q) takes all of them; ask for fewer, or an admin"
+            ' chooses another placement than "consolidated" in the quota file',
+        ),
+    ],
+)
+def test_too_many_that_ask_for_nothing_are_refused(
+    placement: str, replicas: int, told: str
+) -> None:
+    """A machine takes 32 of them: no waiting makes room for more than all machines take."""
+    w = world_of()
+    w.quota = quota_of({"gpu": 16}, HALVES, placement=placement)
+    if replicas > 65:
+        w.machines |= machines_of(1, "q", gpu=8)
+        w.pools["q"] = pool_of(1, "q", gpu=8)
+    w.ask("A", "many", replicas=replicas)
+    w.cycle()
+    assert isinstance(w.plan.verdicts["many"], Refuse)
+    assert w.why("many") == f"can never run: {told}"
+    w.ask("A", "as many as fit", replicas=64)
+    w.cycle()
+    assert w.runs("as many as fit")
+
+
+def test_hosts_that_are_no_whole_slice_are_refused() -> None:
+    """A slice is given as a whole: a filter that leaves some of its hosts leaves nothing."""
+    slices = slices_of(2, hosts=2, v4=4)
+    pools = {"t": pool_of(8, "t", hosts=2, v4=4)}
+    w = World(quota_of({"v4": 16}, {"A": {"v4": 1.0}}), slices, pools)
+    parts, whole = Where(hostnames=("t0-000", "t1-001")), Where(hostnames=("t0-000", "t0-001"))
+    w.ask("A", "parts", hosts=2, v4=8, where=parts)
+    w.ask("A", "more", replicas=2, hosts=2, v4=8, where=whole)
+    w.ask("A", "nowhere", hosts=2, v4=8, where=Where(hostnames=("later",)))
+    w.cycle()
+    assert isinstance(w.plan.verdicts["parts"], Refuse)
+    assert w.why("parts") == (
+        "can never run: it asks for slices of 2 hosts, and hostnames=t0-000,t1-001 names no whole"
+        " one; name all hosts of a slice, or none: bastion machines shows them"
+    )
+    assert isinstance(w.plan.verdicts["more"], Refuse)
+    assert "(2 machines of t) have room for 1 of them" in w.why("more")
+    assert isinstance(w.plan.verdicts["nowhere"], Wait)  # a machine of that name may come
+    w.ask("A", "whole", hosts=2, v4=8, where=whole)
+    w.cycle()
+    assert w.runs("whole")
 
 
 def test_totals_that_were_cut_are_named() -> None:
