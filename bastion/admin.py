@@ -19,7 +19,7 @@ from bastion.client.other_names import told_misfits
 from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.clock import Clock, SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
-from bastion.profile import surrounding
+from bastion.profile import as_url, surrounding
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 
@@ -41,7 +41,8 @@ class Admin:
     The bucket of one bastion, for its admins.
 
     Args:
-        root: URL of its folder or bucket; by default the one that the command line uses here.
+        root: URL of its bucket, or the path of its folder; by default the one that the command
+            line uses here.
         store: An open store, in place of the one that `root` names.
         clock: For waits and timeouts; the machine's own by default.
 
@@ -50,9 +51,9 @@ class Admin:
     """
 
     def __init__(
-        self, root: str = "", *, store: ObjectStore | None = None, clock: Clock | None = None
+        self, root: str | Path = "", *, store: ObjectStore | None = None, clock: Clock | None = None
     ) -> None:
-        self.root = root or surrounding().root
+        self.root = as_url(root) or surrounding().root
         if not self.root:
             raise SpecError(
                 "no bastion named: neither a root, BASTION_ROOT nor a profile",

@@ -165,8 +165,9 @@ def over_environment(profile: Profile) -> Profile:
     )
 
 
-def as_url(root: str) -> str:
+def as_url(root: str | os.PathLike[str]) -> str:
     """Return `root` as a URL: a plain path is a folder on this machine."""
+    root = os.fspath(root)
     if not root or ":" in root.partition("/")[0]:
         return root
     from pathlib import Path

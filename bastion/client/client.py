@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bastion.client.change.requests import ChangeBody
     from bastion.client.code.upload import ResolvedCode
     from bastion.client.follow.command import Command
+    from bastion.client.look.find_job import JobNames
     from bastion.provider.way_in import WayIn
     from bastion.records.requests.launch_request import LaunchRequest
     from bastion.records.requests.origin import Origin
@@ -42,9 +43,9 @@ class Client(Reader):
     A user's side of one bastion.
 
     Args:
-        root: URL of its folder or bucket, as `bastion serve --root` has it. Left out, it is the one
-            that the command line would use here, with its user and project: `BASTION_ROOT` and its
-            like, then the active profile.
+        root: URL of its bucket, or the path of its folder, as `--root` has it. Left out, it is the
+            one that the command line would use here, with its user and project: `BASTION_ROOT` and
+            its like, then the active profile.
         user: The user who submits; None: the login name of this process's user.
         project: The project that launches are charged to when they name none.
         store: An open store, in place of the one `root` names.
@@ -269,13 +270,14 @@ class Client(Reader):
 
     # Change
 
-    def cancel(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
+    def cancel(self, *names: JobNames, project: str = "") -> tuple[str, ...]:
         """
         Request that jobs end, and return their ids; the name of a launch stands for all its jobs.
 
-        Names are given one by one, or in lists.
+        Names are given one by one, or in lists; a handle or a view of a job stands for its id.
 
-        Jobs that have ended already are left out, since nothing about them can change.
+        Jobs that have ended already are left out, since nothing about them can change; what is
+        returned says so where it is shown, and has them as `ended`.
 
         Raises:
             NotFoundError: There is no such job.
@@ -287,7 +289,7 @@ class Client(Reader):
         """
         return self._change("cancel", names, project)
 
-    def hold(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
+    def hold(self, *names: JobNames, project: str = "") -> tuple[str, ...]:
         """
         Keep waiting jobs from starting until released; raises what `cancel` raises.
 
@@ -296,7 +298,7 @@ class Client(Reader):
         """
         return self._change("hold", names, project)
 
-    def release(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
+    def release(self, *names: JobNames, project: str = "") -> tuple[str, ...]:
         """
         Let held jobs start again; raises what `cancel` raises.
 
@@ -305,15 +307,13 @@ class Client(Reader):
         """
         return self._change("release", names, project)
 
-    def prioritize(
-        self, *names: str | Iterable[str], priority: int, project: str = ""
-    ) -> tuple[str, ...]:
+    def prioritize(self, *names: JobNames, priority: int, project: str = "") -> tuple[str, ...]:
         """`update` of the priority alone, 1 (highest) to 5; raises what it raises."""
         return self.update(*names, priority=priority, project=project)
 
     def update(
         self,
-        *names: str | Iterable[str],
+        *names: JobNames,
         priority: int | None = None,
         max_runtime: float | str | None = None,
         project: str = "",
@@ -430,19 +430,21 @@ class Client(Reader):
     def _change(
         self,
         verb: str,
-        names: Iterable[str | Iterable[str]],
+        names: Iterable[JobNames],
         project: str,
         body_of: ChangeBody | None = None,
     ) -> tuple[str, ...]:
+        from bastion.client.change.changed import Changed
         from bastion.client.look.find_job import each_name, find_all
         from bastion.records.requests.job_request import JobsRequest
 
         look = self._published.of_one_look()
         named = (find_all(look, name, project=project, exact=True) for name in each_name(names))
         jobs = {job.id: job for every in named for job in every}
-        return self._requests.ask_of(
+        ids = self._requests.ask_of(
             verb, jobs.values(), body_of or JobsRequest, timeout_s=ANSWER_TIMEOUT_S
         )
+        return Changed(ids, {job.id: job.state for job in jobs.values() if job.has_ended})
 
     def _target(self, name: str, project: str) -> str:
         from bastion.client.look.find_job import find_target

@@ -7,6 +7,7 @@ Everything that a client does later goes through what is made here; nothing is r
 from __future__ import annotations
 
 from functools import cached_property
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from bastion.client.change.presence import Presence
@@ -17,6 +18,7 @@ from bastion.client.patience import Outage, PatientStore, first_contact_s
 from bastion.client.status.view_reader import ViewReader
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError, in_notebooks
+from bastion.profile import as_url
 from bastion.spec.names import check_name
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
@@ -48,7 +50,7 @@ class Connection:
 
     def __init__(
         self,
-        root: str = "",
+        root: str | PathLike[str] = "",
         *,
         user: str | None = None,
         project: str | None = None,
@@ -58,7 +60,7 @@ class Connection:
         if not root and store is None:
             named = _surrounding()
             root, user, project = named.root, user or named.user, project or named.project
-        self.root = root
+        self.root = root = as_url(root)
         self.user = user or login_name()
         self.project = project or ""
         problems = check_name("user", self.user)

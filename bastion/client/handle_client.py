@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Protocol
 
 from bastion.client.follow.log_filter import Wanted
 from bastion.client.follow.logs import Logs
+from bastion.client.look.find_job import JobNames
 from bastion.client.look.views import JobView
 from bastion.client.look.watch import Watch
 from bastion.store.port import ObjectStore
@@ -47,6 +47,6 @@ class LaunchClient(Protocol):
         """Check that `job` has the attempt, replica and process that are wanted."""
         ...
 
-    def cancel(self, *names: str | Iterable[str], project: str = "") -> tuple[str, ...]:
+    def cancel(self, *names: JobNames, project: str = "") -> tuple[str, ...]:
         """Request that jobs end; return their ids."""
         ...

@@ -6,8 +6,9 @@ Reading needs the bucket and no bastion; every view says as of when it is true.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bastion.client.event_reader import EventReader
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from bastion.client.code.outputs import Fetched
     from bastion.client.code.stored_code import CodeView
     from bastion.client.follow.log_filter import Wanted
-    from bastion.client.follow.log_reader import Chunk
+    from bastion.client.follow.printed import Printed
+    from bastion.client.look.find_job import JobNames
     from bastion.client.look.job_line import JobLine
     from bastion.client.look.usage import JobUse, TopView
     from bastion.client.look.views import JobView, PoolsView, Why
@@ -325,9 +327,9 @@ class Reader(EventReader):
 
     def logs(
         self, name: str, wanted: Wanted | None = None, *, follow: bool = False, project: str = ""
-    ) -> Iterator[Chunk]:
+    ) -> Printed:
         """
-        What a job's processes printed, byte for byte.
+        What a job's processes printed, byte for byte: `print` it, or go through its chunks.
 
         While it is followed, a store that fails or refuses only makes it longer, and that is said.
 
@@ -344,11 +346,13 @@ class Reader(EventReader):
             StoreError: Out of reach.
         """
         from bastion.client.follow.log_filter import Wanted
+        from bastion.client.follow.printed import Printed
 
         job = self.job(name, project=project)
         some = wanted or Wanted()
         self.check_log(job, some)
-        return self.following.of(job, some, follow=follow)
+        read = partial(self.following.of, job, some, follow=follow)
+        return Printed(job.id, read, is_followed=follow and not job.is_decided)
 
     def check_log(self, job: JobView, wanted: Wanted) -> None:
         """
@@ -417,7 +421,7 @@ class Reader(EventReader):
 
     def wait(
         self,
-        *names: str | Iterable[str],
+        *names: JobNames,
         timeout: float | str | None = None,
         timeout_s: float | None = None,
         project: str = "",
@@ -429,8 +433,9 @@ class Reader(EventReader):
         One that failed and is held to be looked at counts as ended: its `outcome` is certain.
 
         Args:
-            names: Jobs, or launches for all of their jobs, one by one or in lists. An array ends
-                with its last task. Of several jobs of one name it is the newest.
+            names: Jobs, or launches for all of their jobs, one by one or in lists; a handle or a
+                view stands for its id. An array ends with its last task. Of several jobs of one
+                name it is the newest.
             timeout: The same as `timeout_s`, as the standard library calls it; also `90s`, `2h`.
             timeout_s: How long to wait; None: as long as it takes.
             project: Only look in this project.

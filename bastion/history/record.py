@@ -19,10 +19,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote, urlsplit
 
-from bastion.errors import NotFoundError
+from bastion.errors import NotFoundError, SpecError
 from bastion.history.attempt_row import COLUMNS, AttemptRow, row_of
 from bastion.history.coverage import NO_END, Span, StoredFile, gaps, spans, stored_files
 from bastion.history.ended_attempt import Hardware, standing_attempt
@@ -75,6 +75,12 @@ class Record:
         self._known_root: tuple[Version, Root] | None = None
         self.spoilt: dict[str, str] = {}
         """What could not be read in the last `opened`, by its place."""
+
+    if not TYPE_CHECKING:  # for a type checker a record stays no function
+
+        def __call__(self, *given: object, **_: object) -> NoReturn:
+            """Raise the error for a call."""
+            raise _not_called(given)
 
     @contextmanager
     def opened(
@@ -336,6 +342,15 @@ def _may_hold(span: Span, since: float | None) -> bool:
     if since is None or not span.file.name.date:
         return True
     return span.file.name.date >= datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%d")
+
+
+def _not_called(given: tuple[object, ...]) -> SpecError:
+    """The error for a record that is called, most often with the name of a job."""
+    job = f"client.job({given[0]!r}) tells of that job; " if given else ""
+    return SpecError(
+        "record: it is the record of all that ended, not a function",
+        hint=f"{job}query(client.record, 'SELECT ...') of bastion.history.ask.query asks it",
+    )
 
 
 def _is_parquet_file(path: Path) -> bool:

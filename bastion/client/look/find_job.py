@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
+from typing import Protocol
 
 from bastion.client.look.array_views import part_of
 from bastion.client.look.published import Published
@@ -17,6 +18,19 @@ from bastion.client.look.views import JobView, name_of
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.indices import Indices
 from bastion.spec.task import tasks_named, tasks_of_id
+
+
+class Named(Protocol):
+    """A handle of a launch, or a view of a job."""
+
+    @property
+    def id(self) -> str:
+        """What it is called."""
+        ...
+
+
+JobNames = str | Named | Iterable[str | Named]
+"""A job or a launch by its name or id, or by a handle or view of it; or several of these."""
 
 _SHOWN = 8
 """Candidates that an error lists."""
@@ -69,17 +83,28 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
     raise _not_found(published, text, project, list(begun))
 
 
-def each_name(names: Iterable[str | Iterable[str]]) -> list[str]:
+def each_name(names: Iterable[JobNames]) -> list[str]:
     """
-    Return names that are given one by one, or in lists.
+    Return names that are given one by one, or in lists; what has an id is called by it.
 
     Raises:
         SpecError: One is neither.
     """
+    found: list[str] = []
     for each in names:
-        if not isinstance(each, Iterable):
-            raise _not_a_name(each)
-    return [name for each in names for name in ((each,) if isinstance(each, str) else each)]
+        if isinstance(each, Iterable) and not isinstance(each, str):
+            found += each_name(each)
+        else:
+            found.append(each if isinstance(each, str) else _id_of(each))
+    return found
+
+
+def _id_of(given: object) -> str:
+    """The id of a handle or a view."""
+    known = getattr(given, "id", "")
+    if isinstance(known, str) and known:
+        return known
+    raise _not_a_name(given)
 
 
 def _not_a_name(given: object) -> SpecError:

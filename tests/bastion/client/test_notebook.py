@@ -8,10 +8,12 @@ import traceback
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 import bastion
+from bastion.client import LaunchHandle
 from bastion.client.follow.notebook import Bar, progress
 from bastion.client.look.usage import DeviceView, TopView, UsedMachine
 from bastion.client.look.views import EventView, LaunchStatus
@@ -40,6 +42,55 @@ def test_one_name_is_a_list_of_one() -> None:
     publish(store, "queue", {"jobs": []})
     assert [job.id for job in client.wait("train")] == [A]
     assert [job.id for job in client.wait(["train"])] == [A]
+
+
+def test_a_handle_or_a_view_stands_for_its_id() -> None:
+    """What `launch` and `jobs` returned may be given where names are, alone or in a list."""
+    client, store, _, _ = client_of()
+    publish(store, "queue", {"jobs": [row(A), row(B)]})
+    handle = LaunchHandle(client, launch=A, project="vision", jobs=(A,))
+    assert client.cancel(handle) == client.cancel([handle]) == (A,)
+    assert client.hold(client.jobs()) == (A, B)
+    end(store, A)
+    publish(store, "queue", {"jobs": []})
+    assert [job.id for job in client.wait(handle)] == [A]
+
+
+def test_a_change_of_a_job_that_has_ended_says_so() -> None:
+    """It is no error, and where it is shown it tells why nothing was changed."""
+    client, store, _, _ = client_of()
+    end(store, A)
+    publish(store, "queue", {"jobs": [row(B)]})
+    nothing = client.cancel("train")
+    assert nothing == ()
+    assert repr(nothing) == f"<(); nothing to do: {A} has ended: succeeded>"
+    assert repr(client.hold("train", "eval")) == f"<({B!r},); {A} has ended: succeeded>"
+    assert repr(client.hold("eval")) == repr((B,))
+
+
+def test_the_log_of_a_job_is_shown() -> None:
+    """A prompt tells how to print it, `print` prints it, a notebook shows it, escaped."""
+    client, store, _, _ = client_of()
+    publish(store, "queue", {"jobs": [row(A, attempt=1)]})
+    print_log(store, A, b"one\n<b>two</b>\n")
+    printed = client.logs("train")
+    assert repr(printed) == f"<what {A} printed: print(...) prints it, and its text is .text>"
+    assert str(printed) == printed.text == "one\n<b>two</b>\n"
+    assert printed._repr_html_() == "<pre>one\n&lt;b&gt;two&lt;/b&gt;</pre>"
+    assert [chunk.text for chunk in printed] == ["one\n<b>two</b>\n"]
+    followed = client.logs("train", follow=True)
+    assert repr(followed) == (
+        f"<what {A} prints, as it comes: for chunk in ...: print(chunk.text, end='')>"
+    )
+
+
+def test_a_record_that_is_called_is_told_what_tells_of_a_job() -> None:
+    """It is a property, and others have a function of that name."""
+    client, _, _, _ = client_of()
+    called: Any = client.record
+    with pytest.raises(SpecError, match="not a function") as refused:
+        called("train")
+    assert "client.job('train') tells of that job" in refused.value.hint
 
 
 def test_views_are_one_line_at_a_prompt_and_a_table_in_a_notebook() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.admin import Admin
 from bastion.client import Client
 from bastion.errors import SpecError, StoreError
 
@@ -41,6 +42,17 @@ def test_a_root_that_is_named_stands_alone(tmp_path: Path, monkeypatch: pytest.M
     """With a root of its own nothing else is taken from elsewhere: it may be another bastion's."""
     monkeypatch.setenv("BASTION_PROJECT", "green")
     assert Client(tmp_path.as_uri(), user="ada").project == ""
+
+
+def test_a_path_is_a_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `--root`: a path from where one is, or a whole one, as text or as a Path."""
+    (tmp_path / "bucket").mkdir()
+    monkeypatch.chdir(tmp_path)
+    folder = (tmp_path / "bucket").as_uri()
+    for written in ("bucket", "./bucket", str(tmp_path / "bucket"), Path("bucket")):
+        assert Client(written).root == Admin(written).root == folder
 
 
 def test_no_bastion_at_all_is_told() -> None:
