@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from launch import exits
 from launch.commands.here.local_bastion import LocalBastion
+from launch.commands.here.local_jobs import jobs_on
 from launch.commands.here.local_machines import LocalMachines
 from launch.commands.here.removed_bucket import end_what_served, refuse_in_place_of_another, until
 from launch.commands.look.status import files_not_in_force
@@ -138,17 +139,19 @@ def end(args: argparse.Namespace) -> int:
         )
     status = _status(session)
     _refuse_led_elsewhere(status)
-    running = sum(status.counts.get(state, 0) for state in ("running", "starting")) if status else 0
+    place = _machines_dir(args, session)
+    machines = LocalMachines(root, place, session.client.clock, is_own=not args.machines_dir)
+    running = len(jobs_on(machines.standing(), session.client.store))
     if running and not args.yes:
+        starts = "starts" if running == 1 else "start"
         raise UsageError(
-            f"{counted(running, 'job')} would be stopped, and start again after the next up",
+            f"{counted(running, 'job')} would be stopped, and {starts} again after the next up",
             hint="bastion list shows them; bastion down --yes ends them",
         )
-    place = _machines_dir(args, session)
     if status is not None and _leads(session):
         _stop(session, status)
-    machines = LocalMachines(root, place, session.client.clock, is_own=not args.machines_dir)
     ended = machines.standing()
+    running = len(jobs_on(ended, session.client.store))
     machines.end(ended)
     with_machines = counted(len(ended), "machine")
     note(f"the bastion of {root} has ended, with {with_machines}; its bucket stays")
