@@ -94,6 +94,7 @@ class Reader(EventReader):
             BastionError: As `jobs`.
         """
         from bastion.client.look.job_line import check_states, chosen, whole
+        from bastion.client.look.told_reason import rows_told_now
 
         states = check_states(states)
         rows: Iterable[JobView | JobLine] = self._published.queue_lines()
@@ -102,7 +103,8 @@ class Reader(EventReader):
             ended = self._published.finished(places, limit=finished)
             known = {job.id for job in ended}
             rows = [*(row for row in rows if row.id not in known), *ended]
-        found = chosen(rows, project=project, user=user, states=states, tasks=tasks)
+        some = tuple(chosen(rows, project=project, user=user, states=states, tasks=tasks))
+        found = rows_told_now(some, self.queue_as_of)
         return self._with_parameters(map(whole, found)) if tasks else tuple(found)
 
     def queue_as_of(self) -> float:

@@ -12,6 +12,7 @@ from typing import Any
 from bastion.client.look.rows import amounts_of_row, job_of_row, range_of_row
 from bastion.client.look.views import ENDED, UNREADABLE, JobView
 from bastion.errors import SpecError
+from bastion.value import replace
 from quota.amounts import Amounts
 
 
@@ -24,14 +25,14 @@ class JobLine:
         as_of: When that was published, in Unix seconds by the store's clock.
     """
 
-    __slots__ = ("_as_of", "_row", "id", "project", "state", "task")
+    __slots__ = ("_row", "as_of", "id", "project", "state", "task")
 
     parameters: Mapping[str, object] = {}
     is_array = False
 
     def __init__(self, row: Mapping[str, Any], as_of: float) -> None:
         self._row = row
-        self._as_of = as_of
+        self.as_of = as_of
         self.id: str = row["id"]
         self.project: str = row["project"]
         self.state: str = row["state"]
@@ -39,7 +40,7 @@ class JobLine:
 
     def whole(self) -> JobView:
         """Return all that is known of it."""
-        return job_of_row(self._row, as_of=self._as_of)
+        return job_of_row(self._row, as_of=self.as_of)
 
     @property
     def user(self) -> str:
@@ -106,6 +107,19 @@ class JobLine:
         """Why it is in its state."""
         told: str = self._row.get("text", "")
         return told
+
+    @property
+    def reason(self) -> Mapping[str, object]:
+        """The same as numbers and names."""
+        told: Mapping[str, object] = self._row.get("reason") or {}
+        return told
+
+
+def with_text(row: JobView | JobLine, text: str, *, as_of: float) -> JobView | JobLine:
+    """Return `row` with `text` for its reason, as of a later moment."""
+    if isinstance(row, JobLine):
+        return JobLine({**row._row, "text": text}, as_of)
+    return replace(row, text=text, as_of=as_of)
 
 
 def whole(row: JobView | JobLine) -> JobView:

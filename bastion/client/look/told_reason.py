@@ -8,8 +8,8 @@ status says until when it is true: the times in its sentences are then older tha
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from bastion.client.look.published import UNPUBLISHED
 from bastion.client.look.views import JobView, Why
@@ -17,9 +17,16 @@ from bastion.clock import Clock
 from bastion.errors import RecordError
 from bastion.value import replace
 
+if TYPE_CHECKING:
+    from bastion.client.look.job_line import JobLine
+
 REASON_S = 1.0
 """Views are published within a second of a commit; where none comes, no bastion may be there."""
 REASON_POLL_S = 0.1
+_MANY = 1000
+"""Different sentences of a list that are told anew: some 50 ms."""
+
+Row: TypeAlias = "JobView | JobLine"
 
 
 def settled(look: Callable[[], JobView], clock: Clock) -> JobView:
@@ -37,17 +44,50 @@ def told_now(job: JobView, true_until: Callable[[], float]) -> JobView:
     now = true_until()
     if now <= job.as_of:
         return job
+    told = _text_at(now, job)
+    return job if told is None else replace(job, text=told, as_of=now)
+
+
+def rows_told_now(rows: Sequence[Row], true_until: Callable[[], float]) -> Sequence[Row]:
+    """
+    Return `rows` with the times of their reasons as of `true_until()`.
+
+    Equal sentences of one view stay equal, so each is told anew once; of very many different ones
+    the last stay as they are.
+    """
+    from bastion.client.look.job_line import with_text
+
+    if not any(_tells_time(row) for row in rows):
+        return rows
+    now, anew = true_until(), dict[str, str | None]()
+    found: list[Row] = []
+    for row in rows:
+        if not _tells_time(row) or now <= row.as_of:
+            found.append(row)
+            continue
+        if row.text not in anew and len(anew) < _MANY:
+            anew[row.text] = _text_at(now, row)
+        told = anew.get(row.text)
+        found.append(row if told is None else with_text(row, told, as_of=now))
+    return found
+
+
+def _tells_time(row: Row) -> bool:
+    return " in " in row.text and row.phase != "done" and bool(row.reason)
+
+
+def _text_at(now: float, row: Row) -> str | None:
+    """What the reason of `row` says at `now`; None where its text is not its reason's."""
     from bastion.records.coding.codec import decode
     from bastion.scheduler.reasons.reason import Reason, text
 
     kind = cast("Any", Reason)
     try:
-        reason = decode(kind, json.dumps(dict(job.reason)).encode(), key="reason")
+        reason = decode(kind, json.dumps(dict(row.reason)).encode(), key="reason")
     except RecordError:  # of another version
-        return job
-    if text(reason, job.as_of) != job.text:
-        return job  # which tells of something else, as of a machine that is silent
-    return replace(job, text=text(reason, now), as_of=now)
+        return None
+    # It may tell of something else, as of a machine that is silent.
+    return text(reason, now) if text(reason, row.as_of) == row.text else None
 
 
 def why_of(job: JobView, quota_problem: str) -> Why:

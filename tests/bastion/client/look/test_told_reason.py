@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bastion.client.look.told_reason import told_now
+from bastion.client.look.job_line import JobLine, whole
+from bastion.client.look.told_reason import rows_told_now, told_now
 from bastion.client.look.views import JobView
 from bastion.records.coding.codec import plain
 from bastion.scheduler.reasons.reason import Backoff
@@ -27,6 +28,22 @@ def test_a_time_in_a_reason_is_as_old_as_the_view_is_said_to_be() -> None:
     told = told_now(JOB, lambda: 118.0)
     assert (told.text, told.as_of) == ("waits after a failure; requeued in 12s", 118.0)
     assert told_now(JOB, lambda: 100.0) is JOB
+
+
+def test_the_times_of_a_list_are_as_old_as_the_list_is_said_to_be() -> None:
+    """A row of the queue, a job and one that has ended: the last has no time that passes."""
+    fields = {"id": "b-1", "project": "p", "state": "queued", "phase": "queued"}
+    line = JobLine({**fields, "reason": plain(REASON), "text": JOB.text}, 100.0)
+    waiting = replace(JOB, phase="queued")
+    ended = replace(JOB, phase="done", state="failed")
+    other = replace(waiting, text="its machine is silent, heard in the last 20s")
+    rows = (line, waiting, ended, other)
+    told = rows_told_now(rows, lambda: 118.0)
+    anew = "waits after a failure; requeued in 12s"
+    assert [row.text for row in told] == [anew, anew, JOB.text, other.text]
+    assert [whole(row).as_of for row in told] == [118.0, 118.0, 100.0, 100.0]
+    assert [whole(row).text for row in told] == [row.text for row in told]
+    assert [row.text for row in rows_told_now(rows, lambda: 100.0)] == [row.text for row in rows]
 
 
 def test_a_text_that_is_not_its_reason_stays() -> None:
