@@ -90,7 +90,7 @@ class Session:
     def note_absence(self) -> None:
         """Note after a view that no bastion leads, so the view may be old."""
         if not self.is_quiet and (absence := self.client.presence.absence()):
-            note(f"{absence}; {self._what_goes_on()}")
+            note(f"{absence}; {self._what_goes_on()}", is_prose=True)
 
     def _what_goes_on(self) -> str:
         """What becomes of jobs while no bastion leads, as far as this machine can know."""

@@ -59,7 +59,7 @@ def tell_ended(out: Output, clock: Clock, job: JobView) -> None:
     state = job.outcome or job.state
     took = span((job.ended_at or clock.wall()) - job.submitted_at)
     rest = after_phrase(state, job.text)
-    note(f"{job.id} {out.state(state, state_phrase(state))} after {took}{rest}")
+    note(f"{job.id} {out.state(state, state_phrase(state))} after {took}{rest}", is_prose=True)
 
 
 class Teller:

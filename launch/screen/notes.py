@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from launch.screen.folded import fitted
 from launch.screen.visible import visible
 
 
@@ -14,9 +15,14 @@ def tell(message: str, hint: str = "") -> None:
         print(f"hint: {visible(in_one_line(hint))}", file=sys.stderr)
 
 
-def note(message: str) -> None:
-    """Print a line that is not data to stderr; control characters in it are shown."""
-    print(visible(message), file=sys.stderr, flush=True)
+def note(message: str, *, is_prose: bool = False) -> None:
+    """
+    Print a line that is not data to stderr; control characters in it are shown.
+
+    Prose is folded between words on a terminal; other lines have commands and paths to copy.
+    """
+    shown = visible(message)
+    print(fitted(shown, sys.stderr) if is_prose else shown, file=sys.stderr, flush=True)
 
 
 def in_one_line(text: str) -> str:

@@ -60,11 +60,11 @@ class Printout:
             self._opened_at = self._clock.monotonic()
 
     def note(self, message: str) -> bool:
-        """Print a note; return False without printing if it must wait for the end of a line."""
+        """Print a sentence; return False without printing if it must wait for the end of a line."""
         if self._opened_at is not None and self._clock.monotonic() - self._opened_at < _OPEN_S:
             return False
         self.end_line()
-        note(message)
+        note(message, is_prose=True)
         return True
 
     def end_line(self) -> None:

@@ -15,6 +15,7 @@ from os import PathLike
 from typing import Any, Generic, TypeVar
 
 from bastion.value import fields, has_fields, value
+from launch.screen.folded import fitted, folded
 from launch.screen.visible import all_visible, visible
 
 _T = TypeVar("_T")
@@ -121,10 +122,20 @@ class Output:
         write_lines([json.dumps({"schema": 1, **content}, indent=2 if self.terminal else None)])
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Print what is known of one thing, a line each; what is empty is left out."""
-        shown = [(name, text) for name, text in pairs if text]
+        """
+        Print what is known of one thing, a line each; what is empty is left out.
+
+        A reason that is wider than the terminal is folded; a command or a path is copied as it is.
+        """
+        shown = [(name, visible(text)) for name, text in pairs if text]
         width = max((len(name) for name, _ in shown), default=0)
-        write_lines(f"{self.paint(f'{name:<{width}}', 'dim')}  {text}" for name, text in shown)
+        for name, text in shown:
+            line = f"{self.paint(f'{name:<{width}}', 'dim')}  {text}"
+            write_lines(self.prose(line, indent=width + 2) if name == "why" else [line])
+
+    def prose(self, text: str, *, indent: int = 2) -> list[str]:
+        """Return the lines of a sentence: one, or on a terminal as many as it needs."""
+        return fitted(visible(text), sys.stdout, indent=indent).split("\n")
 
     def paint(self, text: str, color: str) -> str:
         """`text` in a colour, where colours are wanted."""
@@ -188,7 +199,7 @@ class Output:
         told = [(column.title.lower(), visible(column.text(items[0]))) for column in gone]
         cells = [f"{name} {text}" for name, text in told if text not in ("", "-")]
         if cells:
-            yield _folded(f"in every row: {', '.join(cells)}", width - 1, indent=0)
+            yield folded(f"in every row: {', '.join(cells)}", width - 1)
 
     def _unfit(
         self,
@@ -214,7 +225,7 @@ class Output:
             cells = [(f"{each.title.lower()} ", visible(each.text(item))) for each in moved]
             cells += [] if has_room else [(label, text)]
             if told := "; ".join(f"{a}{b}" for a, b in cells if b not in ("", "-")):
-                yield _folded(told, width - 1, indent=4)
+                yield folded(told, width - 1, indent=4)
 
     def _cells(self, item: _T, columns: Sequence[Column[_T]], width: int) -> Iterator[str]:
         """One row as a list: a line, or more, for each of its cells."""
@@ -222,7 +233,7 @@ class Output:
         shown = [(name, visible(text)) for name, text in pairs if text]
         most = max(len(name) for name, _ in shown)
         for name, text in shown:
-            told = _folded(text, max(20 + most + 2, width - 1), indent=most + 2).lstrip()
+            told = folded(text, max(20 + most + 2, width - 1), indent=most + 2).lstrip()
             yield f"{self.paint(f'{name:<{most}}', 'dim')}  {told}"
 
     def _plain(
@@ -264,21 +275,6 @@ class Output:
                 )
             )
         Console(no_color=not self.colored, highlight=False).print(table)
-
-
-def _folded(text: str, width: int, *, indent: int) -> str:
-    """Fold `text` between words; a path that is longer than a line stays whole, to be copied."""
-    import textwrap
-
-    margin = " " * indent
-    return textwrap.fill(
-        text,
-        width,
-        initial_indent=margin,
-        subsequent_indent=margin,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
 
 
 def _needed(items: Sequence[_T], columns: Sequence[Column[_T]]) -> int:

@@ -12,6 +12,7 @@ import pytest
 
 from bastion.records.requests.launch_request import LaunchRequest
 from launch.commands.look.pool import tasks_joined
+from launch.screen.folded import folded
 from launch.screen.render import Column, Output
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
@@ -119,6 +120,31 @@ def test_tasks_of_one_array_are_one_name() -> None:
     """A machine that runs four tasks of a sweep names them as they are asked for."""
     jobs = [JOB, "sweep-tynyqdb38e.28", "sweep-tynyqdb38e.30", "sweep-tynyqdb38e.29"]
     assert tasks_joined(jobs) == [JOB, "sweep-tynyqdb38e.28-30"]
+
+
+def test_a_long_reason_is_folded_between_words(bucket: Bucket, tmp_path: Path) -> None:
+    """At 80 columns no word is torn, and a command that is shown can be copied whole."""
+    reason = f"{'waits for a machine that has ' * 4}2 h100"
+    publish(bucket.store, "queue", {"jobs": [row(JOB, text=reason)]})
+    why = [line for line in drawn(["why", "train"], bucket, tmp_path, columns=80) if JOB in line]
+    assert why == [f"{JOB} is queued: waits for a machine that has waits for a machine"]
+    for words in (["why", "train"], ["show", "train"], ["logs", "train"]):
+        lines = drawn(words, bucket, tmp_path, columns=80)
+        assert max(map(len, lines)) <= 80
+        assert reason in " ".join(" ".join(lines).split()), words
+        whole = drawn(words, bucket, tmp_path, columns=400)
+        assert any(reason in line for line in whole), words
+
+
+def test_what_is_folded_keeps_its_words_and_colours() -> None:
+    """A colour takes no room, and a path that is longer than a line stays whole."""
+    painted = "\x1b[33mqueued\x1b[0m"
+    assert folded(f"a-1 is {painted}: it waits", 16, indent=2, first=0) == (
+        f"a-1 is {painted}:\n  it waits"
+    )
+    assert folded("in /a/very/long/path here", 10, indent=4) == (
+        "    in\n    /a/very/long/path\n    here"
+    )
 
 
 def test_a_terminal_has_times_of_its_own_zone(bucket: Bucket, tmp_path: Path) -> None:

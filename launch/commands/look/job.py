@@ -203,6 +203,6 @@ def _tell_why(session: Session, why: Why) -> None:
         )
     if start := _start(why, session):
         lines.append(f"starts about {start}")
-    write_lines(lines)
+    write_lines([part for line in lines for part in out.prose(line)])
     if why.state in ENDED:
         note(f"it ended {out.time(why.as_of)}")

@@ -74,7 +74,8 @@ def show(args: argparse.Namespace) -> int:
     out = Printout(client.clock, raw=args.raw)
     tells = sys.stdout.isatty()
     if tells and not job.attempt and not job.has_ended:
-        note(f"{job.id} is {job.state} and prints nothing before it starts{_because(job)}")
+        told = f"{job.id} is {job.state} and prints nothing before it starts{_because(job)}"
+        note(told, is_prose=True)
         tells = False
     try:
         write(chunks, out, prefix=prefix, several=several)
@@ -85,7 +86,8 @@ def show(args: argparse.Namespace) -> int:
     if tells and out.is_empty:
         picks = args.grep or args.since
         why = _because(job, "; ") if not picks else ""
-        note(f"nothing {'matches' if picks else 'was printed'}{why if job.has_ended else ' yet'}")
+        told = f"nothing {'matches' if picks else 'was printed'}{why if job.has_ended else ' yet'}"
+        note(told, is_prose=True)
     if not args.exit:
         return exits.OK
     return exits.of_jobs(client.watch.wait({job.id: job.project}))

@@ -44,7 +44,7 @@ def tell_next(session: Session, handle: LaunchHandle) -> None:
         client.clock.sleep(client.poll_s)
         first = handle.status().jobs[0]
     why = after_phrase(first.state, first.text or "taken; bastion why will say more soon")
-    note(f"{first.id} {state_phrase(first.state)}{why}")
+    note(f"{first.id} {state_phrase(first.state)}{why}", is_prose=True)
     printed = f"{first.id}.{_some_task(handle)}" if handle.is_array else first.id
     goes_on = (
         (f"why {first.id}", "why it waits, or where it runs"),

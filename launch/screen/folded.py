@@ -1,0 +1,43 @@
+"""Text that is longer than a line, folded between words."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from quota.pattern import pattern
+
+_LEAST = 20
+"""Letters that fit on a line of every terminal."""
+_COLOR = pattern(r"\x1b\[[0-9;]*m")
+
+
+def folded(text: str, width: int, *, indent: int = 0, first: int | None = None) -> str:
+    """
+    Fold `text` between words; a path that is longer than a line stays whole, to be copied.
+
+    Args:
+        text: In one line; colours in it take no room.
+        width: Of a line, with what it is indented by.
+        indent: By which each line is.
+        first: By which the first one is, if by another.
+    """
+    at = indent if first is None else first
+    lines, line, used = [], " " * at, at
+    for number, word in enumerate(text.split(" ")):
+        size = len(_COLOR.sub("", word))
+        if number and used + 1 + size > width and line.strip():
+            lines.append(line.rstrip())
+            line, used = " " * indent + word, indent + size
+        else:
+            space = " " if number else ""
+            line, used = line + space + word, used + len(space) + size
+    return "\n".join([*lines, line.rstrip()])
+
+
+def fitted(text: str, to: TextIO, *, indent: int = 2) -> str:
+    """Return `text` folded where it is wider than the terminal that it is written to."""
+    if len(text) < _LEAST or not to.isatty():
+        return text
+    import shutil
+
+    return folded(text, shutil.get_terminal_size().columns, indent=indent, first=0)
