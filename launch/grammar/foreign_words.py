@@ -143,6 +143,11 @@ OF_THE_VM = ("create", "start", "stop", "delete", "upgrade")
 
 NOT_YET = {
     "autostop": "a pool deletes machines that stay idle; its idle_timeout says when",
+    **dict.fromkeys(
+        ("storage", "volume", "volumes"),
+        "a job reads buckets itself, and bastion fetch JOB brings what it kept in"
+        " BASTION_OUTPUT_DIR",
+    ),
     "port_forward": "ssh -L PORT:MACHINE:PORT, where the job's machine can be reached",
 }
 """What Bastion has no verb for, and what serves meanwhile."""
@@ -240,6 +245,10 @@ FLAGS = {
     "--pty": "leave it out: bastion exec JOB -- bash is a shell in a job that runs",
     "--entrypoint": "leave it out: the command stands after --, bastion launch -- COMMAND",
     "--ports": "leave it out: a job may listen on any port of its machine",
+    **dict.fromkeys(
+        ("--volume", "--volumes", "--mount", "--mounts", "--storage", "--file_mounts"),
+        "leave it out: nothing is mounted; a job reads buckets itself, or what its machine has",
+    ),
 }
 """What other systems call a flag, and our words for it."""
 

@@ -45,11 +45,12 @@ class Parser(argparse.ArgumentParser):
         self.behind = ""
         """What may stand behind `--`; empty: nothing is read there."""
         self.register("type", int, _whole_number)
-        self._words: Sequence[str] = ()
+        self.typed: Sequence[str] = ()
+        """The words that it was given."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse them, and keep them for errors."""
-        self._words = args or ()
+        self.typed = args or ()
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
@@ -77,7 +78,7 @@ class Parser(argparse.ArgumentParser):
 
     def _typed(self, names: Sequence[str]) -> str:
         """The names of one flag that were typed; argparse tells all that it has."""
-        written = {word.partition("=")[0] for word in self._words}
+        written = {word.partition("=")[0] for word in self.typed}
         return "/".join(name for name in names if name in written)
 
     def _allowed(self, name: str) -> str:
@@ -89,6 +90,12 @@ class Parser(argparse.ArgumentParser):
         return ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, _Listed):
+            return  # it checks what it reads, one by one
+        self.check_choice(action, value)
+
+    def check_choice(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the words of `action`."""
         if action.choices is not None and value not in action.choices:
             from quota.choice import choose
 
@@ -203,6 +210,18 @@ class _Once(argparse.Action):
         setattr(found, self.dest, value)
 
 
+class _Listed(argparse.Action):
+    """A flag that may be repeated, or have several values with commas between them."""
+
+    read: Callable[[str], str] = str
+
+    def __call__(self, parser: Any, found: argparse.Namespace, value: Any, *__: object) -> None:
+        values = [self.read(part.strip()) for part in value.split(",") if part.strip()]
+        for each in values or [value]:
+            parser.check_choice(self, each)
+        setattr(found, self.dest, [*getattr(found, self.dest), *values])
+
+
 def text(group: Group, name: str, meaning: str, *, metavar: str = "TEXT") -> None:
     """Add a flag with a text; empty by default."""
     group.add_argument(*name.split(), action=_Once, default="", metavar=metavar, help=meaning)
@@ -264,6 +283,28 @@ def many(
         metavar=metavar,
         help=f"{meaning}; may be repeated",
     )
+
+
+def several(
+    group: Group,
+    name: str,
+    meaning: str,
+    *,
+    metavar: str,
+    words: Sequence[str] | None = None,
+    read: Callable[[str], str] = str,
+) -> None:
+    """Add a flag like `many`, in whose values a comma can only stand between two."""
+    added = group.add_argument(
+        name,
+        action=_Listed,
+        choices=words,
+        default=[],
+        metavar=metavar,
+        help=f"{meaning}; may be repeated",
+    )
+    assert isinstance(added, _Listed)
+    added.read = read
 
 
 def choice(group: Group, name: str, words: Sequence[str], meaning: str) -> None:

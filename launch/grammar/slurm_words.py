@@ -92,7 +92,7 @@ def _filled(ours: str, value: str) -> str:
         if value and ours.endswith(place):
             words = _ids(value) if place == "JOB" else [value]
             if place == "STATE":
-                words = [own_state(value)]
+                words = [",".join(map(own_state, value.split(",")))]
             return ours.removesuffix(place) + shlex.join(words)
     return ours
 

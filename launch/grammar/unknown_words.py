@@ -105,8 +105,9 @@ def _flag_hint(parser: argparse.ArgumentParser, name: str, words: Sequence[str])
         for option in action.option_strings
     }
     kind = name.lstrip("-").lower().replace("_", "-")
+    typed = getattr(parser, "typed", words)  # a value after a space is not among the unknown words
     if "resources" in known and _DEVICE.fullmatch(kind):
-        return f"a type of device is asked for with --resources={kind}={_number(name, words)}"
+        return f"a type of device is asked for with --resources={kind}={_number(name, typed)}"
     near = difflib.get_close_matches(name.lstrip("-"), known, n=1, cutoff=_NEAR)
     return f"did you mean {known[near[0]]}?" if near else f"{parser.prog} --help"
 

@@ -51,8 +51,7 @@ def add_foreign_flags(parser: Parser) -> None:
     parser.add_argument("--wrap", default="", help=argparse.SUPPRESS)
     parser.add_argument(
         *("-d", "--dependency"),
-        action="append",
-        type=_after,
+        action=_Dependency,
         dest="after",
         default=argparse.SUPPRESS,
         help=argparse.SUPPRESS,
@@ -64,6 +63,17 @@ class _Asked(argparse.Action):
 
     def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
         found.asked = [*found.asked, value]
+
+
+class _Dependency(argparse.Action):
+    """Add what a dependency of Slurm names: `afterok:12:13,afterany:14` are three jobs."""
+
+    def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
+        try:
+            after = [each for part in str(value).split(",") for each in _after(part)]
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentError(self, str(error)) from None
+        found.after = [*getattr(found, "after", ()), *after]
 
 
 def _devices(text: str) -> str:
@@ -116,15 +126,15 @@ def _cpus(text: str) -> str:
     return f"cpu={text}"
 
 
-def _after(text: str) -> str:
-    """Convert `afterok:JOB` to `JOB:ok`; several become several flags."""
-    kind, colon, job = text.partition(":")
+def _after(text: str) -> list[str]:
+    """Convert `afterok:JOB` to `JOB`, and `afterany:JOB:JOB` to two with `:any`."""
+    kind, *jobs = text.split(":")
     when = {"afterok": "", "afterany": ":any", "afternotok": ":failed"}.get(kind)
-    if when is None or not colon or not job or ":" in job or "," in job:
+    if when is None or not jobs or not all(jobs):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not afterok:JOB, afterany:JOB or afternotok:JOB; --after=JOB is the same"
         )
-    return f"{job}{when}"
+    return [f"{job}{when}" for job in jobs]
 
 
 def wrapped(args: argparse.Namespace) -> list[str]:

@@ -372,6 +372,21 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["squeue", "--me"], "unknown verb 'squeue'", "bastion list --mine"),
         (["squeue", "--jobs=4,5"], "unknown verb 'squeue'", "bastion show 4 5"),
         (["squeue", "-t", "PD"], "unknown verb 'squeue'", "bastion list --state=queued"),
+        (["squeue", "-t", "PD,R"], "unknown verb 'squeue'", "bastion list --state=queued,running"),
+        (["list", "--state=PD,X"], "--state: 'x' is unknown", "bastion list --help"),
+        (["list", "--state=,"], "--state: ',' is unknown", "bastion list --help"),
+        (["launch", "--h100", "2", "--", "x"], "unknown flag --h100",
+         "a type of device is asked for with --resources=h100=2"),
+        (["launch", "-d", "afterok:1,after:2", "--", "x"],
+         "-d: 'after:2' is not afterok:JOB, afterany:JOB or afternotok:JOB; --after=JOB is the"
+         " same", "bastion launch --help"),
+        (["launch", "--volumes", "data:/data", "--", "x"], "unknown flag --volumes",
+         "leave it out: nothing is mounted; a job reads buckets itself, or what its machine has"),
+        (["sky", "storage", "ls"], "unknown verb 'sky'",
+         "there is none yet; instead: a job reads buckets itself, and bastion fetch JOB brings"
+         " what it kept in BASTION_OUTPUT_DIR"),
+        (["config", "set", "private_bucket=gs://b"], "config set: private_bucket: unknown",
+         "one bucket has jobs, logs and quotas: bastion config set root=gs://b"),
         (["scancel", "-u", "ada"], "unknown verb 'scancel'", "bastion cancel --mine"),
         (["scancel", "--name=train"], "unknown verb 'scancel'", "bastion cancel train"),
         (["scancel", "12_3", "13_[0-2]"], "unknown verb 'scancel'", "bastion cancel 12.3 13.0-2"),
@@ -461,7 +476,7 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["launch", "--h100", "--foo", "--", "x"], "unknown flags --h100, --foo",
          "--h100: a type of device is asked for with --resources=h100=N"),
         (["run", "--A100-80GB", "1", "--", "x"], "unknown flag --A100_80GB",
-         "a type of device is asked for with --resources=a100-80gb=N"),
+         "a type of device is asked for with --resources=a100-80gb=1"),
         (["status", "-a"], "unknown flag -a", "bastion status --help"),
         (["list", "-t", "PD"], "unknown flag -t", "here it is --state=STATE"),
         (["list", "-j", "train"], "unknown flag -j",
@@ -568,6 +583,32 @@ def test_the_users_own_words_pass_untouched(
 ) -> None:
     """After `--`, or after the script, nothing is ours to read."""
     assert split_command(words) == (ours, theirs)
+
+
+@pytest.mark.parametrize(
+    ("words", "dest", "values"),
+    [
+        (["list", "--state=PD,r", "--state=held"], "state", ["queued", "running", "held"]),
+        (["history", "--state=F, CD"], "state", ["failed", "succeeded"]),
+        (["cancel", "--mine", "--state=PD,R"], "state", ["queued", "running"]),
+        (["launch", "--hostname=a,b", "--hostname=c"], "hostname", ["a", "b", "c"]),
+        (["launch", "--after=a,b:any"], "after", ["a", "b:any"]),
+        (
+            ["launch", "--after=a", "-d", "afterok:b:c,afterany:d"],
+            "after",
+            ["a", "b", "c", "d:any"],
+        ),
+        (["launch", "--notify_on=ended,failed"], "notify_on", ["ended", "failed"]),
+        (["launch", "--env=A=1,B=2"], "env", ["A=1,B=2"]),
+        (["launch"], "hostname", []),
+    ],
+)
+def test_a_comma_stands_between_two_values_where_none_can_have_one(
+    words: list[str], dest: str, values: list[str]
+) -> None:
+    """As the flag given twice; the value of a variable may hold commas of its own."""
+    parser, _ = build()
+    assert getattr(parser.parse_args(words), dest) == values
 
 
 def test_flags_may_lie_in_a_file(run: Run, tmp_path: Path) -> None:

@@ -126,6 +126,11 @@ def _asked(job: Job, known_types: Collection[str] | None) -> tuple[Amounts, int]
 
 def _unknown(kind: str, known_types: Collection[str], by_type: str) -> str:
     """Return what is wrong with a resource: asked for itself, or as a part of an instance type."""
+    if kind in ("cpu", "memory") and not by_type:
+        return (
+            f"resources.{kind}: no pool here counts {kind}, and a job may use what its machine has;"
+            f" leave it out, or an admin gives a pool its {kind} in config/bastion.toml"
+        )
     nearest = difflib.get_close_matches(kind, sorted(known_types), n=1)
     has = ", ".join(sorted(known_types))
     meant = f"; did you mean {nearest[0]}?" if nearest else f"; there are: {has}" if has else ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.errors import UsageError
-from launch.grammar.parser import Verbs, many, switch, text
+from launch.grammar.parser import Verbs, many, several, switch, text
 from launch.screen.notes import note
 from launch.screen.render import plain, write_lines
 from launch.session import Session
@@ -56,7 +56,7 @@ def register(verbs: Verbs) -> None:
     many(parser, "--user", "identity of one user, as ada=user:a@x.org", metavar="NAME=IDENTITY")
     switch(parser, "--make", "also what the bucket's cloud does not have yet")
     text(parser, "--location", "where to make the bucket, as us-central1", metavar="PLACE")
-    many(parser, "--provider", "what machines it makes: gce, gcp_tpu or ec2", metavar="NAME")
+    several(parser, "--provider", "what machines it makes: gce, gcp_tpu or ec2", metavar="NAME")
     text(parser, "--cloud_project", "Google's; by default the account's", metavar="ID")
     switch(parser, "--apply", "do it")
     switch(parser, "--yes", "the same")

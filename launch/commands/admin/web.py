@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launch.errors import UsageError
-from launch.grammar.parser import Verbs, many, number, switch, text
+from launch.grammar.parser import Verbs, number, several, switch, text
 from launch.screen.notes import note
 from launch.session import Session
 
@@ -39,7 +39,7 @@ def register(verbs: Verbs) -> None:
         metavar="FILE",
     )
     text(parser, "--user_header", "in which a proxy names the user it let in", metavar="NAME")
-    many(parser, "--proxy", "address of that proxy; loopback by default", metavar="ADDRESS")
+    several(parser, "--proxy", "address of that proxy; loopback by default", metavar="ADDRESS")
     switch(parser, "--open", "open it in a browser")
 
 

@@ -7,7 +7,7 @@ import argparse
 from launch import exits
 from launch.commands.job_verb import add_job_verb
 from launch.errors import UsageError
-from launch.grammar.parser import Verbs, many, switch
+from launch.grammar.parser import Verbs, several, switch
 from launch.grammar.states import own_state
 from launch.screen.notes import note
 from launch.screen.render import Column
@@ -23,7 +23,7 @@ def register(verbs: Verbs) -> None:
     ended = add_job_verb(verbs, "cancel", cancel, count="*")
     switch(ended, "--mine", "every active job of yours")
     switch(ended, "--all", "every active job, of all users, of the project that -p names")
-    many(
+    several(
         ended,
         "--state",
         "with the two above: only in this state",

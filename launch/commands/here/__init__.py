@@ -1,6 +1,7 @@
 """
 Verbs about this machine alone: profiles (`config`), `help_page`, and scripts for the
-shell (`completion`); and `removed_bucket`, `down` where the bucket is gone.
+shell (`completion`); `local_jobs`, what `down` would stop; and `removed_bucket`, `down` where the
+bucket is gone.
 
 None of them speaks with a bastion.
 """

@@ -25,6 +25,28 @@ from launch.settings import chosen, write_profile
 ACTIONS = ("list", "show", "activate", "set", "check")
 _FLAGS = {"project_id": "project", "user_id": "user"}
 """Flags of the same meaning, by which a key may be called too."""
+_ONE_BUCKET = "one bucket has jobs, logs and quotas: bastion config set root=TEXT"
+_OF_A_POOL = "leave it out: a pool says it, in the bucket's config/bastion.toml"
+_THEIRS = {
+    **dict.fromkeys(("bucket", "private_bucket", "permanent_bucket", "ttl_bucket"), _ONE_BUCKET),
+    "docker_repo": "bastion config set image_repo=TEXT",
+    "default_dockerfile": "an image is named by each launch: --bundler_spec=dockerfile=TEXT",
+    "service_account_email": "bastion config set identity=TEXT",
+    **dict.fromkeys(("network", "subnetwork", "region", "reservation"), _OF_A_POOL),
+    "labels": "leave it out: a profile is chosen by its name, bastion config activate NAME",
+}
+"""Settings of AXLearn's CLI, and what serves here. Source: its `.axlearn.default.config`."""
+_ONE_BUCKET = "one bucket has jobs, logs and quotas: bastion config set root=TEXT"
+_OF_A_POOL = "leave it out: a pool says it, in the bucket's config/bastion.toml"
+_THEIRS = {
+    **dict.fromkeys(("bucket", "private_bucket", "permanent_bucket", "ttl_bucket"), _ONE_BUCKET),
+    "docker_repo": "bastion config set image_repo=TEXT",
+    "default_dockerfile": "an image is named by each launch: --bundler_spec=dockerfile=TEXT",
+    "service_account_email": "bastion config set identity=TEXT",
+    **dict.fromkeys(("network", "subnetwork", "region", "reservation"), _OF_A_POOL),
+    "labels": "leave it out: a profile is chosen by its name, bastion config activate NAME",
+}
+"""Settings of AXLearn's CLI, and what serves here. Source: its `.axlearn.default.config`."""
 
 
 def register(verbs: Verbs) -> None:
@@ -147,6 +169,12 @@ def _set(session: Session) -> int:
         if not equals:
             raise UsageError(f"config set: {word!r} is not KEY=TEXT")
         key = _FLAGS.get(key, key)
+        if key in _THEIRS:
+            ours = _THEIRS[key].replace("TEXT", text or "TEXT")
+            raise UsageError(f"config set: {key}: unknown", hint=ours)
+        if key in _THEIRS:
+            ours = _THEIRS[key].replace("TEXT", text or "TEXT")
+            raise UsageError(f"config set: {key}: unknown", hint=ours)
         if key not in KEYS:
             raise unknown_key(f"config set: {key}", key)
         values[key] = as_url(text) if key == "root" else text  # a path holds from every folder

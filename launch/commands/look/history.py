@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from launch import exits
 from launch.errors import UsageError
-from launch.grammar.parser import Verbs, many, number, switch, text
+from launch.grammar.parser import Verbs, number, several, switch, text
 from launch.grammar.states import own_state
 from launch.screen.notes import note
 from launch.screen.render import Column, counted, iso, plain, span
@@ -38,7 +38,7 @@ def register(verbs: Verbs) -> None:
         " 8h, 30d) or a date (2026-11-01).",
         example="bastion history --since=7d --state=failed\nbastion history --name='sweep*' --csv",
     )
-    many(
+    several(
         history,
         "--state",
         "only what ended so",

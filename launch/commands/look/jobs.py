@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.errors import UsageError
-from launch.grammar.parser import Verbs, many, number, switch, text
+from launch.grammar.parser import Verbs, number, several, switch, text
 from launch.grammar.states import own_state
 from launch.screen.job_table import id_of, job_columns
 from launch.screen.notes import note
@@ -40,7 +40,7 @@ def register(verbs: Verbs) -> None:
         text="With --project_id or --user_id only those of that project or user.",
         example="bastion list --state=running\nbastion list --all --since=1d\nbastion list --watch",
     )
-    many(
+    several(
         jobs,
         "--state",
         "only jobs in this state",

@@ -15,6 +15,7 @@ from launch.grammar.parser import (
     many,
     number,
     number_or_range,
+    several,
     switch,
     text,
 )
@@ -102,11 +103,15 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     text(group, "--max_runtime", "stop an attempt after 90s, 8h, ...", metavar="TIME")
     text(group, "--array", "run it once for every index, as 0-99, or 0-99%%10", metavar="TASKS")
     many(group, "--sweep", "run it once for every combination, as lr=0.1,0.01", metavar="NAME=V,V")
-    many(group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB")
+    several(
+        group, "--after", "start once this job succeeded; or JOB:any, JOB:failed", metavar="JOB"
+    )
     group = parser.add_argument_group(_SHAPING[1])
     on_machine = "a variable whose value is read on the machine, by default from where admins say"
     many(group, "--secret", on_machine, metavar="NAME[=SOURCE]")
-    many(group, "--alias", "set the variables of this scheduler too", metavar="clusterfudge|blox")
+    several(
+        group, "--alias", "set the variables of this scheduler too", metavar="clusterfudge|blox"
+    )
     switch(group, "--shell", "the command is one shell line")
     text(group, "--grace", "between the notice to stop and the kill, as 60s", metavar="TIME")
     number(group, "--priority", "1 (highest) to 5", default=3)
@@ -119,11 +124,11 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     switch(group, "--no_resume", "end the job when it is preempted or loses its machine")
     choice(group, "--when_busy", ("queue", "fail"), "fail: refuse it if it cannot start now")
     switch(group, "--hold", "do not start until released")
-    many(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
+    several(group, "--notify", "tell this webhook when its state changes", metavar="WEBHOOK")
     occasions = (
         "started, idle, preempted, retried, ended or failed; by default all but the first and last"
     )
-    many(group, "--notify_on", occasions, metavar="WHEN")
+    several(group, "--notify_on", occasions, metavar="WHEN")
     number(group, "--at_once", "run at most so many tasks of an array or a sweep at a time")
     number(group, "--max_failures", "cancel the other tasks once so many have failed")
     _end_flags(group)
@@ -168,7 +173,7 @@ def _where_flags(parser: Parser) -> None:
     text(group, "--pool", "only in this pool", metavar="NAME")
     text(group, "--cluster", "only in this cluster", metavar="NAME")
     text(group, "--shard", "only in this shard", metavar="NAME")
-    many(group, "--hostname", "only on this machine", metavar="NAME")
+    several(group, "--hostname", "only on this machine", metavar="NAME")
     switch(group, "--exclusive", "take whole machines, and be charged for all that they have")
 
 

@@ -100,6 +100,17 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
     )
 
 
+def test_memory_that_no_pool_counts_is_told_to_be_left_out() -> None:
+    """Others ask for it out of habit; here every job may use what its machine has."""
+    rig = Rig()
+    job = Job(processes=(Process(["true"], resources=Resources(memory="4GiB")),))
+    asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
+    assert refused(rig, asked) == (
+        "jobs.0.resources.memory: no pool here counts memory, and a job may use what its machine"
+        " has; leave it out, or an admin gives a pool its memory in config/bastion.toml"
+    )
+
+
 @pytest.mark.parametrize("is_filled", [False, True])
 def test_an_instance_type_that_no_pool_can_be_is_told_as_it_was_written(is_filled: bool) -> None:
     """What it is made of is named beside it, also where a client wrote that into the process."""
