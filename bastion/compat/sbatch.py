@@ -143,7 +143,7 @@ class _Reading:
             code=code,
             array=tasks_of,
         )
-        return Imported(launch=launch, notes=tuple(self._notes))
+        return Imported(launch=launch, notes=tuple(sorted(self._notes, key=_line_of)))
 
     # Small readers
 

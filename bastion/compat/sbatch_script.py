@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import PurePath
 
 from bastion.errors import SpecError
@@ -96,3 +97,14 @@ def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str,
     raise SpecError(
         f"line 1: scripts of {program} cannot be run; allowed: {', '.join(sorted(_SHELLS))}, python"
     )
+
+
+def script_of(command: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return name, text and arguments of the script that `command` made; None for any other."""
+    words = list(command)
+    if _RUN in words and len(words) > (at := words.index(_RUN)) + 3:
+        return words[at + 1], words[at + 3], tuple(words[at + 4 :])
+    if words[:2] == ["/bin/sh", "-c"] and len(words) > 4 and words[2].startswith(_VARIABLES):
+        rest = words[words.index("-c", 3) + 1 :]
+        return words[3], rest[0], tuple(rest[1:])
+    return None

@@ -59,6 +59,12 @@ def code_field(code: CodeRef | Code | None) -> tuple[str, str]:
 
 def _command(process: Process) -> str:
     """As it is typed; a word of many lines, as a whole script, is told by its first one."""
+    from bastion.compat.sbatch_script import script_of
+
+    if (slurm := script_of(process.command)) is not None:
+        name, script, arguments = slurm
+        lines = len(script.splitlines())
+        return f"{shlex.join([name, *arguments])} (a Slurm script of {lines} lines; --json has all)"
     words = [_shortened(word) for word in process.command]
     return " ".join(words) if process.shell else shlex.join(words)
 

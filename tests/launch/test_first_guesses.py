@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.compat.sbatch_script import command
 from bastion.spec import Job, Process
 from launch.screen.job_spec import spec_fields
 from launch.submission.flags import name_from
@@ -152,5 +153,10 @@ def test_a_script_hides_no_other_field() -> None:
     long = Job(processes=[Process(["bash", "-c", script, "job.sbatch"])])
     shown = dict(spec_fields(long, None))["command"]
     assert shown == "bash -c '#!/bin/sh ... (61 lines; --json has all)' job.sbatch"
+    slurm = command("#!/bin/bash\n#SBATCH -n 1\ntrue\n", name="job.sbatch", arguments=("8",))
+    batch = Job(processes=[Process(slurm)])
+    assert dict(spec_fields(batch, None))["command"] == (
+        "job.sbatch 8 (a Slurm script of 3 lines; --json has all)"
+    )
     short = Job(processes=[Process(["python3", "-c", "import a\nprint(a)"])])
     assert dict(spec_fields(short, None))["command"] == "python3 -c 'import a\nprint(a)'"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bastion.client.submit.launch_file import launch_text, parse_launch
-from bastion.compat import files
+from bastion.compat import files, sbatch_script
 from bastion.compat.imported import Imported
 from bastion.compat.sbatch import _REFUSED, to_launch
 from bastion.compat.sbatch_options import SHORT, TAKES
@@ -229,6 +229,22 @@ def test_mail_is_noted_with_what_is_there_instead() -> None:
     assert note.endswith("--notify=WEBHOOK --notify_on=ended")
     (note,) = imported("--mail-user=ada@lab.org").notes
     assert note.startswith("line 2: --mail-user=ada@lab.org: no mail is sent")
+
+
+def test_notes_are_in_the_order_of_the_script() -> None:
+    """Whatever reads an option, its note stands where its line does."""
+    notes = imported("--output=a.out", "--error=a.err", "--mail-type=END").notes
+    assert [each.partition(":")[0] for each in notes] == ["line 2", "line 3", "line 4"]
+
+
+@pytest.mark.parametrize("shebang", ["#!/bin/bash", "#!/usr/bin/env python3"])
+def test_the_script_of_a_command_is_found_again(shebang: str) -> None:
+    """What is shown of such a job is its script, and not what surrounds it."""
+    text = f"{shebang}\nprint\n"
+    made = sbatch_script.command(text, name="job.sbatch", arguments=("a", "b c"))
+    assert sbatch_script.script_of(made) == ("job.sbatch", text, ("a", "b c"))
+    assert sbatch_script.script_of(("bash", "-c", "true")) is None
+    assert sbatch_script.script_of(("python3", "train.py")) is None
 
 
 def test_all_problems_come_at_once() -> None:
