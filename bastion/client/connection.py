@@ -60,6 +60,8 @@ class Connection:
         if not root and store is None:
             named = _surrounding()
             root, user, project = named.root, user or named.user, project or named.project
+        if not isinstance(root, str | PathLike):
+            raise SpecError(f"root: {root!r} is not a URL, nor the path of a folder")
         self.root = root = as_url(root)
         self.user = user or login_name()
         self.project = project or ""

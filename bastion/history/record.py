@@ -76,6 +76,9 @@ class Record:
         self.spoilt: dict[str, str] = {}
         """What could not be read in the last `opened`, by its place."""
 
+    def __repr__(self) -> str:
+        return "<the record of all that ended: query(record, 'SELECT ...') asks it>"
+
     if not TYPE_CHECKING:  # for a type checker a record stays no function
 
         def __call__(self, *given: object, **_: object) -> NoReturn:

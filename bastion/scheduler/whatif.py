@@ -38,6 +38,18 @@ class Outlook:
     problems: tuple[str, ...] = ()
     """Why the jobs asked about would not be taken at all; then nothing else is told."""
 
+    def __repr__(self) -> str:
+        told = {
+            "would be refused": self.refused,
+            "would start now": self.starts,
+            "would wait": self.waits,
+            "would be preempted": tuple(victim for victim, _ in self.stops),
+            "would borrow": self.demoted,
+            "would be within its share": self.promoted,
+        }
+        parts = [f"{', '.join(names)} {what}" for what, names in told.items() if names]
+        return f"<{'; '.join([*self.problems, *parts]) or 'nothing would change'}>"
+
 
 PATIENT = 100 * STEPS
 """Steps of a cycle that an answer waits for: a user has more time than a bastion's turn."""

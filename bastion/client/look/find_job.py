@@ -75,10 +75,10 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
         found = published.result(place, job) if place else active[job]
         if found is not None:
             return found
-    if len(begun) > 1 and not exact:
-        raise _ambiguous(text, list(begun))
     if (known := published.newest_named(text, project=project)) is not None:
         return known
+    if len(begun) > 1 and not exact:
+        raise _ambiguous(text, list(begun))
     published.queue_like(text)  # where nothing was ever published, that is what is wrong
     raise _not_found(published, text, project, list(begun))
 

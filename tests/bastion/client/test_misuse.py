@@ -85,6 +85,7 @@ def test_the_hint_has_what_a_method_takes() -> None:
     ("call", "told", "hint"),
     [
         (lambda: client.why(HANDLE), "LaunchHandle(...) is not the name of a job", "it is called"),
+        (lambda: ANY(7), "root: 7 is not a URL, nor the path of a folder", ""),
         (lambda: client.wait(7), "7 is not the name of a job, nor a list of names", ""),
         (lambda: client.use("x"), "job: 'x' is not a job; give client.job('x')", ""),
         (lambda: client.jobs(states=["done"]), "states: 'done' is unknown, allowed are", ""),

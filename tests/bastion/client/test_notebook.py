@@ -91,6 +91,9 @@ def test_a_record_that_is_called_is_told_what_tells_of_a_job() -> None:
     with pytest.raises(SpecError, match="not a function") as refused:
         called("train")
     assert "client.job('train') tells of that job" in refused.value.hint
+    assert repr(client.record) == (
+        "<the record of all that ended: query(record, 'SELECT ...') asks it>"
+    )
 
 
 def test_views_are_one_line_at_a_prompt_and_a_table_in_a_notebook() -> None:

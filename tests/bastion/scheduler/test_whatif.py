@@ -34,6 +34,7 @@ def test_a_dry_run_tells_what_would_be_stopped() -> None:
         "waits for b2 to be preempted; promised to start in 30s at the latest",
     )
     assert not w.preemptions
+    assert repr(outlook) == "<a would wait; b2 would be preempted>"
 
 
 def test_another_quota_tells_what_would_start_and_what_would_be_stopped() -> None:

@@ -15,6 +15,7 @@ from bastion.records.keys import layout
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process
 from bastion.spec.request import Request
+from bastion.store.memory import MemoryStore
 from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world
 
 A, B, C = "train-aaaaaaaaaa", "train-bbbbbbbbbb", "eval-aaaaaaaaaa"
@@ -61,6 +62,16 @@ def test_an_ambiguous_beginning_lists_the_candidates() -> None:
         find(place, "trai")
     assert str(caught.value) == f"'trai' names 2 jobs: {A}, {B}"
     assert caught.value.hint == "give the whole id, or more of it"
+
+
+def test_a_name_goes_before_the_beginning_of_others() -> None:
+    """A job that has ended is called so; two others only begin so."""
+    place, store = published(row("train-big-aaaaaaaaaa"), row("train-big-bbbbbbbbbb"))
+    assert isinstance(store, MemoryStore)
+    end(store, "sweep-main-cccccccccc", name="train")
+    assert find(place, "train").id == "sweep-main-cccccccccc"
+    with pytest.raises(SpecError, match="'trai' names 2 jobs"):
+        find(place, "trai")
 
 
 def test_a_change_never_guesses_between_active_jobs() -> None:
