@@ -39,7 +39,7 @@ class MemberChange:
 
     def __str__(self) -> str:
         signed = [f"+{user}" for user in self.added] + [f"-{user}" for user in self.removed]
-        return f"{self.project}: {' '.join(signed)}"
+        return f"members of {self.project}: {' '.join(signed)}"
 
 
 @value

@@ -164,10 +164,11 @@ ALONE = ("--exclusive", "--label", "--overlap", "--unbuffered", "--yes", "-l", "
 FLAGS = {
     "--image": "--bundler_type=image --bundler_spec=ref=NAME",
     "--docker": "--bundler_type=image --bundler_spec=ref=NAME",
+    "--image_id": "--bundler_type=image --bundler_spec=ref=NAME",
     "--container_image": "--bundler_type=image --bundler_spec=ref=NAME",
     "--requirements": "--python_env=requirements.txt --code=.",
     "--conda": "--python_env=requirements.txt --code=.",
-    "--env_file": "--flagfile=FILE with a line --env=NAME=TEXT for each",
+    "--env_file": "a file with a line --env=NAME=TEXT for each is given as --flagfile=FILE",
     "--envs": "--env=NAME=TEXT",
     "--export": "--env=NAME=TEXT",
     "--follow": "bastion run -- COMMAND follows; so does launch --watch",
@@ -218,7 +219,7 @@ FLAGS = {
     "--verbose": "--debug",
     "-v": "--debug",
     "--filename": "leave it out: a file is given as it is, bastion launch FILE",
-    "--config": "--flagfile=FILE, or bastion config set",
+    "--config": "a file of flags is given as --flagfile=FILE; settings: bastion config set",
     "--user": "--user_id=USER",
     "-u": "--user_id=USER",
     "--project": "--project_id=PROJECT",
@@ -251,6 +252,11 @@ FLAGS = {
     ),
 }
 """What other systems call a flag, and our words for it."""
+
+NEEDS_VALUE = {
+    "-d": "launch never waits, so -d of sky is left out; of Slurm it is -d afterok:JOB",
+}
+"""Flags that other systems have without a value, and what is meant."""
 
 OF_LISTS = {
     **dict.fromkeys(("-t", "--states"), "--state=STATE"),

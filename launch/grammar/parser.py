@@ -66,6 +66,10 @@ class Parser(argparse.ArgumentParser):
             )
         if told.endswith(": expected one argument"):
             told = f"{told.removesuffix(': expected one argument')} needs a value"
+            from launch.grammar.foreign_words import NEEDS_VALUE
+
+            if meant := NEEDS_VALUE.get(told.removesuffix(" needs a value")):
+                raise UsageError(told, hint=meant)
         hint = f"{self.prog} --help"
         missing = told.removeprefix("the following arguments are required: ")
         if missing != told:

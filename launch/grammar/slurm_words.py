@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from launch.grammar.program_words import slurm_flags
 from launch.grammar.states import own_state
@@ -78,12 +78,22 @@ def slurm_command(word: str, rest: Sequence[str]) -> str:
     if word == "squeue" and "--start" in rest:
         shown = slurm_command(word, [each for each in rest if each != "--start"])
         return shown.replace("show ", "why ", 1) if shown.startswith("show ") else "why JOB"
-    for at, each in enumerate(rest):
-        name, _, value = each.partition("=")
-        if ours := _FLAG.get((word, name)):
-            following = rest[at + 1] if at + 1 < len(rest) else ""
-            return _filled(ours, value or (following if following[:1] != "-" else ""))
-    return ""
+    return _together(
+        _filled(ours, value or (following if following[:1] != "-" else ""))
+        for each, following in zip(rest, [*rest[1:], ""])
+        for name, _, value in [each.partition("=")]
+        if (ours := _FLAG.get((word, name)))
+    )
+
+
+def _together(commands: Iterable[str]) -> str:
+    """The first of some commands, with the flags of those others that are of its verb."""
+    first, *others = [*commands] or [""]
+    verb = first.partition(" ")[0]
+    more = [rest for each in others for its, _, rest in [each.partition(" ")] if its == verb]
+    if "--" not in first:  # it names jobs
+        return first
+    return " ".join(dict.fromkeys([first, *more]))
 
 
 def _filled(ours: str, value: str) -> str:

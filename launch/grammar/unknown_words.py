@@ -241,6 +241,8 @@ def _of_program(program: str, words: list[str], verbs: Sequence[str]) -> str:
     """Return what to type instead of the words behind `sky`, `kubectl` and the like."""
     words = [word.removeprefix("pod/").removeprefix("job/") for word in words]
     verb, *rest = words
+    if verb in PROGRAMS and rest and verb != "bastion":  # axlearn gcp launch
+        return hint_instead_of(verb, rest, verbs)
     if {"-h", "--help"} & set(words):
         page = "create" if verb == "bastion" else verb
         return f"bastion {page} --help" if page in verbs else ""

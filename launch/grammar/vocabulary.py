@@ -45,7 +45,7 @@ FAMILIES = {
         "serve": "run the bastion",
         "agent": "run the agent of a machine; pools start it by themselves",
         "quota": "show, check, compare or change the quota file",
-        "simulate": "run the scheduler on a virtual clock, to compare policies and quota files",
+        "simulate": "play jobs on a virtual clock, to compare policies and quota files",
         "doctor": "compare the machines of providers with those the bastion knows",
         "fsck": "check the bucket against every rule of the protocol",
         "restore": "restore a copy of root after a disaster",

@@ -9,19 +9,22 @@ from launch.screen.visible import visible
 
 
 def tell(message: str, hint: str = "") -> None:
-    """Print an error line to stderr, with its hint."""
-    print(f"error: {visible(in_one_line(message))}", file=sys.stderr)
+    """Print an error to stderr, folded on a terminal, with its hint, whose command is copied."""
+    print(fitted(f"error: {visible(in_one_line(message))}", sys.stderr), file=sys.stderr)
     if hint:
         print(f"hint: {visible(in_one_line(hint))}", file=sys.stderr)
 
 
-def note(message: str, *, is_prose: bool = False) -> None:
+def note(message: str, *, is_prose: bool | None = None) -> None:
     """
     Print a line that is not data to stderr; control characters in it are shown.
 
-    Prose is folded between words on a terminal; other lines have commands and paths to copy.
+    Prose is folded between words on a terminal. A line that has a command is to be copied, and is
+    not, unless it `is_prose` all the same.
     """
     shown = visible(message)
+    if is_prose is None:
+        is_prose = "bastion " not in shown and not shown.startswith(" ")
     print(fitted(shown, sys.stderr) if is_prose else shown, file=sys.stderr, flush=True)
 
 

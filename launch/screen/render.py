@@ -196,7 +196,7 @@ class Output:
         else:
             yield from self._unfit(items, columns, kept, width)
         gone = [column for column in columns if column not in kept]
-        told = [(column.title.lower(), visible(column.text(items[0]))) for column in gone]
+        told = [(each.title.lower(), visible((each.full or each.text)(items[0]))) for each in gone]
         cells = [f"{name} {text}" for name, text in told if text not in ("", "-")]
         if cells:
             yield folded(f"in every row: {', '.join(cells)}", width - 1)

@@ -30,7 +30,8 @@ def add_foreign_flags(parser: Parser) -> None:
     for names, read in (
         ((*_GPUS, "--gpus_per_node", "--gpus_per_task", "--accelerators"), _devices),
         (("--gres",), _gres),
-        (("--mem", "--memory"), _memory),
+        (("--mem",), _memory),
+        (("--memory",), _memory_of_sky),
         (("--cpus", "-c", "--cpus_per_task"), _cpus),
     ):
         parser.add_argument(*names, action=_Asked, type=read, dest="asked", help=argparse.SUPPRESS)
@@ -40,7 +41,7 @@ def add_foreign_flags(parser: Parser) -> None:
         (("-J", "--job_name"), "name"),
         (("-D", "--chdir", "--workdir"), "code"),
     ):
-        kind: Callable[[str], object] = {"replicas": _nodes, "max_runtime": _time}.get(dest, str)
+        kind: Callable[[str], object] = {"replicas": _nodes, "max_runtime": minutes}.get(dest, str)
         parser.add_argument(
             *flags,
             type=kind,
@@ -107,7 +108,7 @@ def _nodes(text: str) -> int | str:
     return f"{match[1]}-{match[2]}" if match[2] else int(match[1])
 
 
-def _time(text: str) -> str:
+def minutes(text: str) -> str:
     """Parse a limit; the default unit is minutes, as in Slurm."""
     return f"{text}m" if text.isdecimal() else text
 
@@ -115,6 +116,12 @@ def _time(text: str) -> str:
 def _memory(text: str) -> str:
     """Parse memory; the default unit is megabytes, as in Slurm."""
     return f"memory={text}MiB" if text.isdecimal() else f"memory={text}"
+
+
+def _memory_of_sky(text: str) -> str:
+    """Parse memory; the default unit is gigabytes, and `16+` is at least so many, as in sky."""
+    text = text.removesuffix("+")
+    return f"memory={text}GiB" if text.isdecimal() else f"memory={text}"
 
 
 def _cpus(text: str) -> str:

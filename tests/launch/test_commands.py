@@ -386,6 +386,7 @@ def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
         assert "given priority 1" in run("prioritize", "train", "--priority=1").out
         assert "updated" in run("update", "train", "--max_runtime=2h").out
         assert "updated" in run("update", "train", "--time=1:00:00").out
+        assert "updated" in run("update", "train", "-t", "30").out
         assert run("update", "train").code == 2
     bodies = [body for _, body in bastion.taken]
     assert bodies[:3] == [JobsRequest(targets=(JOB,))] * 3
@@ -393,6 +394,7 @@ def test_changes_say_what_was_done(run: Run, bucket: Bucket) -> None:
         UpdateRequest(targets=(JOB,), priority=1),
         UpdateRequest(targets=(JOB,), max_runtime_s=7200.0),
         UpdateRequest(targets=(JOB,), max_runtime_s=3600.0),
+        UpdateRequest(targets=(JOB,), max_runtime_s=1800.0),
     ]
 
 

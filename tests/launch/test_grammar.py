@@ -44,6 +44,11 @@ def test_the_help_of_launch_begins_with_its_common_flags(run: Run) -> None:
     assert "send this folder and run in it" in lines[code]
 
 
+def test_the_first_page_fits_a_narrow_terminal(run: Run) -> None:
+    """Nothing of it is torn at 80 columns."""
+    assert max(map(len, run("--help").out.splitlines())) <= 80
+
+
 def test_the_first_page_names_every_verb(run: Run) -> None:
     """Nothing is hidden, and families keep it readable."""
     ran = run("--help")
@@ -216,6 +221,9 @@ def test_a_flag_with_many_names_is_told_under_the_one_that_was_typed(flag: str, 
         ("--resources=H100:2,mem=2g", "resources", {"h100": 2, "memory": 2 << 30}),
         ("--accelerators=h100:8", "resources", {"h100": 8}),
         ("--gpus H100 --cpus 4+", "resources", {"h100": 1, "cpu": 4}),
+        ("--memory 16+", "resources", {"memory": 16 << 30}),
+        ("--memory=512MiB", "resources", {"memory": 512 << 20}),
+        ("--mem=16", "resources", {"memory": 16 << 20}),
         ("--num-gpus 2", "resources", {"h100": 2}),
         ("-N 2", "replicas", 2),
         ("--num-nodes=2", "replicas", 2),
@@ -372,6 +380,22 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
         (["squeue", "--me"], "unknown verb 'squeue'", "bastion list --mine"),
         (["squeue", "--jobs=4,5"], "unknown verb 'squeue'", "bastion show 4 5"),
         (["squeue", "-t", "PD"], "unknown verb 'squeue'", "bastion list --state=queued"),
+        (["squeue", "-u", "ada", "-t", "PD"], "unknown verb 'squeue'",
+         "bastion list --user_id=ada --state=queued"),
+        (["sacct", "-u", "ada", "--state=F,CD"], "unknown verb 'sacct'",
+         "bastion history --user_id=ada --state=failed,succeeded"),
+        (["squeue", "-u", "ada", "-j", "12"], "unknown verb 'squeue'",
+         "bastion list --user_id=ada"),
+        (["axlearn", "gcp", "launch", "--help"], "unknown verb 'axlearn'",
+         "bastion launch --help"),
+        (["axlearn", "gcp", "bastion", "--help"], "unknown verb 'axlearn'",
+         "bastion create --help"),
+        (["launch", "--env-file", ".env", "--", "x"], "unknown flag --env_file",
+         "a file with a line --env=NAME=TEXT for each is given as --flagfile=FILE"),
+        (["launch", "--image-id", "docker:python", "--", "x"], "unknown flag --image_id",
+         "here it is --bundler_type=image --bundler_spec=ref=NAME"),
+        (["launch", "-d", "--gpus=1", "--", "x"], "-d needs a value",
+         "launch never waits, so -d of sky is left out; of Slurm it is -d afterok:JOB"),
         (["squeue", "-t", "PD,R"], "unknown verb 'squeue'", "bastion list --state=queued,running"),
         (["list", "--state=PD,X"], "--state: 'x' is unknown", "bastion list --help"),
         (["list", "--state=,"], "--state: ',' is unknown", "bastion list --help"),

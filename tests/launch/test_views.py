@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from bastion.client import Client
+from bastion.clock import SystemClock
 from bastion.records.requests.launch_request import LaunchRequest
 from launch.commands.look.pool import tasks_joined
 from launch.screen.folded import folded
+from launch.screen.notes import note, tell
 from launch.screen.render import Column, Output
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
@@ -134,6 +137,53 @@ def test_a_long_reason_is_folded_between_words(bucket: Bucket, tmp_path: Path) -
         assert reason in " ".join(" ".join(lines).split()), words
         whole = drawn(words, bucket, tmp_path, columns=400)
         assert any(reason in line for line in whole), words
+
+
+def test_an_error_is_folded_and_its_command_is_not(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is read is folded at 40 columns; what is copied stands in one line."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    tell(
+        "it asks for 16 h100, and the total is 8 h100",
+        "bastion launch --gpus=8 -- python3 train.py",
+    )
+    note("in the bucket is everything that was printed")
+    note("to see all of it: bastion logs train-0123456789 -f")
+    assert capsys.readouterr().err.splitlines() == [
+        "error: it asks for 16 h100, and the",
+        "  total is 8 h100",
+        "hint: bastion launch --gpus=8 -- python3 train.py",
+        "in the bucket is everything that was",
+        "  printed",
+        "to see all of it: bastion logs train-0123456789 -f",
+    ]
+
+
+def test_a_reason_that_all_rows_have_is_whole(bucket: Bucket, tmp_path: Path) -> None:
+    """Below the table there is room for it."""
+    reason = f"waits {'for a machine ' * 8}of its pool"
+    publish(bucket.store, "queue", {"jobs": [row(LONG, text=reason), row(OTHER, text=reason)]})
+    told = " ".join(" ".join(drawn(["list"], bucket, tmp_path, columns=80)).split())
+    assert f"why {reason}" in told
+
+
+def test_a_wait_tells_the_age_that_a_job_has_when_it_is_over(
+    run: Run, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the one that it had when the command began to wait."""
+    now = NOW + 1.0
+    end(bucket.store, "done-0123456789")
+
+    def waited(client: Client, *names: object, **how: object) -> object:
+        nonlocal now
+        now += 100.0
+        return (client.job("done"),)
+
+    monkeypatch.setattr(SystemClock, "wall", lambda _: now)
+    monkeypatch.setattr(Client, "wait", waited)
+    assert " 1m 41s  " in run("wait", "done").out
 
 
 def test_what_is_folded_keeps_its_words_and_colours() -> None:

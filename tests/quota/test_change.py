@@ -38,9 +38,9 @@ def test_members_who_come_and_go_are_named() -> None:
         project="project1", added=("user4",), removed=("user1",)
     )
     assert [str(each) for each in change.members] == [
-        "project1: +user4 -user1",
-        "project2: -user1 -user3",
-        "project3: +user1 +user3",
+        "members of project1: +user4 -user1",
+        "members of project2: -user1 -user3",
+        "members of project3: +user1 +user3",
     ]
     assert [str(share) for share in change.shares] == [
         "project2: 410 v4 -> nothing",

@@ -12,7 +12,7 @@ from launch.grammar.states import own_state
 from launch.screen.notes import note
 from launch.screen.render import Column
 from launch.session import Session
-from launch.submission.foreign_flags import limit_of
+from launch.submission.foreign_flags import limit_of, minutes
 
 ACTIVE = ("queued", "held", "starting", "running", "stopping", "draining", "preempted")
 """The states of jobs that have not ended."""
@@ -40,7 +40,7 @@ def register(verbs: Verbs) -> None:
     update = add_job_verb(verbs, "update", change, count="+", flags=" --max_runtime=8h")
     update.add_argument("--priority", type=int, metavar="N", help="1 (highest) to 5")
     update.add_argument("--max_runtime", metavar="TIME", help="of an attempt, as 90s, 8h")
-    update.add_argument("-t", "--time", dest="max_runtime", help=argparse.SUPPRESS)
+    update.add_argument(*("-t", "--time"), dest="max_runtime", type=minutes, help=argparse.SUPPRESS)
 
 
 def cancel(args: argparse.Namespace) -> int:

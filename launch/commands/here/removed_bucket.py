@@ -75,12 +75,16 @@ def refuse_in_place_of_another(root: str, machines_dir: Path, *, is_own: bool) -
     Raises:
         UsageError: A bastion or a machine did: the bucket was removed, or its disk is not mounted.
     """
-    from bastion.provider.serving import bastions_of, machines_of
+    from bastion.provider.serving import bastions_of, is_standing, machines_of
 
-    if bastions_of(machines_dir, root) or machines_of(machines_dir, root, is_own=is_own):
+    machines = machines_of(machines_dir, root, is_own=is_own)
+    serving = bastions_of(machines_dir, root)
+    if serving or machines:
         path = unquote(urlsplit(root).path)
+        lives = serving or any(map(is_standing, machines))
+        left = "what served it is still here" if lives else "the folders of its machines stand here"
         raise UsageError(
-            f"the bucket that was in {path} is gone, and what served it is still here",
+            f"the bucket that was in {path} is gone, and {left}",
             hint="if its disk is only unmounted, mount it again; otherwise bastion down, then"
             " bastion up",
         )
