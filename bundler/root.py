@@ -23,8 +23,8 @@ def find_root(start: Path) -> Path:
             return folder
     raise BundleError(
         f"no root of a tree of code at or above {start}: none holds {', '.join(MARKERS)}",
-        hint="name its top, as --code=FOLDER or LocalDir(FOLDER), of an image as its context; or"
-        " put a pyproject.toml there",
+        hint="name its top: bastion bundle FOLDER, --code=FOLDER, LocalDir(FOLDER), of an image"
+        " its context; or put a pyproject.toml there",
     )
 
 

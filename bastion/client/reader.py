@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bastion.client.code.stored_code import CodeView
     from bastion.client.follow.log_filter import Wanted
     from bastion.client.follow.printed import Printed
-    from bastion.client.look.find_job import JobNames
+    from bastion.client.look.find_job import JobNames, Named
     from bastion.client.look.job_line import JobLine
     from bastion.client.look.usage import JobUse, TopView
     from bastion.client.look.views import JobView, PoolsView, Why
@@ -124,7 +124,7 @@ class Reader(EventReader):
 
         return Record(self.store, self.root)
 
-    def job(self, name: str, *, project: str = "") -> JobView:
+    def job(self, name: str | Named, *, project: str = "") -> JobView:
         """
         One job, by id, by the unique beginning of its id, or by name (then the newest).
 
@@ -256,7 +256,7 @@ class Reader(EventReader):
             made.append(replace(job, parameters=known) if known else job)
         return tuple(made)
 
-    def why(self, name: str, *, project: str = "") -> Why:
+    def why(self, name: str | Named, *, project: str = "") -> Why:
         """
         Why a job is in its state, in words and numbers, and what would change it.
 
@@ -328,7 +328,12 @@ class Reader(EventReader):
         return self._published.status()
 
     def logs(
-        self, name: str, wanted: Wanted | None = None, *, follow: bool = False, project: str = ""
+        self,
+        name: str | Named,
+        wanted: Wanted | None = None,
+        *,
+        follow: bool = False,
+        project: str = "",
     ) -> Printed:
         """
         What a job's processes printed, byte for byte: `print` it, or go through its chunks.

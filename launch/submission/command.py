@@ -52,7 +52,8 @@ def checked_command(args: argparse.Namespace) -> list[str]:
         note(f"note: {left} is a file here, but no code is sent; --code=. sends it")
     folder = "" if args.bundler_type or args.bundler_spec else folder_of(args)
     if folder and (script := missing_script(command, folder)):
-        note(f"note: {script} is not in the code that is sent, {os.path.abspath(folder)}")
+        meant = f"; did you mean {near}?" if (near := nearest_file(script, folder)) else ""
+        note(f"note: {script} is not in the code that is sent, {os.path.abspath(folder)}{meant}")
     return command
 
 
@@ -135,6 +136,15 @@ def missing_script(command: list[str], folder: str) -> str:
     if not os.path.isdir(folder):
         return ""
     return "" if os.path.exists(os.path.join(folder, script)) else script
+
+
+def nearest_file(script: str, folder: str) -> str:
+    """Return the script in `folder` that is called most alike; empty if none is."""
+    import difflib
+
+    ending = os.path.splitext(script)[1]
+    names = [name for name in os.listdir(folder) if name.endswith(ending)]
+    return next(iter(difflib.get_close_matches(script, names, n=1)), "")
 
 
 def unused_parameters(args: argparse.Namespace, command: list[str]) -> list[str]:

@@ -59,6 +59,13 @@ def test_the_root_is_found_upward(tmp_path: Path) -> None:
     assert select(LocalDir(), start=tmp_path / "pkg/a").root == tmp_path / "pkg"
 
 
+def test_where_nothing_marks_a_root_it_is_told_how_one_is_named(tmp_path: Path) -> None:
+    """With the words of the command line too: most meet this at `bastion bundle`."""
+    with pytest.raises(BundleError) as missing:
+        find_root(tmp_path)
+    assert "bastion bundle FOLDER, --code=FOLDER, LocalDir(FOLDER)" in missing.value.hint
+
+
 def test_a_root_that_is_not_a_folder_is_told(tmp_path: Path) -> None:
     """A root that does not exist, or is a file, is a wrong value of the field, with what it is."""
     (tmp_path / "train.py").touch()

@@ -702,7 +702,8 @@ def test_a_script_that_the_code_does_not_hold_is_said_before_it_is_missed(
     with bucket.bastion():
         for folder, script, missing in (
             (".", "tran.py", tmp_path),
-            ("src", "src/train.py", src),
+            ("src", "src/train.py", f"{src}; did you mean train.py?"),
+            ("src", "tran.py", f"{src}; did you mean train.py?"),
             ("src", "train.py", None),
         ):
             ran = run("launch", "-q", f"--code={folder}", "--", "python3", script)

@@ -38,14 +38,16 @@ _COMPARED = 1000
 """Active jobs that a mistyped name is compared with, in some 50 us each."""
 
 
-def find(published: Published, text: str, *, project: str = "", exact: bool = False) -> JobView:
+def find(
+    published: Published, text: str | Named, *, project: str = "", exact: bool = False
+) -> JobView:
     """
     Return the job that `text` names.
 
     Args:
         published: Where to look.
         text: An id, a name (then the newest job that has it), or the unique beginning of an id.
-            With `.17` behind it: that task of the array.
+            With `.17` behind it: that task of the array. A handle or a view stands for its id.
         project: Only in this project; empty: in all.
         exact: The beginning of an id names nothing.
 
@@ -55,6 +57,8 @@ def find(published: Published, text: str, *, project: str = "", exact: bool = Fa
         SpecError: It is the beginning of several ids; the message lists them.
         StoreError: Out of reach.
     """
+    if not isinstance(text, str):
+        text = _id_of(text)
     rows = _rows(published, text, project)
     task = _task(published, rows, text, project, exact=exact)
     if task is not None:
@@ -108,7 +112,7 @@ def _id_of(given: object) -> str:
 
 
 def _not_a_name(given: object) -> SpecError:
-    """The error for what stands in place of a name: most often a handle or a view."""
+    """The error for what stands in place of a name: a handle or a view has one."""
     known = getattr(given, "id", "")
     hint = f"it is called {known!r}, which is its .id" if isinstance(known, str) and known else ""
     what = f"{type(given).__name__}(...)" if hint else repr(given)

@@ -84,7 +84,12 @@ def test_the_hint_has_what_a_method_takes() -> None:
 @pytest.mark.parametrize(
     ("call", "told", "hint"),
     [
-        (lambda: client.why(HANDLE), "LaunchHandle(...) is not the name of a job", "it is called"),
+        (
+            lambda: client.spec(HANDLE),
+            "LaunchHandle(...) is not the name of a job",
+            "it is called 'x-1'",
+        ),
+        (lambda: client.why(7), "7 is not the name of a job, nor a list of names", ""),
         (lambda: ANY(7), "root: 7 is not a URL, nor the path of a folder", ""),
         (lambda: client.wait(7), "7 is not the name of a job, nor a list of names", ""),
         (lambda: client.use("x"), "job: 'x' is not a job; give client.job('x')", ""),

@@ -51,6 +51,7 @@ def test_a_handle_or_a_view_stands_for_its_id() -> None:
     handle = LaunchHandle(client, launch=A, project="vision", jobs=(A,))
     assert client.cancel(handle) == client.cancel([handle]) == (A,)
     assert client.hold(client.jobs()) == (A, B)
+    assert client.why(handle).job == client.job(client.job(A)).id == A
     end(store, A)
     publish(store, "queue", {"jobs": []})
     assert [job.id for job in client.wait(handle)] == [A]
