@@ -47,11 +47,11 @@ def queued_jobs(
     ids = job_ids(launch, ulid)
     asked: list[tuple[Amounts, int]] = []
     problems: list[str] = []
-    for index, job in enumerate(launch.jobs):
+    for job in launch.jobs:
         try:
             asked.append(_asked(job, known_types))
         except SpecError as error:
-            problems += [f"jobs.{index}.{problem}" for problem in error.problems]
+            problems += [f"jobs.{job.name}.{problem}" for problem in error.problems]
     after = _afters(launch, ids)
     most = max(map(len, after))
     if most > MAX_AWAITED:

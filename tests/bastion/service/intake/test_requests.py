@@ -95,7 +95,7 @@ def test_an_unknown_type_is_refused_with_the_nearest() -> None:
     job = Job(processes=(Process(["true"], resources=Resources(h1000=1)),))
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
     assert refused(rig, asked) == (
-        "jobs.0.resources.h1000: no pool has this type, and the quota file has no total of it;"
+        "jobs.main.resources.h1000: no pool has this type, and the quota file has no total of it;"
         " did you mean h100?"
     )
 
@@ -106,7 +106,7 @@ def test_memory_that_no_pool_counts_is_told_to_be_left_out() -> None:
     job = Job(processes=(Process(["true"], resources=Resources(memory="4GiB")),))
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
     assert refused(rig, asked) == (
-        "jobs.0.resources.memory: no pool here counts memory, and a job may use what its machine"
+        "jobs.main.resources.memory: no pool here counts memory, and a job may use what its machine"
         " has; leave it out, or an admin gives a pool its memory in config/bastion.toml"
     )
 
@@ -119,7 +119,7 @@ def test_an_instance_type_that_no_pool_can_be_is_told_as_it_was_written(is_fille
     job = Job(processes=(Process(["true"], resources=asked),), instance_type="tpu-v4-32")
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
     assert refused(rig, asked).startswith(
-        "jobs.0.instance_type: 'tpu-v4-32' is made of v4, and no pool has it, and the quota file"
+        "jobs.main.instance_type: 'tpu-v4-32' is made of v4, and no pool has it, and the quota file"
     )
 
 
@@ -134,8 +134,8 @@ def test_every_problem_of_a_launch_is_told_at_once() -> None:
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=jobs))
     rig.turn()
     first, second = rig.answer(asked).problems
-    assert first.startswith("jobs.0.resources.nothing: ")
-    assert second == "jobs.1.instance_type: 'nonsense' is not an instance type known here"
+    assert first.startswith("jobs.a.resources.nothing: ")
+    assert second == "jobs.b.instance_type: 'nonsense' is not an instance type known here"
 
 
 def test_what_can_never_run_is_refused_at_once() -> None:
