@@ -148,9 +148,16 @@ def name_from(command: list[str]) -> str:
     """Derive a name for a job from its command: `python3 train.py --lr=1` is `train`."""
     if "-c" in command[1:3] and _last_part(command[0]).startswith("python"):
         return "python"  # what follows is code, not a name
-    told = [word for word in command if not _RUNNERS.fullmatch(word) and not word.startswith("-")]
-    word = _last_part(told[0].split()[0]) if told and told[0].split() else "job"
-    return _cleaned(os.path.splitext(word)[0])
+    told = [word for word in command if _tells(word)]
+    word, *others = told[0].split() if told and told[0].split() else ["job"]
+    if "-c" in command[1:3]:  # the words of a shell's line
+        word = next(filter(_tells, (word, *others)), word)
+    return _cleaned(os.path.splitext(_last_part(word))[0])
+
+
+def _tells(word: str) -> bool:
+    """Whether a word of a command tells what runs."""
+    return not _RUNNERS.fullmatch(word) and not word.startswith("-")
 
 
 def _last_part(path: str) -> str:

@@ -649,6 +649,8 @@ def test_flags_may_lie_in_a_file(run: Run, tmp_path: Path) -> None:
         (["/usr/bin/python3.11", "-u", "-m", "my.module"], "my"),
         (["torchrun", "--nnodes=2", "train.py"], "train"),
         (["bash", "-c", "echo hi"], "echo"),
+        (["sh", "-c", "python3 train.py --lr 1"], "train"),
+        (["sh", "-c", "python3 -m"], "python3"),
         (["./run me.sh"], "run"),
         (["python3"], "job"),
         ([" "], "job"),
