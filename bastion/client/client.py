@@ -434,8 +434,8 @@ class Client(Reader):
         project: str,
         body_of: ChangeBody | None = None,
     ) -> tuple[str, ...]:
-        from bastion.client.change.changed import Changed
         from bastion.client.look.find_job import each_name, find_all
+        from bastion.client.status.display import Changed
         from bastion.records.requests.job_request import JobsRequest
 
         look = self._published.of_one_look()

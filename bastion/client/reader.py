@@ -6,7 +6,7 @@ Reading needs the bucket and no bastion; every view says as of when it is true.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -93,8 +93,7 @@ class Reader(EventReader):
         Raises:
             BastionError: As `jobs`.
         """
-        from bastion.client.look.job_line import check_states, chosen, whole
-        from bastion.client.look.told_reason import rows_told_now
+        from bastion.client.look.job_line import check_states, chosen, tells_time, whole
 
         states = check_states(states)
         rows: Iterable[JobView | JobLine] = self._published.queue_lines()
@@ -103,8 +102,12 @@ class Reader(EventReader):
             ended = self._published.finished(places, limit=finished)
             known = {job.id for job in ended}
             rows = [*(row for row in rows if row.id not in known), *ended]
-        some = tuple(chosen(rows, project=project, user=user, states=states, tasks=tasks))
-        found = rows_told_now(some, self.queue_as_of)
+        found: Sequence[JobView | JobLine]
+        found = tuple(chosen(rows, project=project, user=user, states=states, tasks=tasks))
+        if any(map(tells_time, found)):
+            from bastion.client.look.told_reason import rows_told_now
+
+            found = rows_told_now(found, self.queue_as_of)
         return self._with_parameters(map(whole, found)) if tasks else tuple(found)
 
     def queue_as_of(self) -> float:

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TextIO
-
 from quota.pattern import pattern
 
-_LEAST = 20
-"""Letters that fit on a line of every terminal."""
 _COLOR = pattern(r"\x1b\[[0-9;]*m")
 
 
@@ -34,10 +30,8 @@ def folded(text: str, width: int, *, indent: int = 0, first: int | None = None) 
     return "\n".join([*lines, line.rstrip()])
 
 
-def fitted(text: str, to: TextIO, *, indent: int = 2) -> str:
-    """Return `text` folded where it is wider than the terminal that it is written to."""
-    if len(text) < _LEAST or not to.isatty():
-        return text
+def fitted(text: str, *, indent: int = 2) -> str:
+    """Return `text` folded where it is wider than the terminal."""
     import shutil
 
     return folded(text, shutil.get_terminal_size().columns, indent=indent, first=0)

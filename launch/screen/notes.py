@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from launch.screen.folded import fitted
 from launch.screen.visible import visible
 
 
 def tell(message: str, hint: str = "") -> None:
     """Print an error to stderr, folded on a terminal, with its hint, whose command is copied."""
-    print(fitted(f"error: {visible(in_one_line(message))}", sys.stderr), file=sys.stderr)
+    print(_folded(f"error: {visible(in_one_line(message))}"), file=sys.stderr)
     if hint:
         print(f"hint: {visible(in_one_line(hint))}", file=sys.stderr)
 
@@ -25,7 +24,15 @@ def note(message: str, *, is_prose: bool | None = None) -> None:
     shown = visible(message)
     if is_prose is None:
         is_prose = "bastion " not in shown and not shown.startswith(" ")
-    print(fitted(shown, sys.stderr) if is_prose else shown, file=sys.stderr, flush=True)
+    print(_folded(shown) if is_prose else shown, file=sys.stderr, flush=True)
+
+
+def _folded(shown: str) -> str:
+    if not sys.stderr.isatty():
+        return shown
+    from launch.screen.folded import fitted
+
+    return fitted(shown)
 
 
 def in_one_line(text: str) -> str:

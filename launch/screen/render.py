@@ -15,7 +15,6 @@ from os import PathLike
 from typing import Any, Generic, TypeVar
 
 from bastion.value import fields, has_fields, value
-from launch.screen.folded import fitted, folded
 from launch.screen.visible import all_visible, visible
 
 _T = TypeVar("_T")
@@ -135,7 +134,11 @@ class Output:
 
     def prose(self, text: str, *, indent: int = 2) -> list[str]:
         """Return the lines of a sentence: one, or on a terminal as many as it needs."""
-        return fitted(visible(text), sys.stdout, indent=indent).split("\n")
+        if not sys.stdout.isatty():
+            return [visible(text)]
+        from launch.screen.folded import fitted
+
+        return fitted(visible(text), indent=indent).split("\n")
 
     def paint(self, text: str, color: str) -> str:
         """`text` in a colour, where colours are wanted."""
@@ -199,6 +202,8 @@ class Output:
         told = [(each.title.lower(), visible((each.full or each.text)(items[0]))) for each in gone]
         cells = [f"{name} {text}" for name, text in told if text not in ("", "-")]
         if cells:
+            from launch.screen.folded import folded
+
             yield folded(f"in every row: {', '.join(cells)}", width - 1)
 
     def _unfit(
@@ -209,6 +214,8 @@ class Output:
         width: int,
     ) -> Iterator[str]:
         """Rows whose last columns stand on lines of their own."""
+        from launch.screen.folded import folded
+
         *short, last = kept if kept[-1] is columns[-1] else [*kept, columns[-1]]
         moved: list[Column[_T]] = []
         while len(short) > 1 and _needed(items, short) > width:
@@ -229,6 +236,8 @@ class Output:
 
     def _cells(self, item: _T, columns: Sequence[Column[_T]], width: int) -> Iterator[str]:
         """One row as a list: a line, or more, for each of its cells."""
+        from launch.screen.folded import folded
+
         pairs = ((column.title.lower(), (column.full or column.text)(item)) for column in columns)
         shown = [(name, visible(text)) for name, text in pairs if text]
         most = max(len(name) for name, _ in shown)

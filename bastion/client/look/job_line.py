@@ -115,6 +115,11 @@ class JobLine:
         return told
 
 
+def tells_time(row: JobView | JobLine) -> bool:
+    """Whether its reason tells a time that passes."""
+    return " in " in row.text and row.phase != "done" and bool(row.reason)
+
+
 def with_text(row: JobView | JobLine, text: str, *, as_of: float) -> JobView | JobLine:
     """Return `row` with `text` for its reason, as of a later moment."""
     if isinstance(row, JobLine):

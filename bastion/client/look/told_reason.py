@@ -55,14 +55,12 @@ def rows_told_now(rows: Sequence[Row], true_until: Callable[[], float]) -> Seque
     Equal sentences of one view stay equal, so each is told anew once; of very many different ones
     the last stay as they are.
     """
-    from bastion.client.look.job_line import with_text
+    from bastion.client.look.job_line import tells_time, with_text
 
-    if not any(_tells_time(row) for row in rows):
-        return rows
     now, anew = true_until(), dict[str, str | None]()
     found: list[Row] = []
     for row in rows:
-        if not _tells_time(row) or now <= row.as_of:
+        if not tells_time(row) or now <= row.as_of:
             found.append(row)
             continue
         if row.text not in anew and len(anew) < _MANY:
@@ -70,10 +68,6 @@ def rows_told_now(rows: Sequence[Row], true_until: Callable[[], float]) -> Seque
         told = anew.get(row.text)
         found.append(row if told is None else with_text(row, told, as_of=now))
     return found
-
-
-def _tells_time(row: Row) -> bool:
-    return " in " in row.text and row.phase != "done" and bool(row.reason)
 
 
 def _text_at(now: float, row: Row) -> str | None:
