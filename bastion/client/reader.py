@@ -236,8 +236,9 @@ class Reader(EventReader):
         made = states_of(array)
         names = (task_id(array.id, index) for index in indices)
         found = [rows.get(name) or made(name) for name in names]
-        # What the array calls active, and has no row any more, has ended since.
-        over = [task.has_ended or task.state == "active" for task in found]
+        # What the array calls active, and has no row any more, has ended since; of what drains the
+        # final record stands for a moment beside its row.
+        over = [task.has_ended or task.state in ("active", "draining") for task in found]
         if sum(over) <= MAX_RECORDS:
             found = [self._recorded(task) if over[n] else task for n, task in enumerate(found)]
         return self._with_parameters(found)

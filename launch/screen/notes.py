@@ -11,7 +11,8 @@ def tell(message: str, hint: str = "") -> None:
     """Print an error to stderr, folded on a terminal, with its hint, whose command is copied."""
     print(_folded(f"error: {visible(in_one_line(message))}"), file=sys.stderr)
     if hint:
-        print(f"hint: {visible(in_one_line(hint))}", file=sys.stderr)
+        shown = f"hint: {visible(in_one_line(hint))}"
+        print(shown if _is_copied(shown) else _folded(shown), file=sys.stderr)
 
 
 def note(message: str, *, is_prose: bool | None = None) -> None:
@@ -23,8 +24,13 @@ def note(message: str, *, is_prose: bool | None = None) -> None:
     """
     shown = visible(message)
     if is_prose is None:
-        is_prose = "bastion " not in shown and not shown.startswith(" ")
+        is_prose = not _is_copied(shown)
     print(_folded(shown) if is_prose else shown, file=sys.stderr, flush=True)
+
+
+def _is_copied(shown: str) -> bool:
+    """Whether a line has a command, which has to stand in one line."""
+    return "bastion " in shown or shown.startswith(" ")
 
 
 def _folded(shown: str) -> str:

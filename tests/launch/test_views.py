@@ -149,12 +149,16 @@ def test_an_error_is_folded_and_its_command_is_not(
         "it asks for 16 h100, and the total is 8 h100",
         "bastion launch --gpus=8 -- python3 train.py",
     )
+    tell("unknown flag --ports", "leave it out: a job may listen on any port")
     note("in the bucket is everything that was printed")
     note("to see all of it: bastion logs train-0123456789 -f")
     assert capsys.readouterr().err.splitlines() == [
         "error: it asks for 16 h100, and the",
         "  total is 8 h100",
         "hint: bastion launch --gpus=8 -- python3 train.py",
+        "error: unknown flag --ports",
+        "hint: leave it out: a job may listen on",
+        "  any port",
         "in the bucket is everything that was",
         "  printed",
         "to see all of it: bastion logs train-0123456789 -f",

@@ -15,6 +15,7 @@ from bastion.records.keys import layout
 from bastion.spec import Array, Job, Launch, Process, Resources, Sweep
 from bastion.value import replace
 from tests.rigs.leader import Rig
+from tests.rigs.scripted_bastion import publish, row
 
 
 class Clock(VirtualClock):
@@ -114,6 +115,17 @@ def test_tasks_are_found_behind_any_name_of_their_array(side: Side, name: str) -
         side.client.job(f"{given}.6")
     with pytest.raises(SpecError, match="names 3 tasks"):
         side.client.job(f"{given}.0-2")
+
+
+def test_a_task_whose_row_drains_has_ended_once_its_record_is_there(side: Side) -> None:
+    """`wait` has told of it, and its row stays for a moment."""
+    array = side.launch("0-1")
+    side.client.wait(array)
+    drains = row(f"{array}.1", state="draining", launch=array, task=1)
+    publish(side.rig.bucket, "queue", {"jobs": [drains]})
+    fresh = Client("gs://b/root", user="ann", project="blue", store=side.rig.bucket)
+    assert [job.state for job in fresh.jobs(tasks=True)] == ["draining"]
+    assert [task.state for task in fresh.tasks(array)] == ["succeeded", "succeeded"]
 
 
 def test_a_job_that_is_called_so_goes_before_a_task(side: Side) -> None:
