@@ -71,7 +71,7 @@ def let_victims_run_on(draft: Draft) -> None:
 
     It may have been named by an earlier promise, too, that was due sooner and was given up since.
     """
-    new = [r for r in draft.reserved.values() if r.victims and r.name not in draft.known]
+    new = [r for r in draft.reserved.values() if r.victims and _is_new(draft, r)]
     if not new:
         return
     named = Counter(victim for each in draft.reserved.values() for victim in each.victims)
@@ -83,6 +83,12 @@ def let_victims_run_on(draft: Draft) -> None:
         told = tuple((job, stops.get(job, at)) for job, at in promise.victims)
         if told != promise.victims:
             draft.promises[reserved.name] = replace(promise, victims=told)
+
+
+def _is_new(draft: Draft, reserved: Reserved) -> bool:
+    """Whether it was promised in this cycle, though its gang had a promise that has lapsed."""
+    known = draft.known.get(reserved.name)
+    return known is None or known.made_at != draft.promises[reserved.name].made_at
 
 
 def _is_for(draft: Draft, victim: Running, reserved: Reserved) -> bool:
