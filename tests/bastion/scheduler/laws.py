@@ -489,8 +489,15 @@ def _void_beside(
     snapshot: Snapshot, victim: set[str], promises: Iterable[Promise]
 ) -> list[Promise]:
     """Those of `promises` with victims of their own that lie on what `victim` holds."""
-    held = devices(placed(job) for job in alive(snapshot) if job.id in victim)
-    return [p for p in promises if p.victims and devices(p.placements).keys() & held.keys()]
+    jobs = [job for job in alive(snapshot) if job.id in victim]
+    held = devices(map(placed, jobs)).keys()
+    whole = hosts([placed(job) for job in jobs if takes_whole(job)])
+    return [
+        each
+        for each in promises
+        if each.victims
+        and (devices(each.placements).keys() & held or hosts(each.placements) & whole)
+    ]
 
 
 def _may_start(
