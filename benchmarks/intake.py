@@ -83,7 +83,8 @@ def measure(flood: _Flood, requests: int, queued: int = 0) -> dict[str, object]:
     rig.turn(3)
     job = Job(processes=(Process(["true"]),), hold=True)
     for _ in range(queued // 1_000):
-        rig.launch("queue", jobs=tuple(replace(job, name=f"j{n}") for n in range(1_000)))
+        jobs = tuple(replace(job, name=f"j{n}") for n in range(1_000))
+        rig.launch("queue", jobs=jobs, together=False)
     rig.until(lambda: len(rig.root.jobs) == queued, turns=1_000)
     for n in range(requests):
         asked = ulid.make(rig.clock.wall(), b"\1" * 6 + n.to_bytes(4, "big"))
