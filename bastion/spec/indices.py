@@ -44,9 +44,9 @@ class Indices(Written):
 
     __slots__ = ("_bits", "_pairs", "_text")
     _pairs: tuple[_Pair, ...] | None
-    """The ranges; None until somebody asks for those of a set that is known by its bits."""
+    """The ranges; None until they are asked for, of a set that is known by its bits."""
     _bits: int | None
-    """A bit for each index; None until somebody asks."""
+    """A bit for each index; None until it is asked for."""
     _text: str | None
 
     def __init__(self, pairs: Iterable[_Pair] = ()) -> None:
