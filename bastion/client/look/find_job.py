@@ -137,7 +137,9 @@ def find_all(
         published: Where to look.
         text: As for `find`.
         project: Only in this project; empty: in all.
-        newest: Of several active jobs with this name take the newest, in place of refusing.
+        newest: Of several active jobs with this name take the newest, in place of refusing; of
+            those that have ended, too, one whose id does not have the name: that takes a list of
+            all final records.
         exact: The beginning of an id names nothing.
 
     Raises:
@@ -160,7 +162,11 @@ def find_all(
     if len(named) > 1 and not newest:
         raise _ambiguous(text, named)
     try:
-        return (find(published, text, project=project, exact=exact),)
+        found = find(published, text, project=project, exact=exact)
+        if newest and found.has_ended and found.id != text:
+            since = found.ended_at or 0.0
+            found = published.newest_named(text, project=project, since=since) or found
+        return (found,)
     except NotFoundError:
         for place in (project,) if project else published.projects():
             ended = _jobs_of(published, place, text, ())

@@ -235,17 +235,20 @@ class Published(ViewReader):
             return known
         return self.result(array.project, wanted) or known or self.active(wanted)
 
-    def finished(self, projects: Iterable[str], *, limit: int) -> tuple[JobView, ...]:
+    def finished(
+        self, projects: Iterable[str], *, limit: int, since: float = 0.0
+    ) -> tuple[JobView, ...]:
         """
         The newest `limit` finished jobs of some projects, newest first; no others are read.
 
-        An array counts as one job; its tasks are not among them.
+        An array counts as one job; its tasks are not among them. Those that ended before `since`
+        are left out.
         """
         every = (
             entry
             for place in projects
             for entry in self._every(layout.results_of(place))
-            if tasks_of_id(entry.key.split("/")[2]) is None
+            if entry.modified_at >= since and tasks_of_id(entry.key.split("/")[2]) is None
         )
         newest = nlargest(limit, every, key=lambda entry: entry.modified_at)
         found = (self._ended(entry) for entry in newest)
@@ -276,10 +279,14 @@ class Published(ViewReader):
         found = ((entry.key.split("/")[2], entry.modified_at) for entry in entries)
         return tuple((job, at) for job, at in found if tasks_of_id(job) is None)
 
-    def newest_named(self, name: str, *, project: str = "") -> JobView | None:
-        """The newest of the last finished jobs that is called `name` in its launch, or None."""
+    def newest_named(self, name: str, *, project: str = "", since: float = 0.0) -> JobView | None:
+        """
+        The newest of the last finished jobs that is called `name` in its launch, or None.
+
+        Those that ended before `since` are left out.
+        """
         places = (project,) if project else self.projects()
-        newest = self.finished(places, limit=_NAMES_READ)
+        newest = self.finished(places, limit=_NAMES_READ, since=since)
         return next((job for job in newest if job.name == name), None)
 
     def projects(self) -> tuple[str, ...]:

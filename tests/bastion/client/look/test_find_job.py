@@ -216,3 +216,16 @@ def test_an_ended_job_is_found_by_its_name_in_the_launch() -> None:
     place, store = published()
     end(store, "experiment-aaaaaaaaaa", name="trainer")  # type: ignore[arg-type]
     assert find(place, "trainer").id == "experiment-aaaaaaaaaa"
+
+
+def test_a_wait_takes_the_newest_that_has_ended_whatever_its_launch_is_called() -> None:
+    """An older one has the name in its id, and could tell of a success where the newer failed."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": []})
+    place = Published(store, clock.wall)
+    for job, name in ((A, "train"), ("exp-cccccccccc", "train"), (C, "eval")):
+        clock.sleep(100.0)
+        end(store, job, name=name)
+    assert find_all(place, "train", newest=True)[0].id == "exp-cccccccccc"
+    assert find_all(place, A, newest=True)[0].id == A
+    assert find_all(place, "eval", newest=True)[0].id == C
