@@ -29,6 +29,7 @@ _OURS = {
     "list_jobs": "jobs",
     "ls": "jobs",
     "machines": "pool",
+    "ok": "has_succeeded",
     "ps": "jobs",
     "queue": "jobs",
     "result": "wait",
@@ -37,6 +38,8 @@ _OURS = {
     "state": "status",
     "stop": "cancel",
     "submit": "launch",
+    "succeeded": "has_succeeded",
+    "success": "has_succeeded",
     "tail": "follow",
     "tail_logs": "follow",
     "terminate": "cancel",
@@ -58,10 +61,11 @@ def no_attribute(holder: object, name: str) -> AttributeError:
     from difflib import get_close_matches
 
     ours = _OURS.get(name, "")
-    client = vars(holder).get("_client")
+    own = getattr(holder, "__dict__", {})
+    client = own.get("_client")
     if not ours and callable(getattr(type(client), name, None)):  # of a handle: its client has it
-        return AttributeError(f"{text}; write client.{name}({vars(holder)['id']!r})")
-    known = [each for each in (*vars(holder), *dir(kind)) if not each.startswith("_")]
+        return AttributeError(f"{text}; write client.{name}({own['id']!r})")
+    known = [each for each in (*own, *dir(kind)) if not each.startswith("_")]
     near = [ours] if ours in known else get_close_matches(name, known, n=1)
     return AttributeError(f"{text}; did you mean {near[0]}?" if near else text)
 

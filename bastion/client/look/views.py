@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from bastion.client.status.display import moment, moment_of, table, units_text
+from bastion.errors import in_notebooks
 from bastion.spec.task import tasks_of_id
 from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
@@ -163,6 +164,11 @@ class JobView:
     def has_ended(self) -> bool:
         """Whether its state is final."""
         return self.state in ENDED
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it has ended as it should; of an array, every task of it."""
+        return self.state == "succeeded"
 
     @property
     def is_decided(self) -> bool:
@@ -355,6 +361,19 @@ class LaunchStatus:
     def has_ended(self) -> bool:
         """Whether every job of it has ended."""
         return all(job.has_ended for job in self.jobs)
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether every job of it has ended as it should."""
+        return all(job.has_succeeded for job in self.jobs)
+
+    if not TYPE_CHECKING:  # a type checker finds unknown names itself
+
+        def __getattr__(self, name: str) -> object:
+            """Raise the error for an unknown name, with the one that was meant."""
+            from bastion.client.other_names import no_attribute
+
+            raise in_notebooks(no_attribute(self, name))
 
 
 def name_of(job_id: str) -> str:

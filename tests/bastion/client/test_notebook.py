@@ -185,8 +185,13 @@ def test_a_launch_is_followed_to_its_end() -> None:
     print_log(store, handle.jobs[0], b"one\n", b"two\n")
     end(store, handle.jobs[0])
     out = io.StringIO()
-    assert handle.follow(out).counts == {"succeeded": 1}
+    status = handle.follow(out)
+    assert status.counts == {"succeeded": 1}
+    assert status.has_succeeded
     assert out.getvalue() == "one\ntwo\n"
+    other = client.launch(launch_of())
+    end(store, other.jobs[0], outcome="failed", code=3)
+    assert not other.wait().has_succeeded
 
 
 def test_a_refusal_is_one_error_with_its_hint() -> None:
@@ -226,6 +231,7 @@ def test_a_method_of_another_client_is_answered_with_ours() -> None:
         (handle, "name", "names"),
         (client, "history", "record"),
         (client, "usage", "record"),
+        (handle.status(), "ok", "has_succeeded"),
     ):
         with pytest.raises(AttributeError, match=f"{theirs!r}; did you mean {ours}\\?$"):
             getattr(holder, theirs)
