@@ -35,7 +35,9 @@ def bar(*, shown: bool, is_bytes: bool = False) -> Iterator[Draw]:
         if clock.monotonic() - began < _AFTER_S:
             return
         if not drawn:
-            drawn.extend(_begin(is_bytes=is_bytes))
+            drawing = _drawing(is_bytes=is_bytes)
+            drawn.extend((drawing, drawing.add_task(what, completed=done, total=total or None)))
+            drawing.start()
         drawn[0].update(drawn[1], description=what, completed=done, total=total or None)
 
     try:
@@ -45,7 +47,7 @@ def bar(*, shown: bool, is_bytes: bool = False) -> Iterator[Draw]:
             drawn[0].stop()
 
 
-def _begin(*, is_bytes: bool) -> tuple[object, object]:
+def _drawing(*, is_bytes: bool) -> Any:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -56,7 +58,7 @@ def _begin(*, is_bytes: bool) -> tuple[object, object]:
         TimeElapsedColumn,
     )
 
-    drawing = Progress(
+    return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         DownloadColumn() if is_bytes else MofNCompleteColumn(),
@@ -64,5 +66,3 @@ def _begin(*, is_bytes: bool) -> tuple[object, object]:
         console=Console(stderr=True),
         transient=True,
     )
-    drawing.start()
-    return drawing, drawing.add_task("")
