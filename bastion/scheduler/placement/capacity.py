@@ -352,13 +352,20 @@ class Capacity:
 
     # Closing for one gang
 
-    def close(self, parts: Sequence[Part], places: Sequence[Placement], charge: Charge) -> Hold:
+    def close(
+        self,
+        parts: Sequence[Part],
+        places: Sequence[Placement],
+        charge: Charge,
+        before: Hold | None = None,
+    ) -> Hold:
         """
         Close `places` to all gangs: what is free now, and what becomes free of them.
 
-        `charge` is what they cost beyond the charges of the gangs that will end for them.
+        `charge` is what they cost beyond the charges of the gangs that will end for them. Amounts
+        that were to become free in the hold `before` still are, though others have been opened.
         """
-        hold = Hold()
+        hold = Hold(before)
         for part, placement in zip(parts, places):
             whole: set[str] = set()
             for replica in placement:
@@ -406,7 +413,8 @@ class Capacity:
         hold.masks.append((room, resource, mask, free, later))
 
     def _close_count(self, hold: Hold, room: Room, resource: str, units: int) -> None:
-        free = max(0, min(units, room.counts.get(resource, 0)))
+        due = hold.due(room, resource, units)
+        free = max(0, min(units - due, room.counts.get(resource, 0)))
         if free:
             room.counts[resource] -= free
         if units > free:

@@ -14,14 +14,35 @@ Charge = tuple[Amounts, ...]
 
 
 class Hold:
-    """Devices closed for one gang; to be lifted as one."""
+    """
+    Devices closed for one gang; to be lifted as one.
 
-    __slots__ = ("charge", "counts", "guests", "masks", "wholes")
+    Args:
+        before: What was closed for it until it was lent for a moment.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_due", "charge", "counts", "guests", "masks", "wholes")
+
+    def __init__(self, before: Hold | None = None) -> None:
+        self._due: dict[tuple[int, str], int] = {}
+        for room, resource, _, later in before.counts if before else ():
+            if later:
+                key = room.ordinal, resource
+                self._due[key] = self._due.get(key, 0) + later
         self.charge: Charge = ()
         self.masks: list[tuple[Room, str, int, int, int]] = []
         """(room, type, devices wanted, of them those that were free, those that others hold)"""
         self.counts: list[tuple[Room, str, int, int]] = []
+        """(room, type, amount that was free, amount that others hold)"""
         self.guests: list[Room] = []
         self.wholes: list[Room] = []
+
+    def due(self, room: Room, resource: str, units: int) -> int:
+        """How much of `units` others still held before it was lent; told once of each amount."""
+        if not self._due:
+            return 0
+        key = room.ordinal, resource
+        due = min(units, self._due.get(key, 0))
+        if due:
+            self._due[key] -= due
+        return due

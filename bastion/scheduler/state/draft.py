@@ -13,7 +13,7 @@ from functools import cached_property
 
 from bastion.job import JobClass
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
-from bastion.scheduler.placement.hold import Charge
+from bastion.scheduler.placement.hold import Charge, Hold
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.lines import Backlog
@@ -261,10 +261,10 @@ class Draft:
         reserved.hold = None
         self._pay_back(reserved)
 
-    def shut(self, reserved: Reserved) -> None:
-        """Close it, or what is left of it."""
-        net = self._net(reserved)
-        reserved.hold = self.capacity.close(reserved.shape.parts, reserved.placed.placements, net)
+    def shut(self, reserved: Reserved, before: Hold | None = None) -> None:
+        """Close it, or what is left of it; `before` as in `Capacity.close`."""
+        net, placed = self._net(reserved), reserved.placed.placements
+        reserved.hold = self.capacity.close(reserved.shape.parts, placed, net, before)
 
     def _pay_back(self, reserved: Reserved) -> None:
         for running, tier, units in reserved.paid:
@@ -374,6 +374,7 @@ class Draft:
 
     def lend(self, reserved: Reserved) -> None:
         """Open it for gangs that end in time: until then its own does not need it."""
+        reserved.before = reserved.hold
         self.open(reserved)
         if reserved.holds_quota:
             reserved.lent = (*reserved.gifts,)
@@ -383,7 +384,7 @@ class Draft:
         """End what `lend` began."""
         if reserved.holds_quota:
             self.count(reserved, reserved.lent)
-        self.shut(reserved)
+        self.shut(reserved, reserved.before)
 
     def set_apart(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
         """Lend them; `others` count on what those give back that these would have waited for."""

@@ -59,6 +59,8 @@ class Reserved:
         """The gangs that run where it lies, once they are known; see `holders_of`."""
         self.hold: Hold | None = None
         """None while it is open."""
+        self.before: Hold | None = None
+        """What it was when it was last lent; None where what it waits for has changed since."""
         self.number = 0
         """The higher, the later it was reserved."""
 
@@ -141,6 +143,7 @@ class Reservations:
         """Let `reserved`, which takes part, wait for other gangs than before."""
         self._unlink(reserved)
         reserved.waits = tuple(running)
+        reserved.before = None
         self._link(reserved)
 
     def _link(self, reserved: Reserved) -> None:
