@@ -42,6 +42,8 @@ class Made:
         self.code: int | None = None
         self.process: subprocess.Popen[bytes] | None = None
         self.watchers: list[Any] = []
+        self.attaching = threading.Lock()
+        """Held while one that attaches is told so and becomes a watcher: nothing is missed."""
         self.is_over = threading.Event()
 
     @property
@@ -105,7 +107,9 @@ class Made:
 
     def _write(self, stream: int, data: bytes) -> None:
         frame = bytes((stream, 0, 0, 0)) + len(data).to_bytes(4) + data
-        for watcher in self.watchers:
+        with self.attaching:
+            watchers = [*self.watchers]
+        for watcher in watchers:
             with contextlib.suppress(OSError):
                 watcher.sendall(frame)
 
@@ -403,8 +407,9 @@ class Exchange:
 
     def _attach(self, made: Made) -> None:
         connection = self._request.connection
-        connection.sendall(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\n\r\n")
-        made.watchers.append(connection)
+        with made.attaching:
+            connection.sendall(b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\n\r\n")
+            made.watchers.append(connection)
         self._until_over(made)
 
     def _wait(self, made: Made) -> None:
