@@ -67,7 +67,7 @@ def test_a_process_that_replaces_its_program_is_found(
     (tmp_path / "again").write_text(line)
     process = run(line, mark + "a")
     assert {strays.mark_of(process.pid) for _ in range(200)} == {mark + "a"}
-    assert strays.kill_all(mark) == 1
+    assert strays.kill_all(mark) >= 1
     assert process.wait(PATIENCE_S) == -signal.SIGKILL
 
 
