@@ -278,15 +278,7 @@ def many(
     read: Callable[[str], str] = str,
 ) -> None:
     """Add a flag that may be repeated, with the allowed `words` if there are any."""
-    group.add_argument(
-        name,
-        action="append",
-        type=read,
-        choices=words,
-        default=[],
-        metavar=metavar,
-        help=f"{meaning}; may be repeated",
-    )
+    _repeated(group, name, meaning, metavar=metavar, words=words, action="append").type = read
 
 
 def several(
@@ -299,16 +291,28 @@ def several(
     read: Callable[[str], str] = str,
 ) -> None:
     """Add a flag like `many`, in whose values a comma can only stand between two."""
-    added = group.add_argument(
+    added = _repeated(group, name, meaning, metavar=metavar, words=words, action=_Listed)
+    assert isinstance(added, _Listed)
+    added.read = read
+
+
+def _repeated(
+    group: Group,
+    name: str,
+    meaning: str,
+    *,
+    metavar: str,
+    words: Sequence[str] | None,
+    action: str | type[argparse.Action],
+) -> argparse.Action:
+    return group.add_argument(
         name,
-        action=_Listed,
+        action=action,
         choices=words,
         default=[],
         metavar=metavar,
         help=f"{meaning}; may be repeated",
     )
-    assert isinstance(added, _Listed)
-    added.read = read
 
 
 def choice(group: Group, name: str, words: Sequence[str], meaning: str) -> None:

@@ -36,17 +36,6 @@ _THEIRS = {
     "labels": "leave it out: a profile is chosen by its name, bastion config activate NAME",
 }
 """Settings of AXLearn's CLI, and what serves here. Source: its `.axlearn.default.config`."""
-_ONE_BUCKET = "one bucket has jobs, logs and quotas: bastion config set root=TEXT"
-_OF_A_POOL = "leave it out: a pool says it, in the bucket's config/bastion.toml"
-_THEIRS = {
-    **dict.fromkeys(("bucket", "private_bucket", "permanent_bucket", "ttl_bucket"), _ONE_BUCKET),
-    "docker_repo": "bastion config set image_repo=TEXT",
-    "default_dockerfile": "an image is named by each launch: --bundler_spec=dockerfile=TEXT",
-    "service_account_email": "bastion config set identity=TEXT",
-    **dict.fromkeys(("network", "subnetwork", "region", "reservation"), _OF_A_POOL),
-    "labels": "leave it out: a profile is chosen by its name, bastion config activate NAME",
-}
-"""Settings of AXLearn's CLI, and what serves here. Source: its `.axlearn.default.config`."""
 
 
 def register(verbs: Verbs) -> None:
