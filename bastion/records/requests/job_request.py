@@ -115,9 +115,13 @@ class ExecRequest:
 def _target_problems(targets: tuple[str, ...]) -> list[str]:
     if not 1 <= len(targets) <= MAX_TARGETS:
         return [f"targets: {len(targets)} is not allowed; 1 to {MAX_TARGETS} jobs or launches"]
-    longest = max(map(len, targets))
-    if longest > MAX_TARGET_CHARACTERS:
-        return [f"targets: {longest} characters; at most {MAX_TARGET_CHARACTERS} each"]
+    longest = max(targets, key=len)
+    if len(longest) > MAX_TARGET_CHARACTERS:
+        return [
+            f"targets: {longest[:40]!r}... has {len(longest)} characters; at most"
+            f" {MAX_TARGET_CHARACTERS} each: tasks with gaps are written out, so name ranges"
+            " without gaps, or fewer at once"
+        ]
     ranges = 0
     for target in targets:
         named = tasks_of_id(target)

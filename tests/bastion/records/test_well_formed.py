@@ -175,3 +175,10 @@ def test_a_value_that_refuses_itself_is_left_to_the_validator() -> None:
     with pytest.raises(SpecError):
         JobsRequest(targets=())
     assert well_formed(JobsRequest, b'{"targets":[]}') is UNEXPECTED
+
+
+def test_a_target_that_is_too_long_is_named_with_what_to_do() -> None:
+    """A user who typed `grid.0-398:2` sees what that became."""
+    tasks = ",".join(map(str, range(0, 400, 2)))
+    with pytest.raises(SpecError, match=r"'grid-0123456789\.0,2,4,6.* name ranges without gaps"):
+        JobsRequest(targets=(f"grid-0123456789.{tasks}",))
