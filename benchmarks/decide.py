@@ -139,7 +139,8 @@ def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
         began = process_time()
         plan = cycle(snapshot, NOW + number, memory)
         seconds.append(process_time() - began)
-        jobs = dict(admitted(snapshot, plan).jobs)
+        snapshot = admitted(snapshot, plan)
+        jobs = dict(snapshot.jobs)
         del jobs[random.choice([name for name, job in jobs.items() if job.is_admitted])]
         like = random.choice([job for job in jobs.values() if not job.is_admitted])
         came = replace(like, id=f"late-{number}", request=own(like.request), queued_at=NOW + number)
