@@ -65,7 +65,7 @@ def backfill(
 
     Nothing is opened where the tiers would lack the units, or the machines devices, all the same.
     """
-    reserved = [*draft.reserved.values(), *draft.plans.values()]
+    reserved = _reserved(draft)
     draft.search.effort.spend(1 + len(reserved) // CHECKED)
     if not (_tiers_may_do(draft, shape, reserved) and may_fit_beside(draft, shape, opened)):
         return False
@@ -80,6 +80,17 @@ def backfill(
                 draft.reservations.wait_for(each, (new, *each.waits))
     draft.put_back(opened, others)
     return done
+
+
+def may_backfill(draft: Draft, shape: Shape) -> bool:
+    """Whether a gang of `shape` could start if all that is reserved were open; not for sure."""
+    reserved = _reserved(draft)
+    draft.search.effort.spend(1 + len(reserved) // CHECKED)
+    return _tiers_may_do(draft, shape, reserved) and may_fit_beside(draft, shape, reserved)
+
+
+def _reserved(draft: Draft) -> list[Reserved]:
+    return [*draft.reserved.values(), *draft.plans.values()]
 
 
 def _tiers_may_do(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> bool:

@@ -15,7 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.backfill import backfill, count_plans, discount_plans
+from bastion.scheduler.phases.backfill import (
+    backfill,
+    count_plans,
+    discount_plans,
+    may_backfill,
+)
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, look_again, queue_of, spent
 from bastion.scheduler.phases.new_promise import make_promise
@@ -54,9 +59,10 @@ def borrow(draft: Draft) -> None:
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
     blocked = draft.blocked
+    gaps = _Gaps(draft)
     while (name := projects.pop()) is not None:
         if name not in queues:
-            queues[name] = queue_of(draft, name, _hopeful(draft, name))
+            queues[name] = queue_of(draft, name, _hopeful(draft, name, gaps))
         queue = queues[name]
         while (line := queue.pop()) is not None:
             if projects.comes_after(name, line.since):
@@ -130,7 +136,7 @@ def _start_blocked(draft: Draft) -> None:
             line.at += 1
 
 
-def _hopeful(draft: Draft, project: str) -> list[Line]:
+def _hopeful(draft: Draft, project: str, gaps: _Gaps) -> list[Line]:
     """The lines of `project` for which something might be done; the others are blocked."""
     lines, highest = draft.rest[project], _highest_to_outrank(draft, project)
     roomy: dict[int, bool] = {}
@@ -140,13 +146,7 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
             roomy[shape.form] = not draft.is_too_full(
                 shape, guaranteed=False
             ) and draft.shares.lets_borrow(project, shape, shape.asked)
-        # What is gone again in time may use what is closed for others.
-        is_short = shape.borrows and (
-            any(plan.drains for plan in draft.plans.values())
-            if shape.max_runtime_s is None
-            else bool(draft.reserved or draft.plans)
-        )
-        if roomy[shape.form] or is_short or shape.priority < highest:
+        if roomy[shape.form] or shape.priority < highest or gaps.may_take(shape):
             hopeful.add(id(shape))
     if not hopeful:
         draft.blocked += lines
@@ -155,6 +155,27 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
     for line in lines:
         (found if id(line.shape) in hopeful else draft.blocked).append(line)
     return found
+
+
+class _Gaps:
+    """Which gangs might start on what is closed for others: they are gone again in time."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self._drains = any(plan.drains for plan in draft.plans.values())
+        """Whether there is anything for gangs without a limit; none is added in this phase."""
+        self._roomy: dict[int, bool] = {}
+        """Form -> whether there is room for it if all that is closed were open."""
+
+    def may_take(self, shape: Shape) -> bool:
+        """Whether a gang of `shape` might."""
+        draft = self.draft
+        is_any = self._drains if shape.max_runtime_s is None else draft.reserved or draft.plans
+        if not (is_any and shape.borrows):
+            return False
+        if shape.form not in self._roomy:
+            self._roomy[shape.form] = may_backfill(draft, shape)
+        return self._roomy[shape.form]
 
 
 def _outrank_again(draft: Draft, *, is_better: bool) -> None:

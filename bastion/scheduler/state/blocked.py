@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from math import inf
 
 from bastion.scheduler.queue.groups import Groups
-from bastion.scheduler.queue.order import Line
+from bastion.scheduler.queue.order import Line, Rank, place_of
 from bastion.scheduler.state.draft import Draft
 from quota.amounts import Amounts
 
@@ -65,4 +65,10 @@ def _groups_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Gro
     for line in lines if projects else ():
         if line.project in projects:
             found.setdefault(line.project, []).append(line)
-    return {name: Groups(each) for name, each in found.items()}
+    # In the order of the project, so that a group is told what the first of it waits for.
+    return {name: Groups(sorted(each, key=_place)) for name, each in found.items()}
+
+
+def _place(line: Line) -> tuple[Rank, float, str]:
+    place: tuple[Rank, float, str] = place_of(line.gangs[line.at])
+    return place
