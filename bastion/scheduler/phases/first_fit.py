@@ -90,7 +90,7 @@ def _search(
         drains: Whether to go on to what has no known end.
         before: A time from `before` on is of no use.
     """
-    ends, lacks = _known_ends(draft), _lacks_of(draft, line.shape)
+    ends, lacks = known_ends(draft), _lacks_of(draft, line.shape)
     for lack in lacks:
         lack.let_go(ends.footprint)
     is_near = all(lack.replicas <= 0 for lack in lacks)
@@ -119,7 +119,7 @@ def _ends(
     draft: Draft, line: Line, *, reclaims: bool, drains: bool
 ) -> tuple[list[End], Iterator[Step]]:
     """What has ended some time, in no order; and what has no known end, if it counts."""
-    ends, shape, project = _known_ends(draft), line.shape, line.project
+    ends, shape, project = known_ends(draft), line.shape, line.project
     ending, endless = [*ends.known], [*ends.endless.get(project, ())] if drains else []
     for running in ends.borrowed:
         end = gone_at(draft, running, shape, project, reclaims=reclaims)
@@ -140,7 +140,7 @@ def _together(draft: Draft, ending: list[End]) -> Iterator[Step]:
         yield end, [running for *_, running in together]
 
 
-def _known_ends(draft: Draft) -> Ends:
+def known_ends(draft: Draft) -> Ends:
     """When what runs ends, for any gang; divided anew after a start, or when victims change."""
     new, version = starting(draft), draft.doomed.version
     ends = draft.search.ends
@@ -242,11 +242,6 @@ def _placed(draft: Draft, shape: Shape, allows: Allows) -> Placed | None:
     placed = draft.try_place(shape, allows, guaranteed=False)
     draft.capacity.undo()
     return placed
-
-
-def holding(draft: Draft) -> list[Running]:
-    """The gangs that run, and those that start in this cycle."""
-    return [*draft.running.values(), *starting(draft)]
 
 
 def ends_at(draft: Draft, running: Running, shape: Shape, project: str) -> float:

@@ -20,12 +20,11 @@ Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from heapq import heapify, heappop
 from itertools import chain
-from typing import TypeVar
 
+from bastion.scheduler.phases.aged import aged, aged_on_shares
 from bastion.scheduler.phases.awaited import awaited, holders_of, is_covered
 from bastion.scheduler.phases.backfill import count_plans, counted, discount_plans
 from bastion.scheduler.phases.claims import Claims
@@ -34,15 +33,15 @@ from bastion.scheduler.phases.first_fit import (
     ends_at,
     first_fit,
     fits_share,
-    holding,
     is_reclaimable,
+    known_ends,
 )
 from bastion.scheduler.phases.guarantee import look_again, would_be_taken
 from bastion.scheduler.phases.promises import placed_again, start_reserved, waiting_gang
 from bastion.scheduler.phases.revocation import could_borrow, starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart
-from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of, place_of
+from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import Doom
@@ -54,8 +53,6 @@ SEARCHES = 4
 """Searches for new planned starts in each phase; what is left is looked at in the next cycle."""
 PART = 4
 """Before phase 3 that part of the steps is spent on planned starts at most, as one of so many."""
-
-Place = TypeVar("Place", bound=tuple[object, ...])
 
 
 def take_over_plans(draft: Draft) -> None:
@@ -71,7 +68,7 @@ def plan_ahead(draft: Draft) -> None:
         for planned, _, entry in _planned_before(draft)
         if planned.gang[0] not in draft.plans
     ]
-    _plan_ahead(draft, chain(lapsed, _aged_on_shares(draft)))
+    _plan_ahead(draft, chain(lapsed, aged_on_shares(draft)))
 
 
 def _planned_before(draft: Draft) -> Iterator[tuple[PlannedStart, Line, Entry]]:
@@ -101,19 +98,6 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
     if waits is not None:
         plan.waits = tuple(waits)
         draft.reserve(plan)
-
-
-def _aged_on_shares(draft: Draft) -> Iterator[Line]:
-    """Lines with aged heads that the share of their project holds, the first to plan for first."""
-    fitting: dict[tuple[str, int], bool] = {}
-    found = []
-    for line in _aged_in(draft, draft.lines):
-        fits = fitting.get(line.key)
-        if fits is None:
-            fits = fitting[line.key] = fits_share(draft, line.project, line.shape)
-        if fits:
-            found.append((place_of(line.gangs[line.at]), line))
-    return _in_order(found)
 
 
 def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
@@ -225,7 +209,7 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
         claims = None
     planned_pools = {each for plan in draft.plans.values() for each in _places(draft, plan)}
     searches = 0
-    for line in _aged(draft):
+    for line in aged(draft):
         owner = line.project if fits_share(draft, line.project, line.shape) else ""
         pools = {(owner, name) for name in _pools(draft, line.shape)}
         if line.is_over or line.head[0].id in draft.plans:
@@ -332,38 +316,6 @@ def _line_with(draft: Draft, plan: Reserved) -> Line | None:
     return next((line for line in lines if line.has(plan.gang)), None)
 
 
-def _aged(draft: Draft) -> Iterator[Line]:
-    """Lines with heads that have waited long, the longest first; each line once."""
-    borrow = {name: draft.shares.project(name).borrow for name in draft.rest}
-    return _in_order(
-        [
-            ((line.gangs[line.at][4], line.head[0].id), line)
-            for line in _aged_in(draft, draft.rest)
-            # Within its share it is promised a start, and elsewhere it has none.
-            if line.shape.borrows and borrow[line.project]
-        ]
-    )
-
-
-def _in_order(found: list[tuple[Place, Line]]) -> Iterator[Line]:
-    """The lowest first; few of thousands are ever asked for."""
-    heapify(found)
-    while found:
-        yield heappop(found)[1]
-
-
-def _aged_in(draft: Draft, lines: Mapping[str, list[Line]]) -> Iterator[Line]:
-    """Those with heads that have waited for `plan_after_s` and have no planned start."""
-    since = draft.now - draft.options.plan_after_s
-    aged = (found for project, found in lines.items() if draft.backlogs[project].oldest <= since)
-    for line in chain.from_iterable(aged):
-        gangs, at = line.gangs, line.at
-        if at >= len(gangs) or gangs[at][4] > since or line.fail_when_busy:
-            continue
-        if gangs[at][3][0].id not in draft.plans:
-            yield line
-
-
 def _pools(draft: Draft, shape: Shape) -> list[str]:
     """The pools where any of it could lie."""
     names = set()
@@ -412,7 +364,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
         wanted,
         plan.placed,
         sure,
-        filter(is_gone, holding(draft)),
+        filter(is_gone, known_ends(draft).by(plan.until, project)),
         within_share=False,
         order=order,
     )

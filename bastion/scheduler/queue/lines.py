@@ -11,21 +11,34 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from functools import cached_property
 
-from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, of_head, place_of
+from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, age_of, of_head, place_of
 from bastion.scheduler.queue.shape import Shape
 
 
-class Backlog(NamedTuple):
+class Backlog:
     """All that wait in the lines of one project, when a cycle begins."""
 
-    oldest: float
-    """Since when the first of them waits."""
-    first_asked: float
-    """When the first head of a line was submitted."""
-    shapes: Collection[Shape]
-    """What they ask for, each shape once."""
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        """In order."""
+        self.oldest = min([entry[4] for line in lines for entry in line.entries])
+        """Since when the first of them waits."""
+        self.first_asked = min([line.entries[0][1] for line in lines])
+        """When the first head of a line was submitted."""
+        self.shapes = shapes_of(lines)
+        """What they ask for, each shape once."""
+
+    def told(self) -> tuple[float, float, int, list[str]]:
+        """What must be the same however this came about."""
+        by_age = [line.entries[0][2] for line in self.by_age]
+        return self.oldest, self.first_asked, len(self.shapes), by_age
+
+    @cached_property
+    def by_age(self) -> Sequence[Line]:
+        """The lines, that whose head has waited longest first."""
+        return sorted(self.lines, key=lambda line: age_of(line.entries[0]))
 
 
 class Lines:
@@ -57,7 +70,7 @@ class Lines:
         for found in by_project.values():
             found.sort(key=of_head)
         self._lines, self._by_project = lines, by_project
-        self.backlogs = {project: _backlog(found) for project, found in by_project.items()}
+        self.backlogs = {project: Backlog(found) for project, found in by_project.items()}
 
     def change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
         """Let `gone` wait no longer, and `come` from now on."""
@@ -91,7 +104,7 @@ class Lines:
         left = [line for line in self._by_project[project] if line.entries]
         if left:
             self._by_project[project] = sorted(left, key=of_head)
-            self.backlogs[project] = _backlog(left)
+            self.backlogs[project] = Backlog(self._by_project[project])
         else:
             del self._by_project[project], self.backlogs[project]
 
@@ -99,11 +112,3 @@ class Lines:
 def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:
     """Each shape of `lines` once."""
     return {id(line.shape): line.shape for line in lines}.values()
-
-
-def _backlog(lines: Sequence[Line]) -> Backlog:
-    return Backlog(
-        oldest=min([entry[4] for line in lines for entry in line.entries]),
-        first_asked=min([line.entries[0][1] for line in lines]),
-        shapes=shapes_of(lines),
-    )

@@ -43,6 +43,11 @@ place_of = itemgetter(0, 1, 2)
 """Of an entry: all that decides which goes first in a line."""
 
 
+def age_of(entry: Entry) -> tuple[float, str]:
+    """By which what has waited longest goes first."""
+    return entry[4], entry[3][0].id
+
+
 def ids_of(gang: Gang) -> Ids:
     """Of its jobs."""
     return tuple(job.id for job in gang)
@@ -89,12 +94,17 @@ class Line:
 
     def first_after(self, now: float, wait_s: float) -> float:
         """When the first of those here that have not yet waited so long will have."""
-        if self.at or self.gangs is not self.entries:
+        if not self.is_whole:
             return min((e[4] + wait_s for e in self.waiting if e[4] + wait_s > now), default=inf)
         if self._since is None:
             self._since = sorted(entry[4] for entry in self.entries)
         at = bisect_right(self._since, now, key=lambda since: since + wait_s)
         return self._since[at] + wait_s if at < len(self._since) else inf
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that waited here when the cycle began still do."""
+        return not self.at and self.gangs is self.entries
 
     @property
     def head(self) -> Gang:

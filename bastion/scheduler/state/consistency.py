@@ -62,7 +62,10 @@ def _facts(draft: Draft) -> Iterator[tuple[str, object]]:
     yield "lowest priority", {name: draft.lowest_priority(name) for name in draft.shares.names()}
     yield "set aside", draft.aside
     backlogs = draft.backlogs.items()
-    yield "backlogs", {name: (each[:2], len(each.shapes)) for name, each in backlogs}
+    yield (
+        "backlogs",
+        {name: (each.oldest, each.first_asked, len(each.shapes)) for name, each in backlogs},
+    )
     yield (
         "in line",
         {

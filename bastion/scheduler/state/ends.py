@@ -10,9 +10,11 @@ It must not know what wants its place.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import itemgetter
 
 from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.running import Running
@@ -43,7 +45,7 @@ class Ends:
     ) -> None:
         self._starting, self._version, self._on = starting, version, on
         self.known: list[End] = []
-        """Those whose end is known, borrowers apart."""
+        """Those whose end is known, the first to end first, borrowers apart."""
         self.borrowed: list[Running] = []
         """Those on what others leave idle: it depends on the gang that wants them."""
         self.endless: dict[str, list[Running]] = {}
@@ -56,6 +58,7 @@ class Ends:
                 self.known.append((end, each.name, each))
             else:
                 self.endless.setdefault(each.project, []).append(each)
+        self.known.sort(key=itemgetter(0, 1))
 
     @cached_property
     def bounded(self) -> list[Running]:
@@ -66,6 +69,12 @@ class Ends:
     def footprint(self) -> Footprint:
         """What these take, all together."""
         return Footprint(chain.from_iterable(running.places for running in self.bounded))
+
+    def by(self, until: float, project: str) -> Iterator[Running]:
+        """All that may have ended at `until`, some of them only for a gang of `project`."""
+        known = self.known[: bisect_right(self.known, until, key=itemgetter(0))]
+        endless = self.endless.get(project, ())
+        return chain((running for *_, running in known), self.borrowed, endless)
 
     def stands(self, starting: Sequence[Running], version: int) -> bool:
         """Whether nothing was started, named or spared since."""

@@ -9,8 +9,9 @@ import pytest
 
 from bastion.scheduler.phases import first_fit as searches
 from bastion.scheduler.phases.backfill import backfill
-from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at, holding
+from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at
 from bastion.scheduler.phases.planned_starts import plan_ahead
+from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.plan import Plan
@@ -61,7 +62,7 @@ def in_turn(draft: Draft, line: Line, *, reclaims: bool) -> Fit | None:
     project, shape = line.project, line.shape
     own = fits_share(draft, project, shape)
     ends = []
-    for running in holding(draft):
+    for running in (*draft.running.values(), *starting(draft)):
         end = gone_at(draft, running, shape, project, reclaims=reclaims)
         if not math.isinf(end):
             ends.append((end, (0, "", running.name), running))
