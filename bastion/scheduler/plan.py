@@ -124,10 +124,6 @@ class Verdicts(Mapping[str, Verdict]):
         self.starts = starts or {}
         self._all: Mapping[str, Verdict] | None = None
 
-    def with_lines(self, in_line: Sequence[Crowd | Row]) -> Verdicts:
-        """The same, but for the jobs that wait in line."""
-        return Verdicts(self.decided, in_line, self.starts, self._holding)
-
     def __getitem__(self, name: str) -> Verdict:
         known = self.decided.get(name)
         return self._complete()[name] if known is None else known

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf, nextafter
 
-from bastion.scheduler.forecast.joining import Joining
 from bastion.scheduler.plan import Keep, Plan, Wait
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.positions import Crowd
@@ -42,7 +41,6 @@ def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None
         plan,
         tells=tells,
         drifts_at=min(_times(draft, plan), default=None),
-        join=Joining(draft, tells=tells),
     )
 
 

@@ -5,26 +5,21 @@ Rules: it holds for the same records, machines and quota file, until `Plan.wake_
 nothing, each gang was tried on the same state, so their order made no difference; only what a
 reason names as ahead follows it. What drifts with time, without a change, does not stand
 still: estimates that rest on earlier runs or on rotation, and which jobs would have to end.
-New jobs that only make a line longer leave it standing, with their own verdicts added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import is_
 
-from bastion.job import JobRecord
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.policy_choice import Parts
 
-Join = Callable[[Plan, JobRecord, Snapshot, float], Plan | None]
-"""The plan with one new job that only waits in line; None where it takes a cycle to find out."""
-
 
 class Standstill:
-    """The last cycle, if it moved nothing, and the jobs that have joined its lines since."""
+    """The last cycle, if it moved nothing."""
 
     def __init__(
         self,
@@ -35,7 +30,6 @@ class Standstill:
         *,
         tells: bool,
         drifts_at: float | None,
-        join: Join,
     ) -> None:
         self._quota, self._parts, self._now = snapshot.quota, parts, now
         self._jobs = tuple(snapshot.jobs.values())  # its mappings may be changed by then
@@ -45,24 +39,18 @@ class Standstill:
         self._tells = tells
         self._order = _order_of_users(snapshot)
         self._drifts_at = drifts_at
-        self._join = join
 
     def holds(self, parts: Parts, snapshot: Snapshot, now: float, *, tells: bool) -> bool:
-        """
-        Whether a cycle on `snapshot` would come to the plan.
-
-        That may have changed by then: it has a verdict on new jobs that only wait in line.
-        """
+        """Whether a cycle on `snapshot` would come to the plan."""
         return (
             self._is_still(now)
-            and len(snapshot.jobs) >= len(self._jobs)
             and tells is self._tells
             and snapshot.quota is self._quota
             and parts == self._parts
             and _is_same(snapshot.machines, self._machines)
             and _others(snapshot) == self._others
             and _order_of_users(snapshot) == self._order
-            and (_is_same(snapshot.jobs, self._jobs) or self._takes_in(snapshot, now))
+            and _is_same(snapshot.jobs, self._jobs)
         )
 
     def _is_still(self, now: float) -> bool:
@@ -73,22 +61,6 @@ class Standstill:
             and (wake_at is None or now < wake_at)
             and (self._drifts_at is None or now < self._drifts_at)
         )
-
-    def _takes_in(self, snapshot: Snapshot, now: float) -> bool:
-        """Whether the jobs are the same but for new ones that only wait in line."""
-        jobs = tuple(snapshot.jobs.values())
-        before = set(map(id, self._jobs))
-        new = [job for job in jobs if id(job) not in before]
-        if not new or len(jobs) != len(before) + len(new):
-            return False
-        plan: Plan | None = self.plan
-        for job in new:
-            if plan is not None:
-                plan = self._join(plan, job, snapshot, now)
-        if plan is None:
-            return False
-        self.plan, self._jobs, self._now = plan, jobs, now
-        return True
 
 
 def _others(snapshot: Snapshot) -> tuple[object, ...]:
