@@ -15,7 +15,6 @@ from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import GUESTS, Part
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.reservation import Reserved
 from bastion.spec.quantity import text_of_seconds
 from bastion.spec.request import Request
 from bastion.spec.where import Where
@@ -58,8 +57,7 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
 def _kept(draft: Draft) -> dict[str, str]:
     """The gang that something is reserved for, by machine."""
     found: dict[str, str] = {}
-    closed: list[Reserved] = [*draft.reserved.values(), *draft.plans.values()]
-    for reserved in closed:
+    for reserved in draft.closed:
         for placement in reserved.placed.placements:
             for replica in placement:
                 for host in replica.hosts:
@@ -73,7 +71,8 @@ def _of_room(job: JobRecord, part: Part, room: Room, kept_for: str) -> MachineRe
     fits = 0
     if not why_not and part.hosts > 1:
         why_not = "" if room.is_vacant and room.is_whole else "its slice is not whole and free"
-        fits = int(not why_not and _is_slice_free(room))
+        rooms = room.shelf.slices.get(room.machine.slice, ())
+        fits = int(not why_not and all(each.is_idle for each in rooms))
         why_not = why_not if fits else why_not or "another machine of its slice is not free"
     elif not why_not:
         fits = room.slots(part)
@@ -86,11 +85,6 @@ def _of_room(job: JobRecord, part: Part, room: Room, kept_for: str) -> MachineRe
         fits=fits,
         why_not=why_not,
     )
-
-
-def _is_slice_free(room: Room) -> bool:
-    rooms = room.shelf.slices.get(room.machine.slice, [])
-    return all(each.is_vacant and each.is_whole and each.opened for each in rooms)
 
 
 def _unfit(part: Part, room: Room) -> str:

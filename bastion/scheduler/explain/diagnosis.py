@@ -200,10 +200,9 @@ class Diagnosis:
             if there._starts(project, shape):
                 return None
             reason = there.quota.find(project, shape) or there._by_maintenance(shape)
-        every = (*draft.reserved.values(), *draft.plans.values())
-        closed = [each for each in every if each.name not in change.opened]
+        closed = [each for each in draft.closed if each.name not in change.opened]
         if reason is None and closed:
-            names = tuple(each.name for each in every)
+            names = tuple(each.name for each in draft.closed)
             with made(draft, replace(change, opened=names)):
                 reason = _kept(closed) if self._is_placed(shape) else None
         if reason is None:
@@ -263,7 +262,7 @@ class Diagnosis:
 
     def _try_open(self, shapes: Mapping[int, Shape]) -> None:
         """Try all `shapes` while everything is open: to open it takes longer than to look."""
-        closed = [*self.draft.reserved.values(), *self.draft.plans.values()]
+        closed = self.draft.closed
         with self._open_all(closed):
             placed = {form: self._placed(shape) for form, shape in shapes.items() if closed}
         on: dict[str, list[Reserved]] = {}
@@ -296,9 +295,7 @@ class Diagnosis:
         capacity.undo()
 
     def _by_capacity(self, project: str, shape: Shape) -> WaitingReason:
-        if shape.form not in self._free_of:
-            self._free_of[shape.form] = self.supply.free(shape)
-        free = self._free_of[shape.form]
+        free = self._once(self._free_of, self.supply.free, shape)
         if not missing(shape.units, free):
             scattered = self._scattered(project, shape, free)
             if scattered is not None:
@@ -306,9 +303,7 @@ class Diagnosis:
         short = missing(shape.units, free)
         if not short:  # it is the quota that has too little room
             return self._missing(shape, self._beyond_quota(project, shape))
-        if shape.form not in self._capacity:
-            self._capacity[shape.form] = self._missing(shape, short)
-        return self._capacity[shape.form]
+        return self._once(self._capacity, partial(self._missing, short=short), shape)
 
     def _beyond_quota(self, project: str, shape: Shape) -> Amounts:
         """What the quota lacks for the gang, on the machines that are free."""
@@ -340,7 +335,7 @@ class Diagnosis:
         if short and (short <= lost or (machines and not self.supply.is_enough(shape))):
             return self._capacity_lost(shape, lost, machines)
         holders = self.supply.holders(shape.types.union(self.draft.asks(shape).types()))
-        closed = [*self.draft.reserved.values(), *self.draft.plans.values()]
+        closed = self.draft.closed
         if closed and not holders:
             return _kept(closed)
         return WaitingForCapacity(asked=shape.units, short=short, holders=holders)

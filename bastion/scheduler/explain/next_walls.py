@@ -26,7 +26,6 @@ from bastion.scheduler.reasons.reason import (
     WaitingForCapacity,
     WaitingReason,
 )
-from bastion.scheduler.reasons.words import positive
 from bastion.spec.where import CONTAINERS, Where
 from quota.amounts import Amounts
 
@@ -94,7 +93,7 @@ def user_wall(
         for each in draft.occupancy.by_project.get(first.project, ())
         if each.user == first.user and each.name not in gone
     ]
-    ahead = [each.gang for each in (*draft.reserved.values(), *draft.plans.values())]
+    ahead = [each.gang for each in draft.closed]
     ahead += [each.gang for each in draft.admitted_by.get(first.project, ())]
     holds += [
         (draft.asks(draft.shapes.of(each)), len(each))
@@ -128,7 +127,7 @@ def wall_of(reason: WaitingReason) -> NextWall | None:
     """`reason`, as the second of two."""
     match reason:
         case BeyondShare():
-            short = positive(reason.held + reason.asked + reason.others - reason.total)
+            short = (reason.held + reason.asked + reason.others - reason.total).positive()
             return NextWall(kind="BeyondShare", units=short, names=reason.lenders)
         case CapacityLost():
             return NextWall(kind="CapacityLost", units=reason.lost, names=reason.machines)
@@ -142,7 +141,7 @@ def wall_of(reason: WaitingReason) -> NextWall | None:
             named = (reason.filter,) if reason.filter else ()
             return NextWall(kind="NoMachineMatches", names=named)
         case OverCeiling():
-            short = positive(reason.held + reason.asked - reason.ceiling)
+            short = (reason.held + reason.asked - reason.ceiling).positive()
             return NextWall(kind="OverCeiling", units=short, names=(reason.project,))
         case PlannedForOther():
             names = (reason.other, *reason.more)
@@ -150,7 +149,7 @@ def wall_of(reason: WaitingReason) -> NextWall | None:
         case ProviderStockout():
             return NextWall(kind="ProviderStockout", names=(reason.pool,))
         case ShareInUse():
-            short = positive(reason.held + reason.asked - reason.share)
+            short = (reason.held + reason.asked - reason.share).positive()
             return NextWall(kind="ShareInUse", units=short, names=(reason.project,))
         case WaitingForCapacity():
             names = tuple(name for name, _ in reason.holders)

@@ -126,7 +126,7 @@ class _Filling:
     def _bins(self, shelf: Shelf) -> Iterator[_Bin]:
         if shelf.hosts > 1:
             for rooms in shelf.slices.values():
-                is_free = all(each.opened and each.is_vacant and each.is_whole for each in rooms)
+                is_free = all(each.is_idle for each in rooms)
                 size = Amounts.sum(room.full for room in rooms)
                 yield _Bin(shelf.hosts, rooms, dict(size.items()) if is_free else {}, is_free)
         else:

@@ -42,7 +42,7 @@ class Change:
 def made(draft: Draft, change: Change) -> Iterator[None]:
     """Let `change` be so; nothing that waits beside the gang in question claims any share."""
     capacity, rest, shares = draft.capacity, draft.rest, draft.shares
-    closed = [*draft.reserved.values(), *draft.plans.values()]
+    closed = draft.closed
     opened = [each for each in closed if each.name in change.opened]
     gone = [draft.running[name] for name in change.gone]
     with ExitStack() as stack:
@@ -77,11 +77,9 @@ def made(draft: Draft, change: Change) -> Iterator[None]:
 
 def _on(draft: Draft, machine: str) -> list[Held]:
     return [
-        (part, host, not running.is_borrowed)
+        each
         for running in draft.on(machine)
-        for part, place in running.places
-        for host in place.hosts
-        if host.machine == machine
+        for each in running.on(machine, is_guaranteed=not running.is_borrowed)
     ]
 
 

@@ -106,8 +106,7 @@ class _Known:
     def ends_in(self, world: int) -> Iterator[tuple[Ending, Running]]:
         """When each of them has ended in that future."""
         for limit, likely, running in self._ends:
-            is_likely = likely is not None and likely.at[world] < limit
-            if is_likely and likely is not None:
+            if likely is not None and likely.at[world] < limit:
                 yield Ending(at=likely.at[world], runs=likely.runs), running
             else:
                 yield Ending(at=limit), running

@@ -123,7 +123,7 @@ def _is_below_most(running: Running) -> bool:
 def _wanted(draft: Draft) -> frozenset[str]:
     """The types that anything which waits asks for."""
     shapes = {line.shape for line in draft.blocked if not line.is_over}
-    shapes |= {each.shape for each in (*draft.reserved.values(), *draft.plans.values())}
+    shapes |= {each.shape for each in draft.closed}
     return frozenset().union(*(shape.types for shape in shapes))
 
 

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 
 from bastion.machine import Machine, MachinePhase, Pool
+from bastion.scheduler.placement.device_mask import mask_of
 from bastion.scheduler.queue.shape import COUNTED, GUESTS, SEATS, Part
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
@@ -58,7 +60,7 @@ class Room:
         """Whether anything new may come here."""
         self.full = machine.resources or (shelf.pool.resources if shelf.pool else NOTHING)
         bad = machine.bad_devices.items()
-        self.bad = {t: _mask(indices) & ((1 << self.full[t]) - 1) for t, indices in bad}
+        self.bad = {t: mask_of(indices) & ((1 << self.full[t]) - 1) for t, indices in bad}
         """Devices that it has, and that are out of order."""
         self.noted_in = 0
         """The last trial in which its state was noted, before anything changed there."""
@@ -120,6 +122,11 @@ class Room:
             elif self.masks.get(resource, 0).bit_count() != units - self.lost(resource):
                 return False
         return True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all of it can be had now."""
+        return self.opened and self.is_vacant and self.is_whole
 
     @property
     def is_leaving(self) -> bool:
@@ -257,7 +264,7 @@ class Shelf:
     def _sort_out(self, empty: dict[object, list[Room]], room: Room) -> None:
         """Say anew whether nothing is in `room`."""
         alike = empty.setdefault(kind_of(room), [])
-        at = bisect_left(alike, room.ordinal, key=_ordinal)
+        at = bisect_left(alike, room.ordinal, key=attrgetter("ordinal"))
         is_known = at < len(alike) and alike[at] is room
         if is_known and not room.is_vacant:
             del alike[at]
@@ -321,14 +328,6 @@ def kind_of(room: Room) -> object:
     return room.ordinal if room.machine.bad_devices else room.full
 
 
-def _ordinal(room: Room) -> int:
-    return room.ordinal
-
-
-def _mask(indices: tuple[int, ...]) -> int:
-    return sum(1 << index for index in set(indices))
-
-
 def has_labels(machine: Machine | None, pool: Pool | None, wanted: Mapping[str, str]) -> bool:
     """Whether all of `wanted` are among the labels of the machine and its pool."""
     have = labels_of(machine, pool)
@@ -338,8 +337,3 @@ def has_labels(machine: Machine | None, pool: Pool | None, wanted: Mapping[str, 
 def labels_of(machine: Machine | None, pool: Pool | None) -> Mapping[str, str]:
     """Those of the pool, and those of the machine before them."""
     return {**(pool.labels if pool else {}), **(machine.labels if machine else {})}
-
-
-def resources_of(room: Room, types: frozenset[str]) -> Amounts:
-    """What the whole machine is charged as."""
-    return room.full.only(types)

@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from bastion.job import ReplicaPlace
 from bastion.scheduler.placement.capacity import Capacity
-from bastion.scheduler.placement.room import Room, Shelf, resources_of
+from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.queue.shape import Part
 from bastion.value import value
@@ -177,7 +177,7 @@ class Wholes:
         return self.part.per_replica <= Amounts.sum(room.full for room in rooms)
 
     def _is_free(self, room: Room) -> bool:
-        return room.opened and room.is_vacant and room.is_whole and self.scope.has(room)
+        return room.is_idle and self.scope.has(room)
 
     def _slots(self, rooms: _Rooms) -> int:
         return 1 if self.part.hosts > 1 else rooms[0].slots(self.part)
@@ -186,6 +186,5 @@ class Wholes:
         return 1 if self.part.hosts > 1 else self.part.most_on(size)
 
     def _unit(self, rooms: _Rooms) -> _Unit:
-        types = self.capacity.types
-        cost = Amounts.sum(resources_of(room, types) for room in rooms)
+        cost = Amounts.sum(room.full for room in rooms).only(self.capacity.types)
         return _Unit(rooms=rooms, slots=self._slots(rooms), cost=cost)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.job import JobRecord
+from bastion.scheduler.queue.shape import COUNTED
 from bastion.scheduler.snapshot import Snapshot
-
-_UNCOUNTED = ("cpu", "memory")
 
 
 def attained(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float:
@@ -22,7 +21,7 @@ def attained(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float
     for job in gang:
         most, request = 0, job.request
         for kind, units in request.per_replica.items():
-            if units > most and kind not in _UNCOUNTED:
+            if units > most and kind not in COUNTED:
                 most = units
         report, attempt = snapshot.reports.get(job.id), job.attempt
         had_s = 0.0 if report is None else report.get("attained_s", 0.0)

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bastion.job import JobRecord, Phase
+from bastion.scheduler.queue.shape import COUNTED
 from bastion.scheduler.snapshot import Snapshot
 
 Ranks = Callable[[Sequence[JobRecord]], float]
-NOT_DEVICES = ("cpu", "memory")
 
 
 class Asking(NamedTuple):
@@ -36,7 +36,7 @@ def asking_in(snapshot: Snapshot) -> dict[str, list[Asking]]:
     found: dict[str, list[Asking]] = {}
     for job in snapshot.jobs.values():
         if job.phase is Phase.QUEUED or job.attempt is not None:
-            units = [(n, kind) for kind, n in job.request.units.items() if kind not in NOT_DEVICES]
+            units = [(n, kind) for kind, n in job.request.units.items() if kind not in COUNTED]
             if units:
                 devices, kind = max(units)
                 found.setdefault(kind, []).append(Asking(job, kind, devices))

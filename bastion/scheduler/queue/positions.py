@@ -37,13 +37,9 @@ class Crowd:
     tails: Sequence[Tail]
     reason: WaitingReason
 
-    def entries(self) -> Iterator[Entry]:
-        """Every gang, line by line."""
-        return (entry for gangs, at in self.tails for entry in gangs[at:])
-
     def reasons(self) -> Reasons:
-        """Every gang with it."""
-        return ((entry[3], self.reason) for entry in self.entries())
+        """Every gang with it, line by line."""
+        return ((entry[3], self.reason) for gangs, at in self.tails for entry in gangs[at:])
 
 
 class Stretch(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Literal
 
 from bastion.job import StopReason
 from bastion.phrases import stop_text
-from bastion.scheduler.reasons.words import positive, units, when
+from bastion.scheduler.reasons.words import units, when
 from bastion.spec.quantity import text_of_seconds
 from bastion.value import value
 from quota.amounts import Amounts
@@ -58,7 +58,7 @@ class Borrowing:
     def _what(self) -> str:
         if not self.held:
             return "asks for nothing under quota"
-        over = positive(self.held - self.nominal)
+        over = (self.held - self.nominal).positive()
         beyond = f"{units(over)} beyond its share" if over else "all within its share"
         return f"borrowed: {self.project} holds {units(self.held)}, {beyond}"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
-from bastion.scheduler.reasons.words import listed, part_of, positive, units
+from bastion.scheduler.reasons.words import listed, part_of, units
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 from quota.limits import RUNNING
@@ -29,7 +29,7 @@ class OverCeiling:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        short = positive(self.held + self.asked - self.ceiling)
+        short = (self.held + self.asked - self.ceiling).positive()
         return (
             f"waits for {self.project} to free {units(short)}: it holds"
             f" {part_of(self.held, self.ceiling)}, its ceiling; starts when jobs of"
@@ -95,7 +95,7 @@ class BeyondShare:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        short = positive(self.held + self.asked + self.others - self.total)
+        short = (self.held + self.asked + self.others - self.total).positive()
         others = listed(self.lenders) or "other projects"
         s = "s" if len(self.lenders) == 1 else ""
         fits = self.asked <= self.share
@@ -109,7 +109,7 @@ class BeyondShare:
 
     def _ends(self, others: str, s: str, short: Amounts) -> str:
         """What has to end; its own project's jobs first."""
-        rest = positive(short - self.own)
+        rest = (short - self.own).positive()
         theirs = f"{others} free{s} {units(rest)}" if rest else ""
         own = f"jobs of {self.project} free {units(self.own)}" if self.own else ""
         return " and ".join(filter(None, (own, theirs)))
@@ -129,7 +129,7 @@ class ShareInUse:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        short = positive(self.held + self.asked - self.share)
+        short = (self.held + self.asked - self.share).positive()
         return (
             f"waits for {self.project} to free {units(short)} of its share: it asks for"
             f" {units(self.asked)}, {self.project} holds {units(self.held)} with a share of"

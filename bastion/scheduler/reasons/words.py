@@ -51,10 +51,5 @@ def part_of(part: Amounts, whole: Amounts) -> str:
     return " and ".join(told) or units(part)
 
 
-def positive(amounts: Amounts) -> Amounts:
-    """`amounts` without what is negative."""
-    return Amounts({kind: number for kind, number in amounts.items() if number > 0})
-
-
 def _number(kind: str, number: int) -> str:
     return text_of_bytes(number) if kind == "memory" else str(number)

@@ -210,6 +210,11 @@ class Draft:
         if reserved.holds_quota:
             self.count(reserved)
 
+    @property
+    def closed(self) -> list[Reserved]:
+        """What is closed for promises, then what is for planned starts."""
+        return [*self.reserved.values(), *self.plans.values()]
+
     def count(self, reserved: Reserved, gave: Sequence[Gift] | None = None) -> None:
         """Let the project of `reserved` hold it in the quota; `gave` as in `Shares.reserve`."""
         asked, planned = reserved.placed.total, not reserved.is_promise
@@ -444,13 +449,12 @@ class Draft:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""
         return self.departures.of(self.shares, self.running, firm=firm)
 
-    def _is_doomed(self, running: Running, *, firm: bool) -> bool:
-        doom = self.doomed.get(running.name)
-        return doom is not None and (doom.is_firm or not firm)
-
     def is_departing(self, running: Running, *, firm: bool = False) -> bool:
         """Whether it is being stopped, or will be; `firm` as in `departing`."""
-        return running.is_leaving or self._is_doomed(running, firm=firm)
+        if running.is_leaving:
+            return True
+        doom = self.doomed.get(running.name)
+        return doom is not None and (doom.is_firm or not firm)
 
     def end_of(self, shape: Shape) -> float | None:
         """When a gang of `shape` has ended at the latest if it starts now; None without a limit."""
@@ -474,9 +478,7 @@ class Draft:
             found = [r for name in sorted(by_project) for r in by_project[name]]
         else:
             found = by_project.get(project, [])
-        if self.occupancy.leaving:
-            found = [r for r in found if not r.is_leaving]
-        return [r for r in found if not self._is_doomed(r, firm=firm)] if self.doomed else [*found]
+        return [r for r in found if not self.is_departing(r, firm=firm)]
 
     @cached_property
     def borrowers(self) -> dict[str, list[Running]]:

@@ -15,7 +15,7 @@ from operator import attrgetter, is_
 
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.machine import Machine, MachinePhase
-from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.feasibility import Beyond, Extent
 from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
@@ -161,15 +161,11 @@ class Occupancy:
         for name in set(machines):
             room = self.capacity.by_name.get(name)
             if room is not None:
-                self.capacity.refill(room, self._holding(name))
-
-    def _holding(self, machine: str) -> Iterable[Held]:
-        for running in self.on.get(machine, ()):
-            if running.name in self._counted:  # the others are put in with their class
-                for part, place in running.places:
-                    for host in place.hosts:
-                        if host.machine == machine:
-                            yield part, host, self._counted[running.name]
+                known = (r for r in self.on.get(name, ()) if r.name in self._counted)
+                held = (
+                    each for r in known for each in r.on(name, is_guaranteed=self._counted[r.name])
+                )
+                self.capacity.refill(room, held)  # the others are put in with their class
 
     # Classes
 

@@ -10,12 +10,11 @@ It must not know which gangs want its devices.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
-from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.capacity import Capacity, Held
 from bastion.scheduler.placement.hold import Charge
-from bastion.scheduler.placement.room import resources_of
 from bastion.scheduler.queue.order import Ids
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.footprint import Footprint
@@ -156,6 +155,13 @@ class Running:
             self._footprint = Footprint(self.places)
         return self._footprint
 
+    def on(self, machine: str, *, is_guaranteed: bool) -> Iterator[Held]:
+        """What its replicas hold of `machine`."""
+        for part, place in self.places:
+            for host in place.hosts:
+                if host.machine == machine:
+                    yield part, host, is_guaranteed
+
     @property
     def ids(self) -> Ids:
         """Of its jobs."""
@@ -181,6 +187,6 @@ def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -
             room = capacity.by_name.get(host.machine)
             if host.machine not in whole:
                 whole.add(host.machine)
-                cost = resources_of(room, capacity.types) if room else NOTHING
+                cost = room.full.only(capacity.types) if room else NOTHING
                 charge[tier] = charge[tier] + cost
     return tuple(charge)
