@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from bastion.job import JobClass
 from bastion.scheduler.effort import Effort
 from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.promises import sharing
@@ -134,8 +135,12 @@ def _found(
 ) -> Found | None:
     """Where it fits with some of its `own` victims; they are not being stopped."""
     shares, project = draft.shares, reserved.gang[0].project
+    is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
+    is_sure = within_share and is_own and not shares.is_nested
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
+        if is_sure and not gone and units <= reserved.placed.total:
+            return True  # what its project borrowed since then does not undo its place
         with shares.without(gone):
             if not within_share:
                 return shares.lets_borrow(project, reserved.shape, units)

@@ -68,7 +68,10 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
         ),
         *(
             (seed, histories.wide_world_of)
-            for seed in (1_022, 1_408, 1_464, 166_746, 220_632, 707_692_981, 19_300_922, 443, 187)
+            for seed in (
+                *(1_022, 1_408, 1_464, 166_746, 220_632, 707_692_981, 19_300_922, 443, 187),
+                157_481,
+            )
         ),
         *(
             (seed, histories.grouped_world_of)
