@@ -394,9 +394,9 @@ def _would_take_beside(
     weak += draft.outranked(line.project, line.shape.priority, later=True)
     for each in weak:
         draft.lend(each)
-    legal = _legal(draft, line.head, line.shape)
-    allows = _is_within(draft, line.project, line.shape, going)
     gone = set(going)
+    legal = (each for each in _legal(draft, line.head, line.shape) if each not in gone)
+    allows = _is_within(draft, line.project, line.shape, going)
 
     def may_stop(running: Running) -> bool:
         is_gone = running in gone

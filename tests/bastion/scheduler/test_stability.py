@@ -124,6 +124,18 @@ def test_what_once_moved_stands(make: histories.Make, seeds: slice) -> None:
         histories.run(seed, (), steps=25, after=_stands, make=make)
 
 
+CALMED: dict[histories.Make, tuple[int, ...]] = {
+    histories.mixed_world_of: (100_428,),
+}
+
+
+@pytest.mark.parametrize("make", CALMED)
+def test_what_once_moved_in_vain_is_calm(make: histories.Make) -> None:
+    """Histories in which a job started to be stopped, or was stopped in vain; kept."""
+    for seed in CALMED[make]:
+        histories.run(seed, (), steps=25, after=_after, make=make)
+
+
 @pytest.mark.prove
 @WORLDS
 def test_few_histories_have_a_cycle_that_does_not_stand(make: histories.Make) -> None:
