@@ -85,7 +85,7 @@ def borrow(draft: Draft) -> None:
     _look_again(draft, made)
     if draft.taken_back:
         _start_blocked(draft)
-    plan_again(draft, partial(_start_blocked, draft))
+    plan_again(draft, partial(_use_again, draft))
     widen(draft)
     discount_plans(draft)
 
@@ -126,6 +126,12 @@ def _look_again(draft: Draft, made: int) -> None:
         if len(draft.promises) == before:
             break
         made = before
+
+
+def _use_again(draft: Draft) -> None:
+    """Use what a planned start kept that is given up; gangs within their share go first."""
+    _reclaim_again(draft)
+    _start_blocked(draft)
 
 
 def _start_blocked(draft: Draft) -> None:

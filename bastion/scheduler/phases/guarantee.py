@@ -17,7 +17,7 @@ from itertools import chain
 from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill, counted, gaps
 from bastion.scheduler.phases.new_promise import make_promise
-from bastion.scheduler.phases.revocation import could_borrow, may_yield
+from bastion.scheduler.phases.revocation import borrowing, could_borrow, may_yield
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import (
     Allows,
@@ -341,12 +341,13 @@ def _is_within(draft: Draft, project: str, shape: Shape, going: Sequence[Running
 
 
 def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
-    """Borrowers of other projects first, then lower priority of its own."""
+    """Borrowers of other projects first, those that start now before all; then its own lower."""
     project = gang[0].project
     policy = draft.parts.preemption
     new = may_yield(draft, project, shape.priority, follows_order=False)
     lower = in_project(draft, project, new, lambda r: r.priority > shape.priority, firm=True)
     return chain(
+        borrowing(draft, project),
         borrowers_for(draft, project, shape.asked) if policy.reclaims else (),
         lower if policy.outranks else (),
     )

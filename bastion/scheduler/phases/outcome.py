@@ -6,13 +6,14 @@ It must not know how any of it was found.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.machine import Machine
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reasons.reason import Resized, Rotated, Vacated
-from bastion.scheduler.state.classes import Newcomer, derive, promised_by
+from bastion.scheduler.state.classes import Claimant, Newcomer, covers, derive, promised_by
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
@@ -48,6 +49,20 @@ def classes_after(draft: Draft) -> dict[str, JobClass]:
 
     In the others classes are those of the beginning: deriving them again gives the same.
     """
+    firm = {name for name, doom in draft.doomed.items() if doom.is_firm}
+    stopped = firm | stopped_now(draft).keys()
+    return derive(draft.snapshot.quota, _claimants_after(draft), stopped=stopped)
+
+
+def covers_after(draft: Draft, classes: Mapping[str, JobClass]) -> dict[str, str]:
+    """The groups on whose shares gangs will stand, with these classes of `classes_after`."""
+    others = [running for running in draft.running.values() if running.name not in classes]
+    known = {running.name: running.job_class for running in others}
+    claimants = [*others, *_claimants_after(draft)]
+    return covers(draft.snapshot.quota, claimants, {**known, **classes})
+
+
+def _claimants_after(draft: Draft) -> list[Claimant]:
     newcomers = [
         Newcomer(
             name=each.gang[0].id,
@@ -60,14 +75,12 @@ def classes_after(draft: Draft) -> dict[str, JobClass]:
         )
         for each in draft.admitted
     ]
-    jobs, quota = draft.snapshot.jobs, draft.snapshot.quota
-    newcomers += promised_by(draft.promises.values(), jobs, draft.cost_of)
+    newcomers += promised_by(draft.promises.values(), draft.snapshot.jobs, draft.cost_of)
     changed = {each.project for each in newcomers}
-    changed |= {jobs[name].project for name in draft.class_of_promise}
+    changed |= {draft.snapshot.jobs[name].project for name in draft.class_of_promise}
     by_project = draft.occupancy.by_project
     again = [r for name in sorted(changed) for r in by_project.get(name, ())]
-    firm = {name for name, doom in draft.doomed.items() if doom.is_firm}
-    return derive(quota, [*again, *newcomers], stopped=firm | stopped_now(draft).keys())
+    return [*again, *newcomers]
 
 
 def is_told(draft: Draft, running: Running) -> bool:

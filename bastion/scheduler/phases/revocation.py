@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from bastion.job import Attempt, initial_hosts
+from bastion.scheduler.phases.outcome import classes_after, covers_after
 from bastion.scheduler.queue.order import ids_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.decisions import Admitted
@@ -39,6 +40,27 @@ def may_yield(draft: Draft, project: str, priority: int, *, follows_order: bool)
         for each in (draft.admitted if follows_order else draft.admitted_by[project])
         if follows_order or each.shape.priority > priority
     ]
+
+
+def borrowing(draft: Draft, project: str) -> list[Running]:
+    """Which of them the next cycle will see as borrowers that `project`, another, may stop."""
+    if not draft.parts.preemption.reclaims or all(each.within_share for each in draft.admitted):
+        return []
+    new = starting(draft)
+    _classify(draft, new)
+    return [each for each in new if each.project != project and draft.is_open_to(each, project)]
+
+
+def _classify(draft: Draft, new: Sequence[Running]) -> None:
+    """Give `new`, all that starts, the classes and covers that they will have."""
+    version = len(draft.promises), draft.doomed.version, tuple(new)
+    if draft.search.classified == version:
+        return
+    draft.search.classified = version
+    classes = classes_after(draft)
+    cover = covers_after(draft, classes) if draft.shares.is_nested else {}
+    for each in new:
+        each.job_class, each.cover = classes[each.name], cover.get(each.name, "")
 
 
 def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:

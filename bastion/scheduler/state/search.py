@@ -54,6 +54,8 @@ class Search:
         """Project -> its running gangs in the order in which its own higher priority stops them."""
         self.leaving: tuple[int, list[Running]] | None = None
         """At which version of the victims which gangs are told to stop, or are being stopped."""
+        self.classified: tuple[int, int, tuple[Running, ...]] | None = None
+        """At which promises and victims what starts was last given its class."""
         self.is_deferred = False
         """Whether a gang within its share may borrow rather than have others stopped."""
         self.patient: set[tuple[str, int]] = set()
