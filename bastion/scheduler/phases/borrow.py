@@ -372,5 +372,6 @@ def _leaving(draft: Draft) -> Sequence[Running]:
 
 def _borrows(draft: Draft, admitted: Admitted) -> None:
     """Give the newest that starts its place on a share after what was promised before."""
+    draft.starts_beyond = True
     for found in (draft.admitted, draft.admitted_by[admitted.gang[0].project]):
         found[-1] = admitted._replace(within_share=False)

@@ -22,6 +22,9 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
 
+CLASSED = 8
+"""Starts that are given a class in the time of one step."""
+
 
 def starting(draft: Draft) -> list[Running]:
     """All that start in this cycle."""
@@ -44,7 +47,7 @@ def may_yield(draft: Draft, project: str, priority: int, *, follows_order: bool)
 
 def borrowing(draft: Draft, project: str) -> list[Running]:
     """Which of them the next cycle will see as borrowers that `project`, another, may stop."""
-    if not draft.parts.preemption.reclaims or all(each.within_share for each in draft.admitted):
+    if not (draft.starts_beyond and draft.parts.preemption.reclaims):
         return []
     new = starting(draft)
     _classify(draft, new)
@@ -57,6 +60,7 @@ def _classify(draft: Draft, new: Sequence[Running]) -> None:
     if draft.search.classified == version:
         return
     draft.search.classified = version
+    draft.search.effort.spend(1 + len(new) // CLASSED)
     classes = classes_after(draft)
     cover = covers_after(draft, classes) if draft.shares.is_nested else {}
     for each in new:

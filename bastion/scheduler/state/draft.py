@@ -38,13 +38,11 @@ class Draft:
     """Everything one cycle has worked out so far."""
 
     def __init__(self, snapshot: Snapshot, now: float, parts: Parts, memory: Memory) -> None:
-        self.snapshot = snapshot
-        self.now, self.parts = now, parts
+        self.snapshot, self.now, self.parts = snapshot, now, parts
         self.options = snapshot.quota.scheduler
         self.memory = memory
         self.occupancy = memory.begin(snapshot, parts, now)
-        self.shapes = memory.shapes
-        self.capacity = self.occupancy.capacity
+        self.shapes, self.capacity = memory.shapes, self.occupancy.capacity
         self.running: Mapping[str, Running] = {}
         self.of_job = self.occupancy.of_job
         self.shares: Shares
@@ -60,6 +58,8 @@ class Draft:
         self.admitted: list[Admitted] = []
         self.admitted_by: defaultdict[str, list[Admitted]] = defaultdict(list)
         """The same, by project."""
+        self.starts_beyond = False
+        """Whether any of these began beyond the share of its project."""
         self.class_of_promise: Mapping[str, JobClass] = {}
         """Of gangs with a promise of an earlier cycle."""
         self.known = {promise.gang[0]: promise for promise in snapshot.promises}
@@ -189,6 +189,7 @@ class Draft:
         within = was is JobClass.GUARANTEED or self.shares.is_own(project, charge)
         admitted = Admitted(gang=gang, shape=shape, placed=placed, within_share=within)
         self.admitted.append(admitted)
+        self.starts_beyond |= not within
         self.admitted_by[project].append(admitted)
         self.shares.add(project, charge)
         if shape.priority > self.lowest_priority(project):
