@@ -6,6 +6,8 @@ PYTHON  ?= python3
 # Number of test processes. The suite is sized for two cores. A quarter of its time is spent waiting for other
 # programs, so a third process pays. A process that has no tests left takes some from another (`--dist worksteal`).
 WORKERS ?= 3
+# How many times as many random histories as fit into three hours on two cores `make prove` asks.
+LENGTH  ?= 1
 
 VENV := .venv
 BIN  := $(VENV)/bin
@@ -45,8 +47,8 @@ tests: $(VENV)/dev.stamp  ## All tests but the long proofs, house rules and docs
 quick: $(VENV)/dev.stamp  ## While you work: the tests that start no servers and no programs
 	$(BIN)/pytest -m "not prove and not real" -n $(WORKERS) --dist worksteal $(REPORT)
 
-prove: $(VENV)/dev.stamp  ## The long proofs: thousands of seeds, whole workloads
-	$(BIN)/pytest -m prove --timeout 0 -o faulthandler_timeout=0 -n $(WORKERS) --dist worksteal $(REPORT)
+prove: $(VENV)/dev.stamp  ## The long proofs: thousands of seeds, whole workloads (LENGTH=5: five times as many)
+	PROVE_LENGTH=$(LENGTH) $(BIN)/pytest -m prove --timeout 0 -o faulthandler_timeout=0 -n $(WORKERS) --dist worksteal $(REPORT)
 
 docs: $(VENV)/dev.stamp  ## Build the documentation as a site with search, in build/site
 	$(BIN)/sphinx-build -q -W --keep-going -b html -c docs . build/site

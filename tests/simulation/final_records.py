@@ -5,9 +5,11 @@ from __future__ import annotations
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.requests.result import Result
+from tests.rigs.length import at_length
 from tests.simulation.world import World
 
-STORMS, OTHERS, PROVE, PORTION = 8, 2, 10_000, 250
+STORMS, OTHERS = 8, 2
+PROVE, PORTION = at_length(1_200), 100
 
 
 def results(world: World) -> dict[str, Result]:

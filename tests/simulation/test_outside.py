@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.rigs.length import at_length
 from tests.simulation.away import away
 from tests.simulation.clocks import clocks
 from tests.simulation.hostile import hostile
@@ -16,7 +17,7 @@ from tests.simulation.processes import SOUND, Parts
 from tests.simulation.unreadable import unreadable
 from tests.simulation.world import World
 
-QUICK, PROVE, PORTION = 2, 2_500, 250
+QUICK, PROVE, PORTION = 2, at_length(300), 100
 WORLDS: tuple[Callable[[int, Parts], World], ...] = (
     away,
     unreadable,
@@ -48,6 +49,6 @@ def test_want_of_memory_costs_no_job() -> None:
 def test_invariants_hold_against_much_of_the_outside(
     world: Callable[[int, Parts], World], first: int
 ) -> None:
-    """The same for 2,500 seeds of each world."""
+    """The same for many seeds of each world."""
     for seed in range(first, first + PORTION):
         world(seed, SOUND).run()

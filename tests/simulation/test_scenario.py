@@ -176,7 +176,7 @@ def test_invariants_hold_for_watched_jobs(seed: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_for_many_watched_jobs(first: int) -> None:
-    """The same for 2,500 storms over jobs that hang, are held or clean up."""
+    """The same for many storms over jobs that hang, are held or clean up."""
     for seed in range(first, first + PORTION):
         watched(seed).run()
 
@@ -184,7 +184,7 @@ def test_invariants_hold_for_many_watched_jobs(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_for_many_chains(first: int) -> None:
-    """The same for 2,500 storms over jobs that wait for others."""
+    """The same for many storms over jobs that wait for others."""
     for seed in range(first, first + PORTION):
         chains(seed).run()
 
@@ -197,8 +197,8 @@ def test_one_bad_object_harms_only_itself(seed: int) -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE, PORTION))
-def test_invariants_hold_in_ten_thousand_storms(first: int) -> None:
-    """The same for 10,000 seeds."""
+def test_invariants_hold_in_many_storms(first: int) -> None:
+    """The same for many seeds."""
     for seed in range(first, first + PORTION):
         stormy(seed).run()
 
@@ -206,7 +206,7 @@ def test_invariants_hold_in_ten_thousand_storms(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_in_many_duels(first: int) -> None:
-    """The same for 2,500 duels without a lease, and as many comings and goings."""
+    """The same for many duels without a lease, and as many comings and goings."""
     for seed in range(first, first + PORTION):
         duel(seed).run()
         comings(seed).run()
@@ -215,7 +215,7 @@ def test_invariants_hold_in_many_duels(first: int) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 2, PORTION))
 def test_invariants_hold_in_many_wilds(first: int) -> None:
-    """The same for 5,000 random workloads, storms over slices, and worlds of spoilt objects."""
+    """The same for many random workloads, storms over slices, and worlds of spoilt objects."""
     for seed in range(first, first + PORTION):
         wild(seed).run()
         slices(seed).run()
@@ -231,8 +231,12 @@ def test_invariants_hold_in_many_wilds(first: int) -> None:
 def test_a_leader_may_die_at_any_operation(
     load: Callable[..., World], first: int, fate: Fate
 ) -> None:
-    """A crash before and after each of the leader's first 1,000 operations; of chains, 500."""
-    for nth in range(first, first + 50):
+    """
+    A crash between any two of the leader's first 1,000 operations; of chains, 500.
+
+    After one is before the next, so every other one is enough.
+    """
+    for nth in range(first, first + 50, 2):
         load(1, fates=Choice("north", "", "", fate, nth=nth)).run()
 
 

@@ -46,7 +46,7 @@ def test_a_leader_of_arrays_may_die_at_some_operations(nth: int, fate: Fate) -> 
 @pytest.mark.prove
 @pytest.mark.parametrize("first", range(0, PROVE // 4, PORTION))
 def test_invariants_hold_for_many_arrays(first: int) -> None:
-    """The same for 2,500 storms over arrays."""
+    """The same for many storms over arrays."""
     for seed in range(first, first + PORTION):
         sweeps(seed).run()
 
@@ -55,6 +55,6 @@ def test_invariants_hold_for_many_arrays(first: int) -> None:
 @pytest.mark.parametrize("fate", [Fate.CRASH_BEFORE, Fate.CRASH_AFTER])
 @pytest.mark.parametrize("first", range(1, 501, 50))
 def test_a_leader_of_arrays_may_die_at_any_operation(first: int, fate: Fate) -> None:
-    """The same for each of the first 500 operations of a leader of arrays."""
-    for nth in range(first, first + 50):
+    """The same between any two of the first 500 operations of a leader of arrays."""
+    for nth in range(first, first + 50, 2):
         sweeps(1, fates=Choice("north", "", "", fate, nth=nth)).run()

@@ -18,6 +18,7 @@ from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from tests.bastion.scheduler import histories, laws
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+from tests.rigs.length import at_length
 
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
@@ -183,7 +184,7 @@ def test_the_promise_holds_in_random_histories(seed: int) -> None:
 
 @pytest.mark.prove
 @given(seed=SEEDS)
-@settings(max_examples=1_000, deadline=None, database=None)
+@settings(max_examples=at_length(700), deadline=None, database=None)
 def test_the_promise_holds_in_many_histories(seed: int) -> None:
     """The same over a thousand."""
     histories.run(seed, LAWS, steps=25, make=careful_world_of)

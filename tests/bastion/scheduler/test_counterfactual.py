@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.bastion.scheduler import histories, mutants, obstacles
 from tests.bastion.scheduler.counterfactual import Tally, reasons_are_true
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+from tests.rigs.length import at_length
 
 QUICK = settings(max_examples=10, deadline=None, database=None, derandomize=True)
-LONG = settings(max_examples=700, deadline=None, database=None)
+LONG = settings(max_examples=at_length(350), deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 
 

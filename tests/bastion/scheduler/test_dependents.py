@@ -16,9 +16,10 @@ from bastion.scheduler.reasons.reason import WaitsFor
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import Decide
+from tests.rigs.length import at_length
 
 QUICK = settings(max_examples=8, deadline=None, database=None, derandomize=True)
-LONG = settings(max_examples=700, deadline=None, database=None)
+LONG = settings(max_examples=at_length(350), deadline=None, database=None)
 SEEDS = st.integers(0, 2**32)
 
 BECOMES: dict[type[Verdict], str] = {Admit: "starting", Preempt: "stopping"}

@@ -14,6 +14,7 @@ from bastion.scheduler.snapshot import Snapshot
 from quota import NOTHING, Quota
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import World, machines_of, quota_of
+from tests.rigs.length import at_length
 
 QUARTERS = {name: {"gpu": 0.25} for name in ("vision", "speech", "web", "ads")}
 DEPARTMENTS = {
@@ -245,7 +246,7 @@ def test_laws_that_were_once_broken(seed: int) -> None:
 
 @pytest.mark.prove
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=3_400, deadline=None, database=None)
+@settings(max_examples=at_length(1_000), deadline=None, database=None)
 def test_every_plan_keeps_every_law_at_length(seed: int) -> None:
     """Thousands of histories, every law at every cycle."""
     histories.run(seed, laws.LAWS, steps=25, make=histories.grouped_world_of)

@@ -15,9 +15,10 @@ from bastion.scheduler.plan import Admit
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+from tests.rigs.length import at_length
 
 QUICK = settings(max_examples=15, deadline=None, database=None, derandomize=True)
-LONG = settings(max_examples=3_400, deadline=None, database=None)
+LONG = settings(max_examples=at_length(1_000), deadline=None, database=None)
 """More than ten thousand over the three kinds of worlds."""
 SEEDS = st.integers(0, 2**32)
 
@@ -185,7 +186,7 @@ def test_the_order_of_mappings_does_not_matter(seed: int, make: histories.Make) 
 @pytest.mark.prove
 @WORLDS
 @given(seed=SEEDS)
-@settings(LONG, max_examples=700)
+@settings(LONG, max_examples=at_length(350))
 def test_the_order_of_mappings_does_not_matter_at_length(seed: int, make: histories.Make) -> None:
     """The same for thousands of histories."""
     in_any_order(seed, make)
@@ -241,7 +242,7 @@ def test_when_nothing_more_arrives_preemption_comes_to_an_end(
 @pytest.mark.prove
 @WORLDS
 @given(seed=SEEDS)
-@settings(LONG, max_examples=700)
+@settings(LONG, max_examples=at_length(350))
 def test_preemption_comes_to_an_end_at_length(seed: int, make: histories.Make) -> None:
     """The same for two thousand histories of all kinds."""
     assert not preemptions_late(seed, make)

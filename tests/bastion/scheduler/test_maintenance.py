@@ -15,6 +15,7 @@ from bastion.scheduler.snapshot import Snapshot
 from quota.maintenance import Window, closes_at
 from tests.bastion.scheduler import histories, laws
 from tests.bastion.scheduler.world import Decide, World, machines_of, pool_of, quota_of
+from tests.rigs.length import at_length
 
 ONE = {"A": {"gpu": 1.0}}
 HOUR = 3600.0
@@ -177,7 +178,7 @@ def test_nothing_starts_into_a_window_in_random_histories(seed: int) -> None:
 
 @pytest.mark.prove
 @given(seed=SEEDS)
-@settings(max_examples=1_000, deadline=None, database=None)
+@settings(max_examples=at_length(700), deadline=None, database=None)
 def test_nothing_starts_into_a_window_in_many_histories(seed: int) -> None:
     """The same over a thousand."""
     histories.run(seed, LAWS, steps=25, make=closing_world_of)

@@ -20,6 +20,7 @@ from bastion.scheduler.state.known_walls import KnownWalls, Walls
 from bastion.scheduler.state.memory import Memory
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import World, machines_of, quota_of
+from tests.rigs.length import at_length
 
 
 class Blurred(Memory):
@@ -54,7 +55,7 @@ def test_a_plan_is_the_same_with_and_without_a_memory(seed: int, make: histories
 @pytest.mark.prove
 @pytest.mark.parametrize("make", histories.WORLDS)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=700, deadline=None, database=None)
+@settings(max_examples=at_length(350), deadline=None, database=None)
 def test_a_memory_changes_nothing_at_length(seed: int, make: histories.Make) -> None:
     """The same for thousands of histories."""
     play(seed, make, Memory(), steps=25)

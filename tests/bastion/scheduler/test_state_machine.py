@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 from bastion.scheduler.cycle import decide
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World
+from tests.rigs.length import at_length
 
 RANDOMS = st.randoms(use_true_random=False)
 QUICK = settings(
@@ -32,7 +33,7 @@ QUICK = settings(
     derandomize=True,
     suppress_health_check=list(HealthCheck),
 )
-LONG = settings(QUICK, max_examples=3_400, derandomize=False)
+LONG = settings(QUICK, max_examples=at_length(1_500), derandomize=False)
 
 
 class Life(RuleBasedStateMachine):

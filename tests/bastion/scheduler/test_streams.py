@@ -14,6 +14,7 @@ from bastion.scheduler.reasons.reason import Planned
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.histories import remembering, watched
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+from tests.rigs.length import at_length
 
 STEP_S = 25.0
 AFTER_S = 600.0
@@ -247,7 +248,7 @@ def test_streams_of_all_kinds_let_gangs_start(seed: int) -> None:
 
 @pytest.mark.prove
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=1_000, deadline=None, database=None)
+@settings(max_examples=at_length(700), deadline=None, database=None)
 def test_streams_of_all_kinds_at_length(seed: int) -> None:
     """The same for a thousand of them."""
     told = laws.told_starts_are_kept()

@@ -18,6 +18,7 @@ from quota import Quota
 from quota.limits import Limits
 from tests.bastion.scheduler import histories, laws
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+from tests.rigs.length import at_length
 
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 
@@ -169,7 +170,7 @@ def test_no_start_breaks_a_limit(seed: int) -> None:
 
 @pytest.mark.prove
 @given(seed=SEEDS)
-@settings(max_examples=1_000, deadline=None, database=None)
+@settings(max_examples=at_length(700), deadline=None, database=None)
 def test_no_start_breaks_a_limit_in_long(seed: int) -> None:
     """The same over a thousand histories."""
     histories.run(seed, LAWS, steps=25, make=limited_world_of)
