@@ -60,9 +60,11 @@ def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachin
     """Filters are tried one after the other; the first that leaves none is named."""
     sofar: dict[str, object] = {}
     machines = sum(len(_staying(shelf)) + shelf.ever for shelf in capacity.shelves.values())
-    for name, wanted, written in filters_of(where):
+    filters = filters_of(where)
+    for number, (name, wanted, written) in enumerate(filters, 1):
         sofar[name] = wanted
-        left = _count(capacity, Where(**sofar))  # type: ignore[arg-type]
+        tried = where if number == len(filters) else Where(**sofar)  # type: ignore[arg-type]
+        left = _count(capacity, tried)
         if not left:
             empty = _empty(capacity, where)
             filtered = written if machines else ""
@@ -135,13 +137,28 @@ class Extent:
         alone = replace(snapshot, quota=quota, machines=machines, stockouts={})
         self._capacity = Capacity(alone, now)
         self._policy = policy
-        self._alone: dict[int, Placed | None] = {}
+        made = (s.pool.resources for s in self._capacity.shelves.values() if s.pool is not None)
+        self._sizes = {*made, *(room.full for room in self._capacity.rooms)}
+        self._alone: dict[object, Placed | None] = {}
 
     def alone(self, shape: Shape) -> Placed | None:
-        """Where a gang of `shape` would cost least, and what; None when there is no way."""
-        if shape.form not in self._alone:
-            self._alone[shape.form] = cheapest(self._capacity, shape, self._policy)
-        return self._alone[shape.form]
+        """
+        Where a gang of `shape` would cost least, and what; None when there is no way.
+
+        It may be told of other machines and devices that cost the same.
+        """
+        kind = self._kind_of(shape)
+        if kind not in self._alone:
+            self._alone[kind] = cheapest(self._capacity, shape, self._policy)
+        return self._alone[kind]
+
+    def _kind_of(self, shape: Shape) -> object:
+        """Equal where the cost is: of a whole machine only how many replicas it holds matters."""
+        part, *others = shape.parts
+        if others or part.hosts > 1 or not part.takes_whole:
+            return shape.form
+        held = tuple([min(part.replicas, part.most_on(size)) for size in self._sizes])
+        return part.replicas, part.where, part.leading[0], held
 
 
 def _in_order(machine: Machine) -> Machine:
