@@ -96,10 +96,15 @@ class _Known:
         own = {line.project for line in lines}
         asked = _asked(draft, without=own)
         likely = Likely(draft.snapshot.runs, draft.now)
-        self._ends = [
+        ends = (
             (ends_at(draft, running, first, ""), likely.end_of(running), running)
             for running in draft.running.values()
-            if running.project in own or not _is_taken_again(draft, running, asked)
+        )
+        self._ends = [
+            (limit, end, running)
+            for limit, end, running in ends
+            if (end is not None or not math.isinf(limit))
+            and (running.project in own or not _is_taken_again(draft, running, asked))
         ]
         self.worlds = WORLDS if any(likely for _, likely, _ in self._ends) else 1
 
