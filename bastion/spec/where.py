@@ -56,6 +56,12 @@ class Where:
         if problems:
             raise SpecError(*problems)
 
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether no filter is set: every machine passes."""
+        names = self.pool or self.cluster or self.shard
+        return not (names or self.hostnames or self.labels)
+
     def __hash__(self) -> int:
         labels = tuple(sorted(self.labels.items()))
         return hash((self.cluster, self.shard, self.pool, self.hostnames, labels, self.exclusive))

@@ -27,7 +27,7 @@ from bastion.scheduler.placement.room import Keep, Room, Shelf, kind_of
 from bastion.scheduler.placement.scope import NEW, RoomIndex, Scope, can_make, passes
 from bastion.scheduler.queue.shape import COUNTED, GUESTS, Part
 from bastion.scheduler.snapshot import Snapshot
-from bastion.spec.where import ANYWHERE, Where
+from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
 
 Held = tuple[Part, HostPlace, bool]
@@ -129,7 +129,7 @@ class Capacity:
 
     def _scope(self, where: Where) -> Scope:
         tiers: list[list[Shelf]] = [[] for _ in range(self.tier_count)]
-        if replace(where, exclusive=False) == ANYWHERE:
+        if where.is_anywhere:
             for shelf in self.shelves.values():
                 tiers[shelf.tier].append(shelf)
             return Scope(where, tiers, None, self.rooms)

@@ -247,18 +247,11 @@ def _key(request: Request) -> tuple[object, ...]:
 def _room(request: Request) -> tuple[object, ...]:
     """Equal for requests that need the same room."""
     where = request.where
-    is_anywhere = not (
-        where.pool
-        or where.exclusive
-        or where.labels
-        or where.hostnames
-        or where.cluster
-        or where.shard
-    )
+    is_plain = where.is_anywhere and not where.exclusive
     return (
         request.replicas,
         request.per_replica.items(),
         request.hosts,
-        None if is_anywhere else where,
+        None if is_plain else where,
         request.borrow,
     )
