@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from bastion.scheduler.phases.revocation import newest
 from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.shape import SEATS, Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
@@ -108,35 +109,37 @@ def _tiers_may_do(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> b
 
 def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bool:
     """Whether what is free, with all that is `opened`, could be enough; quickly, not for sure."""
-    if shape.takes_whole:
-        return True
-    kept: dict[tuple[str, str], int] = {}
+    kept: dict[Room, dict[str, int]] = {}
     for hold in (each.hold for each in opened if each.hold is not None):
         for room, resource, _, free, _ in hold.masks:
-            key = room.name, resource
-            kept[key] = kept.get(key, 0) + free.bit_count()
+            more = kept.setdefault(room, {})
+            more[resource] = more.get(resource, 0) + free.bit_count()
         for room, resource, free, _ in hold.counts:
-            key = room.name, resource
-            kept[key] = kept.get(key, 0) + free
+            more = kept.setdefault(room, {})
+            more[resource] = more.get(resource, 0) + free
     return all(_slots_may_do(draft.capacity, part, kept) for part in shape.parts)
 
 
-def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[tuple[str, str], int]) -> bool:
+def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[Room, Mapping[str, int]]) -> bool:
     """Whether machines may have as many slots as `part` needs, where `kept` is free as well."""
     resource, units = part.leading
-    if resource == SEATS:
+    if resource == SEATS or part.hosts > 1:
         return True
-    slots = sum(
-        (capacity.by_name[name].free(resource) + more) // units
-        for (name, kind), more in kept.items()
-        if kind == resource
-    )
-    scope = capacity.scope_of(part)
-    for shelf in (shelf for tier in scope.tiers for shelf in tier):
+    slots = sum(_slots_with(room, part, more) for room, more in kept.items())
+    for shelf in (shelf for tier in capacity.scope_of(part).tiers for shelf in tier):
         if slots >= part.replicas or shelf.left:
             return True
-        for free, _ in shelf.ascending(resource, units):
-            slots += free // units
+        for _, ordinal in shelf.ascending(resource, units):
+            room = capacity.rooms[ordinal]
+            slots += 0 if room in kept else room.slots(part)
             if slots >= part.replicas:
                 return True
     return slots >= part.replicas
+
+
+def _slots_with(room: Room, part: Part, more: Mapping[str, int]) -> int:
+    """How many replicas may fit there, where so much `more` is free."""
+    if part.exclusive and (room.tenants or room.sealed):
+        return 0
+    asked = (*part.devices, *part.counts)
+    return min([(room.free(each) + more.get(each, 0)) // units for each, units in asked])
