@@ -9,13 +9,13 @@ It must not change anything but where lines begin: behind gangs that have a plan
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 
 from bastion.scheduler.explain.diagnosis import FEW, Diagnosis
 from bastion.scheduler.forecast.estimate import Estimates, estimates
 from bastion.scheduler.plan import Wait, wait_for
 from bastion.scheduler.queue.groups import Group, group_of
-from bastion.scheduler.queue.order import Gang, Line
+from bastion.scheduler.queue.order import Gang, Key, Line
 from bastion.scheduler.queue.positions import Crowd, Row, Stretch
 from bastion.scheduler.reasons.reason import (
     BeyondShare,
@@ -79,9 +79,23 @@ class Waiting:
                 else:
                     yield from self._in_a_crowd(group, reason)
         if hopeful:
-            self.estimates = estimates(draft, [each for each in draft.blocked if each in hopeful])
+            self.estimates = estimates(draft, self._in_order(hopeful))
         for row in rows.values():
             yield from self._in_a_row(row)
+
+    def _in_order(self, lines: Collection[Line]) -> list[Line]:
+        """`lines` as the cycle took turns between projects, those of a project in its order."""
+        turns = [line for line in self.draft.blocked if line in lines]
+        by_project: dict[str, list[Line]] = {}
+        for line in turns:
+            by_project.setdefault(line.project, []).append(line)
+        queues = {name: iter(sorted(each, key=self._key)) for name, each in by_project.items()}
+        return [next(queues[line.project]) for line in turns]
+
+    def _key(self, line: Line) -> Key:
+        rank, submitted, name, _, _ = line.gangs[line.at]
+        used = self.draft.usage_by_user[line.project]
+        return rank, used.get(line.user, 0.0), submitted, name
 
     def _with_plans(self) -> Iterator[Told]:
         """The gangs that have a planned start; from then on their lines begin behind them."""

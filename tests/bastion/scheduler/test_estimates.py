@@ -265,3 +265,17 @@ def test_a_scheduler_that_plans_by_history_is_noticed() -> None:
     with pytest.raises(AssertionError):
         for seed in range(100):
             estimates_moved(seed, histories.world_of, by_history)
+
+
+def test_what_comes_free_is_told_to_the_first_in_line() -> None:
+    """In this history either of two jobs could start on it; the one of higher priority does."""
+    told = []
+
+    def note(world: World) -> None:
+        found = [world.plan.verdicts.get(name) for name in ("B-34-13", "B-36-11")]
+        told.append([each.estimated_at for each in found if isinstance(each, Wait)])
+
+    histories.run(742353754, (), steps=25, after=note, make=histories.wide_world_of)
+    both = [each for each in told if len(each) == 2]
+    assert [at for at, _ in both if at is not None]
+    assert not [at for at, later in both if at is None and later is not None]
