@@ -27,6 +27,7 @@ class Supply:
         self._gone = gone
         """Running gangs that have ended on trial."""
         self._rooms_of: dict[tuple[Where, ...], list[Room]] = {}
+        self._free_on: dict[tuple[tuple[Where, ...], str], int] = {}
         self._lost_of: dict[int, tuple[Amounts, tuple[str, ...]]] = {}
         self._is_enough: dict[int, bool] = {}
         """By the form of a shape."""
@@ -80,12 +81,16 @@ class Supply:
 
     def free(self, shape: Shape) -> Amounts:
         """Free on machines it may use, or that can be made, and within the tiers' totals."""
-        rooms = self.rooms(shape.wheres)
-        free = {}
-        for resource in shape.types:
-            free[resource] = sum(room.free(resource) for room in rooms)
-            free[resource] += sum(left * size[resource] for size, left in self.makeable(shape))
-        return self.within_tiers(Amounts(free))
+        return self.within_tiers(Amounts({t: self._free(shape, t) for t in shape.types}))
+
+    def _free(self, shape: Shape, resource: str) -> int:
+        """Units of `resource` that are free on machines that `shape` may use, or can be made."""
+        key = shape.wheres, resource
+        if key not in self._free_on:
+            standing = sum(room.free(resource) for room in self.rooms(shape.wheres))
+            made = sum(left * size[resource] for size, left in self.makeable(shape))
+            self._free_on[key] = standing + made
+        return self._free_on[key]
 
     def within_tiers(self, free: Amounts) -> Amounts:
         """As much of `free` as the totals of the tiers leave."""
