@@ -111,8 +111,8 @@ def hard(name: str, wanted_s: float) -> Iterator[Limit]:
         return max(found[-1].costs) / 1_000
 
     yield Limit(name, wanted_s, "s a cycle", longest_s)
-    if "return" in name:
-        yield Limit(name, 5, PROMISED, lambda: found[-1].promised_after)
+    if name in PROMISED_AFTER:
+        yield Limit(name, PROMISED_AFTER[name], PROMISED, lambda: found[-1].promised_after)
 
 
 def simulations(trace: str) -> Iterator[Limit]:
@@ -139,6 +139,13 @@ WANTED_S = {
     "no two alike, 10,000 jobs": 0.6,
 }
 """Of the hard states; half a second where it does not say."""
+PROMISED_AFTER = {
+    "half the projects return, 1,000 machines": 5,
+    "half the projects return, 2,000 machines": 5,
+    "gangs return": 5,
+    "99 projects return to what one borrows": 8,
+}
+"""Cycles after which all is promised, at most."""
 
 
 def limits(*, is_long: bool, trace: str) -> Iterator[Limit]:
