@@ -125,8 +125,15 @@ def script_of(process: ProcessStart) -> Script:
     What a simulated process does: `sim <seconds> [<code>...]`, the nth code in its nth attempt.
 
     The last code is for all later attempts. `deaf` in place of `sim` ignores notices; a code `none`
-    is a program that does not exist.
+    is a program that does not exist. With words that it does not understand it ends with 2.
     """
+    try:
+        return _understood(process)
+    except ValueError:
+        return Script(output=((0.0, b"usage\n"),), runs_s=0.0, code=2)
+
+
+def _understood(process: ProcessStart) -> Script:
     kind, seconds, *codes = process.argv
     attempt = int(process.env["BASTION_ATTEMPT"])
     code = codes[min(attempt, len(codes)) - 1] if codes else "0"
