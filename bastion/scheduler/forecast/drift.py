@@ -63,4 +63,4 @@ def _times(draft: Draft, plan: Plan) -> Iterator[float]:
     if told:
         yield min(told)
         slice_s = draft.options.borrow_slice_s
-        yield from (r.whole_since + slice_s for r in draft.running.values() if r.is_borrowed)
+        yield from (r.started_at + slice_s for r in draft.running.values() if r.is_borrowed)

@@ -255,7 +255,7 @@ def gone_at(draft: Draft, running: Running, shape: Shape, project: str, *, recla
     if not is_reclaimable(draft, running, project):
         return end
     if running.priority >= shape.priority:
-        rotated = max(draft.now, running.whole_since + draft.options.borrow_slice_s)
+        rotated = max(draft.now, running.started_at + draft.options.borrow_slice_s)
         end = min(end, rotated + running.grace_s)
     if reclaims and running.project != project:
         end = min(end, stop_at(draft, running) + running.grace_s)

@@ -104,13 +104,13 @@ def grows_at(draft: Draft) -> Iterable[float]:
     """When gangs that run may be looked at again, by time alone."""
     for running in draft.occupancy.elastic.values():
         if running.phase is Phase.RUNNING and _is_below_most(running):
-            yield running.whole_since + draft.options.min_runtime_s
+            yield running.started_at + draft.options.min_runtime_s
 
 
 def _may_grow(draft: Draft, running: Running) -> bool:
     if running.phase is not Phase.RUNNING or running.name in draft.doomed:
         return False
-    has_run = draft.now >= running.whole_since + draft.options.min_runtime_s
+    has_run = draft.now >= running.started_at + draft.options.min_runtime_s
     return has_run and _is_below_most(running)
 
 

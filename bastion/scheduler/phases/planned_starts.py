@@ -426,7 +426,7 @@ def _commit(draft: Draft, plan: Reserved) -> None:
     )
     for running in rotated:
         if plan.until - running.grace_s <= draft.now:
-            borrowed_s = draft.now - running.whole_since
+            borrowed_s = draft.now - running.started_at
             slice_s = draft.options.borrow_slice_s
             reason = Rotated(by=plan.name, borrowed_s=borrowed_s, slice_s=slice_s)
             doom = Doom(by=plan.name, stop_at=draft.now, end_at=plan.until, reason=reason)

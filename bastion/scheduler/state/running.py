@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from bastion.job import JobClass, JobRecord, Phase, ReplicaPlace
+from bastion.job import Attempt, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.placement.capacity import Capacity, Held
 from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.queue.order import Ids
@@ -48,7 +48,6 @@ class Running:
         "shape",
         "started_at",
         "user",
-        "whole_since",
     )
 
     def __init__(self, jobs: Sequence[JobRecord], shape: Shape, capacity: Capacity) -> None:
@@ -60,8 +59,8 @@ class Running:
         self.shape = shape
         self.priority = shape.priority
         self.grace_s = shape.grace_s
-        self.admitted_at = self.started_at = math.inf
-        self.whole_since = -math.inf
+        self.admitted_at = math.inf
+        self.started_at = -math.inf
         """When the last of its jobs started: one that is lost starts again alone."""
         recorded = set()
         self.replicas = 0
@@ -71,11 +70,8 @@ class Running:
             attempt = job.attempt
             if attempt is None:
                 continue
-            admitted_at, started_at = attempt.admitted_at, attempt.started_at
-            self.admitted_at = min(self.admitted_at, admitted_at)
-            began = admitted_at if started_at is None else started_at
-            self.started_at = min(self.started_at, began)
-            self.whole_since = max(self.whole_since, began)
+            self.admitted_at = min(self.admitted_at, attempt.admitted_at)
+            self.started_at = max(self.started_at, _began_at(attempt))
             recorded.add(attempt.job_class)
             self.replicas += len(attempt.placement)
             for place in attempt.alive:
@@ -112,7 +108,7 @@ class Running:
             return max((stop.deadline for stop in stops if stop is not None), default=0.0)
         if self.shape.max_runtime_s is None:
             return math.inf
-        return self.whole_since + self.shape.max_runtime_s + self.grace_s
+        return self.started_at + self.shape.max_runtime_s + self.grace_s
 
     def pay(self, tier: int, units: Amounts) -> None:
         """Let a gang that waits for it count on `units` of what it is charged in `tier`."""
@@ -126,7 +122,7 @@ class Running:
         """Its work is safe up to here."""
         attempts = [job.attempt for job in self.jobs if job.attempt is not None]
         saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
-        return max([self.started_at, *saved])
+        return max([min(map(_began_at, attempts), default=self.started_at), *saved])
 
     @property
     def is_grown(self) -> bool:
@@ -171,6 +167,10 @@ class Running:
     def gang(self) -> Ids:
         """Of all jobs of its gang, also those that stand apart as they are being stopped."""
         return self.jobs[0].gang or self.ids
+
+
+def _began_at(attempt: Attempt) -> float:
+    return attempt.admitted_at if attempt.started_at is None else attempt.started_at
 
 
 def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -> Charge:

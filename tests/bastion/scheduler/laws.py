@@ -406,7 +406,8 @@ def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> Non
     """
     No borrower is stopped for another project before its least running time.
 
-    A gang has had it since its first job started: one that is restarted does not start it anew.
+    Since its first job started, at least: one that is restarted starts it anew, but not for a
+    promise that has named it already.
     """
     for name, verdict in preempts(plan).items():
         if snapshot.jobs[verdict.by].project == snapshot.jobs[name].project:
