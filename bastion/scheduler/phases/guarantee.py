@@ -17,7 +17,12 @@ from itertools import chain
 from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill, counted, gaps
 from bastion.scheduler.phases.new_promise import make_promise
-from bastion.scheduler.phases.revocation import borrowing, could_borrow, may_yield
+from bastion.scheduler.phases.revocation import (
+    borrowing,
+    could_borrow,
+    may_yield,
+    waits_for_its_rest,
+)
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import (
     Allows,
@@ -207,6 +212,8 @@ def spent(draft: Draft, line: Line) -> float:
 
 def start_or_promise(draft: Draft, line: Line) -> bool:
     """Whether something was done for the head of `line`, without delaying what goes before it."""
+    if waits_for_its_rest(draft, line.head):
+        return True
     ahead = draft.reservations.ahead_of(line)
     if not ahead:
         return _start_or_promise(draft, line)

@@ -38,7 +38,7 @@ from bastion.scheduler.phases.first_fit import (
 )
 from bastion.scheduler.phases.guarantee import look_again, would_be_taken
 from bastion.scheduler.phases.promises import placed_again, start_reserved, waiting_gang
-from bastion.scheduler.phases.revocation import could_borrow, starting
+from bastion.scheduler.phases.revocation import could_borrow, starting, waits_for_its_rest
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart
 from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
@@ -326,7 +326,9 @@ def _pools(draft: Draft, shape: Shape) -> list[str]:
 
 
 def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
-    """Start `gang` now, if the quota and what is free and open allow it."""
+    """Start `gang` now, if the quota and what is free and open allow it, or set it aside."""
+    if waits_for_its_rest(draft, gang):
+        return True
     project = gang[0].project
     if draft.is_too_full(shape, guaranteed=False):
         return False

@@ -15,8 +15,9 @@ from functools import partial
 
 from bastion.job import Attempt, initial_hosts
 from bastion.scheduler.phases.outcome import classes_after, covers_after
-from bastion.scheduler.queue.order import ids_of
+from bastion.scheduler.queue.order import Gang, ids_of
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.reason import Dependency
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.release import Release
@@ -78,6 +79,28 @@ def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
     placed = draft.try_place(shape, may_borrow, guaranteed=False)
     draft.capacity.undo()
     return placed is not None
+
+
+def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:
+    """
+    Whether the rest of `gang`, which runs, is told to stop now; `gang` is set aside then.
+
+    Once the rest has ended, all of them start together again.
+    """
+    if len(gang) >= len(gang[0].gang):
+        return False
+    rest = {draft.of_job[job].name for job in gang[0].gang if job in draft.of_job}
+    told = [name for name in sorted(rest & draft.doomed.keys()) if _stops_now(draft, name)]
+    if told:
+        on = tuple(job for name in told for job in draft.running[name].ids)
+        reason = Dependency(on=on, state="being preempted")
+        draft.aside.update((job.id, reason) for job in gang)
+        draft.search.apart.add(gang[0].project)
+    return bool(told)
+
+
+def _stops_now(draft: Draft, name: str) -> bool:
+    return draft.doomed[name].stop_at <= draft.now
 
 
 def _as_running(draft: Draft, admitted: Admitted) -> Running:

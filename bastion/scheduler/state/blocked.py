@@ -57,7 +57,7 @@ def moved(draft: Draft) -> Collection[str]:
     found |= {each.gang[0].project for each in draft.reserved.values()}
     found |= {each.gang[0].project for each in draft.plans.values()}
     found |= {line.project for line in draft.taken_back}
-    return found | draft.admitted_by.keys()
+    return found | draft.search.apart | draft.admitted_by.keys()
 
 
 def _groups_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Groups]:

@@ -53,7 +53,7 @@ class Draft:
         """Lines that phase 3 passed on."""
         self.blocked: list[Line] = []
         """Lines with heads that cannot start now, in the order in which they were looked at."""
-        self.aside: Mapping[str, WaitingReason] = {}
+        self.aside: dict[str, WaitingReason] = {}
         """Waiting jobs that are not in the queue, and why."""
         self.admitted: list[Admitted] = []
         self.admitted_by: defaultdict[str, list[Admitted]] = defaultdict(list)

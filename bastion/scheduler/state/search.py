@@ -62,6 +62,8 @@ class Search:
         """(project, shape) for which none had to be stopped: enough comes free anyway."""
         self.asked: set[tuple[str, int]] = set()
         """(project, shape) for which it was looked which of lower priority might be stopped."""
+        self.apart: set[str] = set()
+        """Projects of which lost jobs were set aside, as the rest of their gang is stopped."""
 
     def may_search(self, gang: Gang, *, outranks: bool = False) -> bool:
         """

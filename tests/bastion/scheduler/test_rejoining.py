@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from bastion.scheduler.plan import Admit, Wait
+from bastion.scheduler.reasons.reason import Dependency
+from bastion.spec.where import Where
 from tests.bastion.scheduler import histories
-from tests.bastion.scheduler.laws import LAWS
+from tests.bastion.scheduler.byhand import placed
+from tests.bastion.scheduler.laws import LAWS, hosts
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 
@@ -38,3 +42,24 @@ def test_a_gang_has_its_least_running_time_from_when_it_is_whole_again() -> None
     assert w.runs("b1")
     w.run(30)
     assert w.runs("a")
+
+
+def test_a_lost_job_does_not_start_while_the_rest_of_its_gang_is_told_to_stop() -> None:
+    """`high` needs the machine of `b1`: `b0` would be stopped with it in the next cycle."""
+    w = _world({"B": {"gpu": 1.0}})
+    _gang_of(w, ("b0", "b1"), gpu=2)
+    w.cycle()
+    (host,) = hosts([placed(w.jobs["b1"])])
+    w.requeue("b0")
+    w.ask("B", "high", priority=1, where=Where(hostnames=(host,)), gpu=4)
+    w.cycle()
+    first, *_ = w.turns
+    told = first.verdicts["b0"]
+    assert isinstance(told, Wait)
+    assert told.reason == Dependency(on=("b1",), state="being preempted")
+    assert not any(isinstance(plan.verdicts.get("b0"), Admit) for plan in w.turns)
+    assert w.reason("b0") == "Dependency"
+    w.run(30)
+    assert w.runs("high")
+    assert w.runs("b0")
+    assert w.runs("b1")
