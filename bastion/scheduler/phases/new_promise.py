@@ -53,6 +53,7 @@ def make_promise(
         victims=victims,
         waits=waits,
     )
+    draft.promises.pop(name, None)  # one made again may wait for victims of others: it comes last
     draft.promises[name] = Promise(
         gang=tuple(job.id for job in gang),
         placements=found.placed.placements,

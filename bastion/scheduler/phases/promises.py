@@ -40,20 +40,11 @@ _frees_at = attrgetter("frees_at")
 
 
 def stand_by(draft: Draft) -> None:
-    """Take over every promise that still holds, those after others whose victims they wait for."""
-    left = sorted(draft.snapshot.promises, key=lambda p: p.made_at)
-    before = math.inf
-    while len(left) < before:
-        before = len(left)
-        left = [promise for promise in left if not _stands(draft, promise)]
-    found = (waiting_gang(draft, promise.gang) for promise in left)
-    draft.lapsed += [entry[3] for _, entry in filter(None, found)]
-
-
-def _stands(draft: Draft, promise: Promise) -> bool:
-    """Whether `promise` still holds; it is taken over then. Without its gang it is no question."""
-    found = waiting_gang(draft, promise.gang)
-    return found is None or _take_over(draft, promise, *found)
+    """Take over every promise that still holds."""
+    for promise in sorted(draft.snapshot.promises, key=lambda p: p.made_at):
+        found = waiting_gang(draft, promise.gang)
+        if found is not None and not _take_over(draft, promise, *found):
+            draft.lapsed.append(found[1][3])
 
 
 def fulfil(draft: Draft) -> None:
