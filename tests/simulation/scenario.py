@@ -118,7 +118,7 @@ def comings(seed: int, parts: Parts = SOUND) -> World:
 
 def newcomer(seed: int, parts: Parts = SOUND, *, fates: Fates) -> World:
     """Two bastions without a lease, and a job that comes when both have nothing to do."""
-    asked = [_one(25.0, "ann", "only", h100=8, runs_s=100)]
+    asked = [_one(15.0, "ann", "only", h100=8, runs_s=100)]
     return plain(seed, asked, parts, fates=fates, bastions=2, has_lease=False)
 
 
