@@ -25,6 +25,8 @@ Keep = tuple[
     dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, int, bool, int, int
 ]
 
+_ordinal = attrgetter("ordinal")
+
 
 class Room:
     """What is free on one machine."""
@@ -264,11 +266,13 @@ class Shelf:
     def _sort_out(self, empty: dict[object, list[Room]], room: Room) -> None:
         """Say anew whether nothing is in `room`."""
         alike = empty.setdefault(kind_of(room), [])
-        at = bisect_left(alike, room.ordinal, key=attrgetter("ordinal"))
+        at = bisect_left(alike, room.ordinal, key=_ordinal)
         is_known = at < len(alike) and alike[at] is room
-        if is_known and not room.is_vacant:
+        if is_known is room.is_vacant:
+            return
+        if is_known:
             del alike[at]
-        elif not is_known and room.is_vacant:
+        else:
             alike.insert(at, room)
 
     def forget_order(self) -> None:
