@@ -9,8 +9,8 @@ It must not know what is searched for.
 
 from __future__ import annotations
 
-STEPS = 3_000
-"""Steps of one cycle: about a quarter of a second in plain Python; our own choice."""
+STEPS = 2_600
+"""Steps of one cycle: about a fifth of a second in plain Python; our own choice."""
 STEP_S = 100e-6
 """What a step takes at most: a little more than on the machine that it was measured on."""
 
