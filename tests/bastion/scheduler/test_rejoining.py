@@ -19,10 +19,10 @@ def _world(shares: dict[str, dict[str, float]]) -> World:
     return World(quota, machines_of(2, gpu=4), decide=histories.watched(LAWS))
 
 
-def _gang_of(world: World, gang: tuple[str, ...], **units: int) -> None:
+def _gang_of(world: World, gang: tuple[str, ...], *, gpu: int) -> None:
     """Ask for a gang of project B, of low priority."""
     for name in gang:
-        world.ask("B", name, priority=5, gang=gang, **units)
+        world.ask("B", name, priority=5, gang=gang, gpu=gpu)
 
 
 def test_a_gang_has_its_least_running_time_from_when_it_is_whole_again() -> None:
