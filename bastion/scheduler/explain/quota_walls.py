@@ -24,7 +24,7 @@ from bastion.scheduler.reasons.reason import (
 )
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.known_walls import Walls
-from quota.amounts import NOTHING, Amounts, missing
+from quota.amounts import Amounts, missing
 
 QuotaWall = NeverFits | OverCeiling | BeyondShare | ShareInUse
 
@@ -113,9 +113,7 @@ class QuotaWalls:
             return ShareInUse(project=project, asked=asked, held=used.held, share=used.share)
         if not used.others or used.total.holds(used.others + used.held, asked):
             return None
-        own = NOTHING
-        if not asked <= used.share:
-            own = missing(used.held + asked, self._reach.most(project)).only(asked)
+        own = missing(used.held + asked, self._reach.most(project)).only(asked)
         return BeyondShare(
             project=project,
             asked=asked,

@@ -99,7 +99,10 @@ class BeyondShare:
         others = listed(self.lenders) or "other projects"
         s = "s" if len(self.lenders) == 1 else ""
         fits = self.asked <= self.share
-        ends = f"jobs of {self.project} end" if fits else self._ends(others, s, short)
+        ends = self._ends(others, s, short)
+        if fits:
+            ends = f"jobs of {self.project} end"
+            ends += "" if self.own else f", or {others} leave{s} {units(short)} idle"
         return (
             f"waits {'for' if fits else 'to borrow'} {units(short)}: it asks for"
             f" {units(self.asked)}, {self.project} holds {units(self.held)} of its share of"

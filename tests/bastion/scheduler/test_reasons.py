@@ -126,6 +126,20 @@ EXAMPLES: list[tuple[Reason, str]] = [
             project="A", asked=TWO, share=GPU, held=GPU, others=GPU, total=2 * GPU, lenders=("B",)
         ),
         "waits for 2 gpu: it asks for 2 gpu, A holds 8 gpu of its share of 8 gpu, and B uses or"
+        " reserves 8 of 16 gpu; starts when jobs of A end, or B leaves 2 gpu idle",
+    ),
+    (
+        reasons.BeyondShare(
+            project="A",
+            asked=TWO,
+            share=GPU,
+            held=GPU,
+            others=GPU,
+            total=2 * GPU,
+            lenders=("B",),
+            own=TWO,
+        ),
+        "waits for 2 gpu: it asks for 2 gpu, A holds 8 gpu of its share of 8 gpu, and B uses or"
         " reserves 8 of 16 gpu; starts when jobs of A end",
     ),
     (
@@ -445,6 +459,23 @@ def test_a_ceiling_names_what_would_change_it() -> None:
     w.quota = quota_of({"gpu": 16}, HALVES)
     w.cycle()
     assert w.runs("two")
+
+
+def test_either_its_own_project_or_another_may_end_what_it_waits_for() -> None:
+    """A uses its share and B its own; a small job of A starts when a job of either ends."""
+    for ends, words in (("a", "jobs of A end"), ("b", "or B leaves 2 gpu idle")):
+        w = World(
+            quota_of({"gpu": 8}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}), machines_of(1, gpu=8)
+        )
+        w.ask("A", "a", gpu=4)
+        w.ask("B", "b", gpu=4)
+        w.cycle()
+        w.ask("A", "small", gpu=2)
+        w.cycle()
+        assert words in w.why("small")
+        w.end(ends)
+        w.cycle()
+        assert w.runs("small")
 
 
 def test_those_ahead_are_named_and_when_they_go_it_starts() -> None:
