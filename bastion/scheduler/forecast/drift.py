@@ -25,6 +25,7 @@ def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None
         and plan.planned == snapshot.planned
         and not (plan.considered or snapshot.considered or plan.new_machines)
         and not (snapshot.stockouts or draft.capacity.closures or draft.doomed)
+        and not draft.search.apart
         and draft.parts.order.is_lasting
         and draft.parts.admission is admit_all
         and not draft.parts.preemption.follows_order

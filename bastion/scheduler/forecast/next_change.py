@@ -18,7 +18,8 @@ def wake_at(draft: Draft, blocked: Blocked, passes_at: float) -> float | None:
 
     At `passes_at` an estimate has not come true, and another is to be told.
     """
-    if draft.search.unseen or any(is_due(draft, name) for name in draft.doomed):
+    is_open = draft.search.unseen or draft.search.apart
+    if is_open or any(is_due(draft, name) for name in draft.doomed):
         return draft.now
     soonest = min((at for at in _times(draft, blocked) if at > draft.now), default=math.inf)
     soonest = min(soonest, passes_at)
