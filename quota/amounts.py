@@ -166,7 +166,8 @@ class Amounts:
 
     def types(self) -> tuple[str, ...]:
         """The types with units other than zero, sorted."""
-        return tuple(sorted(self._units))
+        units = self._units
+        return tuple(units) if len(units) == 1 else tuple(sorted(units))
 
     def items(self) -> tuple[tuple[str, int], ...]:
         """Type and units, for every type with units other than zero, sorted by type."""

@@ -2,17 +2,27 @@
 The effort of one cycle: searches are counted in steps, and end when the steps are spent.
 
 A step is one gang let go, or put back, on trial. So what a cycle costs is bounded by a number in
-its snapshot, not by a clock: it stays a function of the snapshot.
+its snapshot, not by a clock: it stays a function of the snapshot. Promises that stand are held
+against the state in every cycle, and that takes of the same steps.
 
 It must not know what is searched for.
 """
 
 from __future__ import annotations
 
-STEPS = 2_600
+STEPS = 1_950
 """Steps of one cycle: about a fifth of a second in plain Python; our own choice."""
 STEP_S = 100e-6
 """What a step takes at most: a little more than on the machine that it was measured on."""
+STANDING = 3 / 4
+"""Steps that a standing promise takes. Source: docs/explanation/scheduling-measured.md."""
+LEAST = 4
+"""One step in so many is left for searches, however many promises stand."""
+
+
+def left_for_searches(steps: int, standing: int) -> int:
+    """How many of `steps` are left, at least one, beside so many `standing` promises."""
+    return max(1, steps // LEAST, steps - int(STANDING * standing))
 
 
 def steps_within(seconds: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
@@ -14,8 +14,7 @@ from bastion.scheduler.reasons.reason import Reason
 from bastion.value import value
 
 
-@value
-class Admit:
+class Admit(NamedTuple):
     """Start it now, exactly here."""
 
     job_class: JobClass

@@ -69,12 +69,12 @@ class QuotaWalls:
         walls = self._walls.get(project)
         if walls is None:
             walls = self._walls[project] = self._known_of(project)
-        form, memory = shape.form, self.draft.memory
-        if form not in walls:
-            walls[form] = self._look(project, shape)
-        elif memory.is_check_due and walls[form] != self._look(project, shape):
+        asked, memory = (self.draft.asks(shape), shape.borrows), self.draft.memory
+        if asked not in walls:
+            walls[asked] = self._look(project, shape)
+        elif memory.is_check_due and walls[asked] != self._look(project, shape):
             memory.problems.append(f"what the quota has against {project} was another")
-        return walls[form]
+        return walls[asked]
 
     def _known_of(self, project: str) -> Walls:
         shares = self.draft.shares

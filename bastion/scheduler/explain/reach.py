@@ -20,6 +20,7 @@ class Reach:
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
+        self._most: dict[str, Amounts] = {}
 
     @cached_property
     def _all_kept(self) -> Amounts:
@@ -27,6 +28,11 @@ class Reach:
 
     def most(self, project: str) -> Amounts:
         """The most that `project` could hold if all others held nothing."""
+        if project not in self._most:
+            self._most[project] = self._most_of(project)
+        return self._most[project]
+
+    def _most_of(self, project: str) -> Amounts:
         quota = self._quota
         if quota.groups:
             return reach(quota, project)

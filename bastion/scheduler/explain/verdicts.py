@@ -83,7 +83,7 @@ def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str,
     holding = Holding(draft)
     for each in draft.admitted:
         job_class = classes[each.gang[0].id]
-        doomed = _doomed_with(draft, each.gang)
+        doomed = _doomed_with(draft, each.gang) if draft.doomed else None
         types = each.placed.total.types()
         reason = doomed or holding.reason(each.gang[0].project, job_class, draft.now, types)
         for job, placement in zip(each.gang, each.placed.placements):

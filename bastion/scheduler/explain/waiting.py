@@ -59,7 +59,7 @@ class Waiting:
         draft = self.draft
         hope = HOPE_OF_FEW if len(draft.running) <= FEW else HOPE
         hopeful: set[Line] = set()
-        rows: dict[tuple[str, frozenset[str]], list[tuple[Line, WaitingForCapacity]]] = {}
+        rows: dict[tuple[str, frozenset[str]], list[tuple[Group, WaitingForCapacity]]] = {}
         yield from self._with_plans()
         unseen = yield from self._not_considered()
         begun = {each.gang[0].project for each in draft.plans.values()}
@@ -74,23 +74,25 @@ class Waiting:
                 if isinstance(reason, hope):
                     hopeful.update(group.lines)
                 if isinstance(reason, WaitingForCapacity):
-                    row = rows.setdefault((project, group.shape.scarce), [])
-                    row += ((line, reason) for line in group.lines)
+                    rows.setdefault((project, group.shape.scarce), []).append((group, reason))
                 else:
                     yield from self._in_a_crowd(group, reason)
         if hopeful:
             self.estimates = estimates(draft, self._in_order(hopeful))
-        for row in rows.values():
-            yield from self._in_a_row(row)
+        for (project, _), row in rows.items():
+            yield from self._in_a_row(project, row)
 
-    def _in_order(self, lines: Collection[Line]) -> list[Line]:
+    def _in_order(self, lines: Collection[Line]) -> Iterator[Line]:
         """`lines` as the cycle took turns between projects, those of a project in its order."""
         turns = [line for line in self.draft.blocked if line in lines]
         by_project: dict[str, list[Line]] = {}
         for line in turns:
             by_project.setdefault(line.project, []).append(line)
-        queues = {name: iter(sorted(each, key=self._key)) for name, each in by_project.items()}
-        return [next(queues[line.project]) for line in turns]
+        queues: dict[str, Iterator[Line]] = {}
+        for name in (line.project for line in turns):
+            if name not in queues:  # few of them are asked for
+                queues[name] = iter(sorted(by_project[name], key=self._key))
+            yield next(queues[name])
 
     def _key(self, line: Line) -> Key:
         rank, submitted, name, _, _ = line.gangs[line.at]
@@ -132,23 +134,24 @@ class Waiting:
         if group.tails and not is_final:
             self.in_line.append(Crowd(tails=group.tails, reason=reason))
 
-    def _in_a_row(self, lines: list[tuple[Line, WaitingForCapacity]]) -> Iterator[Told]:
+    def _in_a_row(
+        self, project: str, groups: list[tuple[Group, WaitingForCapacity]]
+    ) -> Iterator[Told]:
         """The first of a row; the others too, where one of them may not wait."""
-        used = self.draft.usage_by_user[lines[0][0].project]
+        used = self.draft.usage_by_user[project]
         stretches = [
             Stretch(
-                entries=line.waiting,
-                usage=used.get(line.user, 0.0),
-                units=line.shape.units,
+                tails=[((x.gangs, x.at), used.get(x.user, 0.0)) for x in group.lines],
+                units=group.shape.units,
                 short=reason.short,
                 then=reason.then,
             )
-            for line, reason in lines
+            for group, reason in groups
         ]
         row = Row(stretches=stretches)
-        line, reason = lines[row.first]
-        yield line.head, wait_for(reason, self.estimates.starts.get(line.head[0].id))
-        if any(each.fail_when_busy for each, _ in lines):
+        number, gang = row.first
+        yield gang, wait_for(groups[number][1], self.estimates.starts.get(gang[0].id))
+        if any(len(group.tails) < len(group.lines) for group, _ in groups):
             yield from ((gang, Wait(reason=behind)) for gang, behind in row.reasons())
         else:
             self.in_line.append(row)

@@ -10,7 +10,8 @@ It must not change anything: what it tries, it undoes.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from bastion.scheduler.forecast.end_times import WORLDS, Likely
 from bastion.scheduler.forecast.playout import Ending, Future
@@ -49,15 +50,16 @@ class Estimates:
     """When the first of those that rest on earlier runs is to be made anew."""
 
 
-def estimates(draft: Draft, lines: Sequence[Line]) -> Estimates:
+def estimates(draft: Draft, waiting: Iterable[Line]) -> Estimates:
     """
-    Estimate the starts of gangs in `lines`, as far as they are known and cost little to find.
+    Estimate the starts of gangs that wait, as far as they are known and cost little to find.
 
     Args:
         draft: As it is afterwards, too.
-        lines: That time alone may let go on, in the order in which the cycle looked at them.
+        waiting: Lines that time alone may let go on, in the order in which the cycle looked at
+            them; read as far as their starts are looked for.
     """
-    lines = _first(draft, lines)
+    lines = _first(draft, waiting) if draft.running else []
     if not lines:
         return Estimates(starts={})
     known = _Known(draft, lines)
@@ -83,9 +85,9 @@ def _middle(starts: list[tuple[float, int]]) -> Estimate:
     return Estimate(at=at, rests_on=rests_on, off_by_s=off_by_s)
 
 
-def _first(draft: Draft, lines: Sequence[Line]) -> Sequence[Line]:
-    at_most = min(MAX_LINES, max(MIN_LINES, LOOKS // max(1, len(draft.running))))
-    return [line for line in lines if not line.fail_when_busy][:at_most]
+def _first(draft: Draft, lines: Iterable[Line]) -> list[Line]:
+    at_most = min(MAX_LINES, max(MIN_LINES, LOOKS // len(draft.running)))
+    return list(islice((line for line in lines if not line.fail_when_busy), at_most))
 
 
 class _Known:
@@ -100,11 +102,19 @@ class _Known:
             (ends_at(draft, running, first, ""), likely.end_of(running), running)
             for running in draft.running.values()
         )
+        taken: dict[tuple[str, Amounts], bool] = {}
+
+        def is_taken_again(running: Running) -> bool:
+            key = running.project, running.held
+            if key not in taken:
+                taken[key] = _is_taken_again(draft, running, asked)
+            return taken[key]
+
         self._ends = [
             (limit, end, running)
             for limit, end, running in ends
             if (end is not None or not math.isinf(limit))
-            and (running.project in own or not _is_taken_again(draft, running, asked))
+            and (running.project in own or not is_taken_again(running))
         ]
         self.worlds = WORLDS if any(likely for _, likely, _ in self._ends) else 1
 

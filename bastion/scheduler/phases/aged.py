@@ -55,18 +55,18 @@ def _merged(
         kept: The lines of a project in that order, as they were when the cycle began.
         place: By which the lowest goes first.
     """
-    since = draft.now - draft.options.plan_after_s
+    now, after_s = draft.now, draft.options.plan_after_s
     touched = moved(draft)
 
     def sorted_by(some: Sequence[Line]) -> Iterator[tuple[Any, Line]]:
         for line in some:
-            if _is_aged(line, since) and line.head[0].id not in draft.plans:
+            if _is_aged(line, now, after_s) and line.head[0].id not in draft.plans:
                 yield place(line.gangs[line.at]), line
 
     changed, streams = [], []
     for project, found in lines.items():
         backlog = draft.backlogs[project]
-        if backlog.oldest > since:
+        if backlog.oldest + after_s > now:
             continue
         whole = kept(backlog)
         if project in touched:
@@ -78,5 +78,5 @@ def _merged(
         yield line
 
 
-def _is_aged(line: Line, since: float) -> bool:
-    return not (line.is_over or line.fail_when_busy) and line.gangs[line.at][4] <= since
+def _is_aged(line: Line, now: float, after_s: float) -> bool:
+    return not (line.is_over or line.fail_when_busy) and line.gangs[line.at][4] + after_s <= now

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import Any
 
 from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
@@ -34,6 +35,7 @@ def awaited(
     ending: Iterable[Running],
     *,
     within_share: bool,
+    has_ended: Callable[[Running], bool] | None = None,
     order: Order | None = None,
 ) -> list[Running] | None:
     """
@@ -48,9 +50,9 @@ def awaited(
         wanted: What it takes.
         placed: At what charge; neither is closed or counted yet.
         sure: Gangs that have ended by then in any case, all holders of its devices among them.
-        ending: Others that will have ended by then.
-        within_share: Whether the room in the quota is within a share, so that only the tiers, and
-            the ceilings of groups, have to have some.
+        ending: Others that will have ended by then, if `has_ended` says so.
+        within_share: Whether a share has the room: then only tiers, and groups' ceilings, count.
+        has_ended: By default all have.
         order: The first in this order is counted on first; by default the first to end.
     """
     certain = {running.name: running for running in sure}
@@ -64,14 +66,18 @@ def awaited(
             return draft.shares.is_under_group_ceilings(project, placed.total)
         return draft.shares.has_room(project, shape, placed.total)
 
+    if not counts_quota and has_room():
+        return _last_first(draft, certain.values())
+
     def matters(running: Running) -> bool:
         """Whether it gives anything: all that it leaves may be promised to others."""
         if counts_quota and (running.project == project or draft.shares.left_of(running)):
             return True
         return gone.is_less_with(running)
 
-    able = (each for each in ending if each.name not in certain and matters(each))
-    others = _in_order(draft, able, order)
+    some = ending if counts_quota else gone.givers(ending)
+    able = (each for each in filter(has_ended, some) if each.name not in certain)
+    others = _in_order(draft, filter(matters, able), order)
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
@@ -81,18 +87,34 @@ def awaited(
     needed: dict[str, Running] = {}
     with draft.shares.without(certain.values() if counts_quota else ()):
         try:
-            while not has_room():
-                more = list(islice(others, len(needed) + 1))
-                if not more:
-                    return None
-                needed.update((running.name, running) for running in more)
-                go(more, 1)
-            for running in _spared([*reversed(needed.values())], go, has_room):
+            if not _add_until(needed, others, go, has_room):
+                return None
+            for running in spared([*reversed(needed.values())], go, has_room):
                 del needed[running.name]
         finally:
             if counts_quota:
                 draft.shares.stay(*needed.values())
-    return sorted([*certain.values(), *needed.values()], key=draft.ends_at, reverse=True)
+    return _last_first(draft, [*certain.values(), *needed.values()])
+
+
+def _add_until(
+    needed: dict[str, Running],
+    others: Iterator[Running],
+    go: Callable[[Sequence[Running], int], None],
+    has_room: Callable[[], bool],
+) -> bool:
+    """Add so many of `others` to those `needed` that there is room; whether they are enough."""
+    while not has_room():
+        more = list(islice(others, len(needed) + 1))
+        if not more:
+            return False
+        needed.update((running.name, running) for running in more)
+        go(more, 1)
+    return True
+
+
+def _last_first(draft: Draft, some: Iterable[Running]) -> list[Running]:
+    return sorted(some, key=draft.ends_at, reverse=True)
 
 
 def holders_of(draft: Draft, reserved: Reserved) -> list[Running]:
@@ -123,30 +145,6 @@ def is_covered(draft: Draft, reserved: Reserved) -> bool:
 def _in_order(draft: Draft, some: Iterable[Running], order: Order | None) -> Iterator[Running]:
     """`some`, gone through and sorted when the first is asked for."""
     yield from sorted(some, key=order or (lambda each: (draft.ends_at(each), each.name)))
-
-
-def _spared(
-    some: Sequence[Running],
-    go: Callable[[Sequence[Running], int], None],
-    has_room: Callable[[], bool],
-) -> Iterator[Running]:
-    """
-    Let go on, one after the other, each of `some` without which there is room all the same.
-
-    Many are tried at once, and halves of them where that fails: room only grows as more of them go,
-    so that the outcome is that of trying each alone.
-    """
-    parts = [some] if some else []
-    while parts:
-        part = parts.pop()
-        go(part, -1)
-        if has_room():
-            yield from part
-            continue
-        go(part, 1)
-        half = len(part) // 2
-        if half:
-            parts += part[half:], part[:half]
 
 
 def has_room_then(draft: Draft, reserved: Reserved, ended: Iterable[Running]) -> bool:
@@ -192,12 +190,17 @@ class _Gone:
 
     def is_less_with(self, running: Running) -> bool:
         """Whether it gives anything of what is lacking."""
-        return (
-            not running.is_spent
-            and any(
-                running.left[tier][resource] for tier, short in self.short for resource in short
-            )
-        ) or any(running.footprint.frees(*where) for where in self.lacking)
+        if not running.is_spent:
+            for tier, short in self.short:
+                left = running.left[tier]
+                for resource in short:  # asked of thousands: a generator costs twice as much
+                    if left[resource]:
+                        return True
+        return any(running.footprint.frees(*where) for where in self.lacking)
+
+    def givers(self, some: Iterable[Running]) -> Iterable[Running]:
+        """Those of `some` that may give anything but room in the quota, in one look at each."""
+        return some if self.lacking else (each for each in some if not each.is_spent)
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""

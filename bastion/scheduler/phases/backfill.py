@@ -66,7 +66,7 @@ def backfill(
 
     Nothing is opened where the tiers would lack the units, or the machines devices, all the same.
     """
-    reserved = _reserved(draft)
+    reserved = draft.closed
     draft.search.effort.spend(1 + len(reserved) // CHECKED)
     if not (_tiers_may_do(draft, shape, reserved) and may_fit_beside(draft, shape, opened)):
         return False
@@ -85,13 +85,9 @@ def backfill(
 
 def may_backfill(draft: Draft, shape: Shape) -> bool:
     """Whether a gang of `shape` could start if all that is reserved were open; not for sure."""
-    reserved = _reserved(draft)
+    reserved = draft.closed
     draft.search.effort.spend(1 + len(reserved) // CHECKED)
     return _tiers_may_do(draft, shape, reserved) and may_fit_beside(draft, shape, reserved)
-
-
-def _reserved(draft: Draft) -> list[Reserved]:
-    return [*draft.reserved.values(), *draft.plans.values()]
 
 
 def _tiers_may_do(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> bool:
@@ -118,6 +114,19 @@ def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bo
             more = kept.setdefault(room, {})
             more[resource] = more.get(resource, 0) + free
     return all(_slots_may_do(draft.capacity, part, kept) for part in shape.parts)
+
+
+def may_fit_again(draft: Draft, reserved: Reserved) -> bool:
+    """`may_fit_beside` what is closed for it; told at once where that holds nothing free yet."""
+    form, hold = reserved.shape.form, reserved.hold
+    assert hold is not None
+    is_empty = not (any(free for *_, free, _ in hold.masks) or hold.counts)
+    if is_empty and form in draft.search.no_slots:
+        return False
+    may_fit = may_fit_beside(draft, reserved.shape, (reserved,))
+    if is_empty and not may_fit:
+        draft.search.no_slots.add(form)
+    return may_fit
 
 
 def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[Room, Mapping[str, int]]) -> bool:

@@ -64,24 +64,22 @@ def borrow(draft: Draft) -> None:
         if name not in queues:
             queues[name] = queue_of(draft, name, _hopeful(draft, name, gaps))
         queue = queues[name]
-        while (line := queue.pop()) is not None:
+        while (line := queue.first) is not None:
             if projects.comes_after(name, line.since):
-                queue.put(line)
                 projects.put(name, line.since)
                 break
             if line.key in hopeless and not line.fail_when_busy:
                 blocked.append(line)
             elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
-                queue.spend(line.user, spent(draft, line))
                 draft.forget_plan(line.head)
-                line.at += 1
-                queue.put(line)
+                queue.serve(spent(draft, line))
                 projects.put(name, queue.next_since)
                 break
             else:
                 blocked.append(line)
                 if not line.fail_when_busy:
                     hopeless.add(line.key)  # equal gangs of its project fare no better
+            queue.pass_over()
     _look_again(draft, made)
     if draft.taken_back:
         _start_blocked(draft)
@@ -204,7 +202,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
     while lines:
         before = len(draft.promises)
         outranks_none: set[tuple[str, int]] = set()
-        for line in lines:
+        for line in (each for each in lines if each.key not in outranks_none):
             while not line.is_over and _outrank(draft, line, outranks_none):
                 draft.forget_plan(line.head)
                 line.at += 1

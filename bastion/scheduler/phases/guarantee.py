@@ -23,13 +23,14 @@ from bastion.scheduler.phases.revocation import (
     may_yield,
     waits_for_its_rest,
 )
+from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import (
     Allows,
     Found,
-    borrowers_for,
     find,
     is_legal,
+    legal_for,
 )
 from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, usage_of
@@ -112,24 +113,23 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
     made = len(draft.promises)
     while (name := projects.pop()) is not None:
         queue, rest = queues[name], draft.rest[name]
-        while (line := queue.pop()) is not None:
+        while (line := queue.first) is not None:
             if projects.comes_after(name, line.since):
-                queue.put(line)
                 projects.put(name, line.since)
                 break
             if not _may_be_within(draft, name, line.shape, own=own):
                 rest.append(line)
+                queue.pass_over()
                 shapes[name] = [s for s in shapes[name] if _may_be_within(draft, name, s, own=own)]
                 if not shapes[name] and len(draft.promises) == made:
                     rest.extend(queue.drain())  # what is beyond the share stays so
             elif start_or_promise(draft, line):
-                queue.spend(line.user, spent(draft, line))
-                line.at += 1
-                queue.put(line)
+                queue.serve(spent(draft, line))
                 projects.put(name, queue.next_since)
                 break
             else:
                 rest.append(line)
+                queue.pass_over()
 
 
 def _foremost(lines: list[Line]) -> list[Shape]:
@@ -303,7 +303,7 @@ def _promise(draft: Draft, line: Line) -> bool:
         return False
     allows = _is_within(draft, gang[0].project, shape)
     legal = _legal(draft, gang, shape)
-    may_stop = partial(is_legal, draft, gang=gang, shape=shape, within_share=True)
+    may_stop = legal_for(draft, gang, shape)
     found = find(draft, shape, legal, allows, guaranteed=True, may_stop=may_stop)
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)

@@ -20,7 +20,6 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Yielded
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 
@@ -46,8 +45,7 @@ def make_promise(
     draft.capacity.make_again(found.placed.placements)
     reserved = Reserved(
         gang=gang,
-        shape=shape,
-        placed=found.placed,
+        at=found.at,
         until=deadline,
         is_promise=True,
         victims=victims,
@@ -103,9 +101,7 @@ def _waits(
 ) -> list[Running]:
     """The gangs that the promise of `found` waits for: no other has to end for it."""
     sure = [*found.ending, *found.victims]
-    wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
-    project = gang[0].project
-    ending, placed = found.departing, found.placed
+    project, (_, placed, wanted), ending = gang[0].project, found.at, found.departing
     waits = awaited(draft, project, shape, wanted, placed, sure, ending, within_share=within_share)
     assert waits is not None, "it fits once all of them have ended: so it was found"
     return waits
@@ -120,12 +116,11 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
     """
     project, total = gang[0].project, found.placed.total
     within_share = draft.shares.is_within(project, total)
-    wanted = Footprint(pairs_of(shape.parts, found.placed.placements))
     return [
         running
         for running in found.ending
         if not running.is_leaving
-        and running.footprint.meets(wanted)
+        and running.footprint.meets(found.at.footprint)
         and is_legal(draft, running, gang, shape, within_share=within_share)
         and (running.project == project or reclaims_from(draft, project, running.project, total))
     ]

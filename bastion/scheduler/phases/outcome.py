@@ -75,12 +75,26 @@ def _claimants_after(draft: Draft) -> list[Claimant]:
         )
         for each in draft.admitted
     ]
-    newcomers += promised_by(draft.promises.values(), draft.snapshot.jobs, draft.cost_of)
+    kept: list[Promise] = []
+    new: list[Promise] = []
+    for name, promise in draft.promises.items():
+        (kept if _is_same(promise, draft.known.get(name)) else new).append(promise)
+    newcomers += [draft.newcomers[p.gang[0]] for p in kept if p.gang[0] in draft.newcomers]
+    newcomers += promised_by(new, draft.snapshot.jobs, draft.cost_of)
     changed = {each.project for each in newcomers}
     changed |= {draft.snapshot.jobs[name].project for name in draft.class_of_promise}
     by_project = draft.occupancy.by_project
     again = [r for name in sorted(changed) for r in by_project.get(name, ())]
     return [*again, *newcomers]
+
+
+def _is_same(promise: Promise, before: Promise | None) -> bool:
+    """Whether its gang takes part in the shares as when the cycle began."""
+    return (
+        before is not None
+        and promise.placements is before.placements
+        and promise.within_share == before.within_share
+    )
 
 
 def is_told(draft: Draft, running: Running) -> bool:

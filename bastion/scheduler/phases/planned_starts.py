@@ -37,7 +37,7 @@ from bastion.scheduler.phases.first_fit import (
     known_ends,
 )
 from bastion.scheduler.phases.guarantee import look_again, would_be_taken
-from bastion.scheduler.phases.promises import placed_again, start_reserved, waiting_gang
+from bastion.scheduler.phases.promises import located_again, start_reserved
 from bastion.scheduler.phases.revocation import could_borrow, starting, waits_for_its_rest
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart
@@ -46,7 +46,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.reservation import Reserved, located
 from bastion.scheduler.state.running import Running
 
 SEARCHES = 4
@@ -74,20 +74,19 @@ def plan_ahead(draft: Draft) -> None:
 def _planned_before(draft: Draft) -> Iterator[tuple[PlannedStart, Line, Entry]]:
     """What earlier cycles planned for gangs that still wait."""
     for planned in sorted(draft.snapshot.planned, key=lambda each: (each.at, each.gang)):
-        found = waiting_gang(draft, planned.gang)
+        found = draft.memory.waiting(planned.gang, draft.rank)
         if found is not None:
             yield planned, *found
 
 
 def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) -> None:
     """Close what `planned` keeps, unless it does not hold any more."""
-    placed = placed_again(draft, line, planned.placements)
-    if placed is None or draft.now > planned.at:
+    at = located_again(draft, line.shape, planned)
+    if at is None or draft.now > planned.at:
         return
     plan = Reserved(
         gang=entry[3],
-        shape=line.shape,
-        placed=placed,
+        at=at,
         until=planned.at,
         is_promise=False,
         rank=entry[0],
@@ -266,8 +265,7 @@ def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
     """Close what the head of `line` will start on."""
     plan = Reserved(
         gang=line.head,
-        shape=line.shape,
-        placed=placed,
+        at=located(line.shape, placed),
         until=at,
         is_promise=False,
         rank=line.gangs[line.at][0],
@@ -366,8 +364,9 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
         wanted,
         plan.placed,
         sure,
-        filter(is_gone, known_ends(draft).by(plan.until, project)),
+        known_ends(draft).by(plan.until, project),
         within_share=False,
+        has_ended=is_gone,
         order=order,
     )
 

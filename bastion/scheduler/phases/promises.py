@@ -15,25 +15,25 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of, is_covered
-from bastion.scheduler.phases.backfill import may_fit_beside
+from bastion.scheduler.phases.backfill import may_fit_again
 from bastion.scheduler.phases.guarantee import is_in_vain, look_again
 from bastion.scheduler.phases.new_promise import doom_of
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.stop_times import spare_until, stop_at, stop_by
 from bastion.scheduler.preemption.victims import is_legal
-from bastion.scheduler.promise import Promise
+from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.order import Entry, Gang, Line
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
-from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.reservation import Located, Reserved
 from bastion.scheduler.state.running import Running, charge_of
 
 _frees_at = attrgetter("frees_at")
@@ -42,7 +42,7 @@ _frees_at = attrgetter("frees_at")
 def stand_by(draft: Draft) -> None:
     """Take over every promise that still holds."""
     for promise in sorted(draft.snapshot.promises, key=lambda p: p.made_at):
-        found = waiting_gang(draft, promise.gang)
+        found = draft.memory.waiting(promise.gang, draft.rank)
         if found is not None and not _take_over(draft, promise, *found):
             draft.lapsed.append(found[1][3])
 
@@ -175,59 +175,42 @@ def _break_in(draft: Draft, reserved: Reserved) -> bool:
     return done
 
 
-def waiting_gang(draft: Draft, ids: tuple[str, ...]) -> tuple[Line, Entry] | None:
-    """The waiting gang of exactly the jobs `ids`, if there is one."""
-    first = draft.snapshot.jobs.get(ids[0])
-    if first is None:
-        return None
-    for line in draft.lines.get(first.project, ()):
-        if line.user != first.user:
-            continue
-        for entry in line.gangs:
-            if entry[3][0] is first and tuple(job.id for job in entry[3]) == ids:
-                return line, entry
-    return None
-
-
 def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool:
     """Close what `promise` keeps, or find that it is void."""
     gang, shape = entry[3], line.shape
     draft.capacity.make_again(promise.placements)
-    placed = placed_again(draft, line, promise.placements)
-    if placed is None:
+    at = located_again(draft, shape, promise)
+    if at is None:
         return False
-    is_within = draft.shares.is_within(line.project, placed.total, own=not shape.borrows)
+    is_within = draft.shares.is_within(line.project, at.placed.total, own=not shape.borrows)
     if is_within and not promise.within_share:
         promise = replace(promise, within_share=True)  # others of its project have ended since
-    victims = list(_victims(draft, promise, gang, line))
+    victims = tuple(_victims(draft, promise, gang, line)) if promise.victims else ()
     before = {victim.name: draft.doomed.get(victim.name) for victim in victims}
     own = _name_victims(draft, promise, gang, shape, victims)
-    reserved = Reserved(
-        gang=gang,
-        shape=shape,
-        placed=placed,
-        until=promise.deadline,
-        is_promise=True,
-        victims=tuple(victims),
-    )
+    reserved = Reserved(gang=gang, at=at, until=promise.deadline, is_promise=True, victims=victims)
     waits = _waits(draft, promise, reserved, is_within=is_within)
     if waits is None:
         draft.doomed.restore(before)
         return False
     reserved.waits = tuple(waits)
-    stops = _stops(draft, promise, victims, own, waits)
     line.remove(gang)
-    legal = {job for victim in victims for job in victim.ids}
-    still = tuple(
-        (job, stops.get(job, at))
-        for job, at in promise.victims
-        if job in legal or (job in draft.of_job and draft.of_job[job].is_leaving)
-    )
-    if still != promise.victims:
-        promise = replace(promise, victims=still)
+    if promise.victims:
+        stops = _stops(draft, promise, victims, own, waits)
+        promise = _with_stops(draft, promise, stops)
     draft.promises[gang[0].id] = promise
     draft.reserve(reserved)
     return True
+
+
+def _with_stops(draft: Draft, promise: Promise, stops: Mapping[str, float]) -> Promise:
+    """`promise` with the victims that have not ended, those that run on with these `stops`."""
+    still = tuple(
+        (job, stops.get(job, at))
+        for job, at in promise.victims
+        if job in stops or (job in draft.of_job and draft.of_job[job].is_leaving)
+    )
+    return promise if still == promise.victims else replace(promise, victims=still)
 
 
 def _name_victims(
@@ -284,7 +267,6 @@ def _waits(
     if not all(map(is_gone, holders)):
         return None
     sure = {running.name: running for running in (*holders, *victims)}
-    others = filter(is_gone, draft.running.values())
     return awaited(
         draft,
         reserved.gang[0].project,
@@ -292,8 +274,9 @@ def _waits(
         reserved.footprint,
         placed,
         sure.values(),
-        others,
+        draft.running.values(),
         within_share=promise.within_share,
+        has_ended=is_gone,
     )
 
 
@@ -316,13 +299,29 @@ def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator
             yield running
 
 
-def placed_again(draft: Draft, line: Line, placements: tuple[Placement, ...]) -> Placed | None:
+def located_again(draft: Draft, shape: Shape, before: Promise | PlannedStart) -> Located | None:
     """The same devices again, if all of them are still in order."""
-    parts = line.shape.parts
-    pairs = pairs_of(parts, placements)
-    if not _is_sound(draft.capacity, Footprint(pairs)) or _closes(draft.capacity, pairs):
+    memory, name = draft.memory, before.gang[0]
+    known = draft.occupancy.located.get(name)
+    if known is None or known.shape is not shape or known.placed.placements != before.placements:
+        known = None
+    if known is not None and not memory.is_check_due:
+        return known
+    found = _located(draft, shape, before.placements)
+    if known is not None and (found is None or found.placed != known.placed):
+        memory.problems.append(f"where {name} lies was another")
+    if found is not None and not draft.capacity.created:  # what is made may not be made again
+        draft.occupancy.located[name] = found
+    return found
+
+
+def _located(draft: Draft, shape: Shape, placements: tuple[Placement, ...]) -> Located | None:
+    pairs = pairs_of(shape.parts, placements)
+    footprint = Footprint(pairs)
+    if not _is_sound(draft.capacity, footprint) or _closes(draft.capacity, pairs):
         return None
-    return Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
+    placed = Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
+    return Located(shape, placed, footprint)
 
 
 def _closes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
@@ -350,7 +349,7 @@ def start_reserved(
     draft: Draft, reserved: Reserved, *, guaranteed: bool, lent: Sequence[Reserved] = ()
 ) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
-    if not may_fit_beside(draft, reserved.shape, (reserved,)):
+    if not may_fit_again(draft, reserved):
         return False
     others = [each for each in sharing(draft, reserved) if each not in lent]
     draft.set_apart([reserved], others)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass
-from bastion.scheduler.effort import Effort
+from bastion.scheduler.effort import Effort, left_for_searches
 from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.promises import sharing
 from bastion.scheduler.preemption.lack import Lack
@@ -29,7 +29,7 @@ from quota.amounts import Amounts
 def shrink_proposals(draft: Draft) -> None:
     """Make every proposal again that is to be carried out now and can do with fewer victims."""
     _shrink_each(draft)
-    draft.search.effort = Effort(draft.snapshot.steps)  # what is promised already costs no search
+    draft.search.effort = Effort(left_for_searches(draft.snapshot.steps, len(draft.reserved)))
 
 
 def shrink_again(draft: Draft) -> None:

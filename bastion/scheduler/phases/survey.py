@@ -27,6 +27,7 @@ def survey(draft: Draft) -> None:
     snapshot, held = draft.snapshot, draft.occupancy
     moved = draft.memory.take_in(snapshot)
     promised = promised_by(snapshot.promises, snapshot.jobs, draft.cost_of)
+    draft.newcomers = {each.name: each for each in promised}
     void = {each.name for each in promised if not may_stand(snapshot.quota, each)}
     firm = [each for each in snapshot.promises if each.within_share and each.gang[0] not in void]
     named = [job for each in firm for job, _ in each.victims]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.excess import Excess
 from bastion.scheduler.state.running import Running
 
 RECENT_S = 4 * 3600.0
@@ -39,7 +40,11 @@ def least_lost(draft: Draft, running: Running) -> Harm:
 
 
 def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
-    """Those of `project` that may still be spared or are not to be stopped, in order."""
+    """
+    Those of `project` that may still be spared or are not to be stopped, in order.
+
+    The same object until one comes or goes.
+    """
     search = draft.search
 
     def harm(running: Running) -> Harm:
@@ -53,14 +58,23 @@ def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
         at, doom = bisect_left(ordered, harm(running), key=harm), draft.doomed.get(name)
         is_in = at < len(ordered) and ordered[at] is running
         if doom is not None and doom.is_firm:
-            del ordered[at : at + is_in]
+            search.borrowers[running.project] = [*ordered[:at], *ordered[at + is_in :]]
         elif not is_in:
-            ordered.insert(at, running)
+            search.borrowers[running.project] = [*ordered[:at], running, *ordered[at:]]
     search.dooms_seen = len(draft.doomed.changed)
     if project not in search.borrowers:
         found = (r for r in draft.borrowers[project] if not draft.is_departing(r, firm=True))
         search.borrowers[project] = sorted(found, key=harm)
     return search.borrowers[project]
+
+
+def excess_of(draft: Draft, project: str) -> Excess:
+    """What earlier searches of the cycle have worked out of it, while that holds."""
+    running, now = borrowers_of(draft, project), draft.shares.excess(project)
+    known = draft.search.excess.get(project)
+    if known is None or known.running is not running or known.before is not now:
+        known = draft.search.excess[project] = Excess(draft.shares, project, running)
+    return known
 
 
 def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:

@@ -29,6 +29,8 @@ class Need:
         plain = [part for part in shape.parts if not part.takes_whole]
         self.parts = [_PartNeed(draft.capacity, part) for part in plain]
         self.is_exact = len(self.parts) == len(shape.parts) == 1
+        self.is_told_by_slots = self.is_exact and not draft.parts.placement.together
+        """Whether it fits where there are slots enough, so that nothing has to be placed."""
         self.reach: Reach | None = None
 
     def is_helped_by(self, running: Running) -> bool:
@@ -84,7 +86,7 @@ class Need:
 
     def fits(self, allows: Callable[[Amounts], bool]) -> bool:
         """Whether all of it can be placed now, given that it may; `allows` as in `place`."""
-        if self.is_exact and not self.draft.parts.placement.together:
+        if self.is_told_by_slots:
             return True
         self.capacity.begin()
         placed = self.draft.try_place(self.shape, allows, guaranteed=self.guaranteed)
@@ -146,7 +148,8 @@ class Reach:
         self.draft, self.need, self.may_stop = draft, need, may_stop
         self.is_in_doubt = False
         """Whether machines had room and a total had not: any that is gone helps there."""
-        self._most: dict[str, int] = {}
+        self._most: dict[str, tuple[int, int]] = {}
+        """Machine -> its ordinal, and how many it could hold."""
         self._new: dict[str, list[Running]] = {}
         """Machine -> what starts there now."""
         for running in draft.starting.values():
@@ -155,25 +158,29 @@ class Reach:
 
     def grows_with(self, running: Running) -> bool:
         """Whether any machine of `running` could hold more than it can now."""
-        return any(map(self._may_grow, running.footprint.masks))
+        known, most = self.need.known, self._most
+        for machine in running.footprint.masks:
+            found = most.get(machine)
+            if found is None:
+                found = most[machine] = self._bound(machine)
+            if known.get(found[0], 0) < found[1]:
+                return True
+        return False
 
-    def _may_grow(self, machine: str) -> bool:
+    def _bound(self, machine: str) -> tuple[int, int]:
         room = self.draft.capacity.by_name.get(machine)
         if room is None or room.shelf.hosts > 1 or not self.need.scope.has(room):
-            return False
-        most = self._most.get(machine)
-        if most is None:
-            most = self._most[machine] = self._most_on(room)
-        return self.need.known.get(room.ordinal, 0) < most
+            return -1, 0
+        return room.ordinal, self._most_on(room)
 
     def _most_on(self, room: Room) -> int:
         resource, units = self.need.part.leading
-        free = room.masks.get(resource, 0)
-        for running in (*self.draft.on(room.name), *self._new.get(room.name, ())):
-            if self.draft.is_departing(running) or self.may_stop(running):
+        free, name = room.masks.get(resource, 0), room.name
+        doomed, may_stop = self.draft.doomed, self.may_stop
+        for running in (*self.draft.on(name), *self._new.get(name, ())):
+            if running.is_leaving or running.name in doomed or may_stop(running):
                 wanted = running.footprint
-                taken = wanted.masks[room.name].get(resource, 0)
-                free |= -1 if room.name in wanted.whole else taken
+                free |= -1 if name in wanted.whole else wanted.masks[name].get(resource, 0)
         free &= (1 << room.full[resource]) - 1
         kept = room.spoken.get(resource, 0) | room.bad.get(resource, 0)
         return (free & ~kept).bit_count() // units

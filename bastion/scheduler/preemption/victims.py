@@ -12,22 +12,24 @@ It must not know which gang is next, nor which victims are legal: both are argum
 from __future__ import annotations
 
 from bisect import insort
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.preemption.harm import borrowers_of
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.need import Need, Reach
 from bastion.scheduler.preemption.pending import Pending
+from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.reservation import Located, located
 from bastion.scheduler.state.running import Running
 from bastion.value import value
 from quota.amounts import Amounts
@@ -36,7 +38,7 @@ from quota.ledger import apart
 SEARCH_STEPS = 1
 """A search costs so many steps, beside those for each gang that it lets go."""
 
-PASSED_OVER = 8
+PASSED_OVER = 12
 """Gangs that a search looks at and passes over in the time of one step."""
 
 Allows = Callable[[Amounts, Sequence[Running]], bool]
@@ -47,12 +49,17 @@ Allows = Callable[[Amounts, Sequence[Running]], bool]
 class Found:
     """Where a gang will lie once `victims` and those already ending have gone."""
 
-    placed: Placed
+    at: Located
     victims: tuple[Running, ...]
     ending: tuple[Running, ...]
     """Those already being stopped whose devices it needs."""
     departing: Iterable[Running]
     """All that were taken to be gone: it may need their room in the tiers or the quota. Once."""
+
+    @property
+    def placed(self) -> Placed:
+        """Its placement, and what it is charged."""
+        return self.at.placed
 
 
 def find(
@@ -92,39 +99,52 @@ def find(
         return is_one or running in more
 
     try:
-        gone = _leave(draft, shape, departing, is_leaving, more)
+        leave = _going(draft, shape, departing, is_leaving, more)
+        gone = [each.let_go(capacity) for each in leave if each.running.name not in draft.doomed]
         need = Need(draft, shape, guaranteed=guaranteed)
         search = _Search(draft, need, allows, is_leaving, gone)
-        victims = None
-        is_known = False
-        if may_stop is not None and need.is_for_devices and search.may_cost(shape.asked):
-            looked_at: list[Running] = []
-            need.reach = Reach(draft, need.parts[0], may_stop)
-            search.pending = Pending(Lack(capacity, need.parts[0].part))
-            capacity.begin()
-            victims = search.victims(_noted(legal, looked_at))
-            is_known = not need.reach.is_in_doubt
-            if is_known:
-                capacity.agree()
-            else:
-                capacity.undo()
-                need = Need(draft, shape, guaranteed=guaranteed)
-                search = _Search(draft, need, allows, is_leaving, gone)
-                legal = chain(looked_at, legal)
-        if not is_known:
-            victims = search.victims(legal)
+        named = search.let_named_go([e for e in leave if e.running.name in draft.doomed])
+        victims: tuple[Running, ...] | None = ()
+        if need.is_told_by_slots and search.is_enough():
+            named = named[1:]  # the first of them was let go last: it is needed
+        else:
+            search, victims = _searched(draft, search, legal, may_stop, [*gone, *named])
         if victims is None:
             return None
-        # Victims that are named and not told to stop yet may still be spared.
-        search.do_without(r for running, r in gone.items() if running.name in draft.doomed)
+        search.do_without(named)
         placed = draft.try_place(shape, search.may_cost, guaranteed=guaranteed)
         assert placed is not None, "it fitted when the last victim was spared"
     finally:
         capacity.undo()
-    wanted = Footprint(pairs_of(shape.parts, placed.placements))
-    ending = tuple(running for running in draft.holders(wanted) if is_leaving(running))
+    at = located(shape, placed)
+    ending = tuple(running for running in draft.holders(at.footprint) if is_leaving(running))
     all_gone = chain((running for running in departing if running not in but), more)
-    return Found(placed=placed, victims=victims, ending=ending, departing=all_gone)
+    return Found(at=at, victims=victims, ending=ending, departing=all_gone)
+
+
+def _searched(
+    draft: Draft,
+    search: _Search,
+    legal: Iterable[Running],
+    may_stop: Callable[[Running], bool] | None,
+    gone: Sequence[Release],
+) -> tuple[_Search, tuple[Running, ...] | None]:
+    """Of `legal` those that the gang needs gone, after the search that has let them go."""
+    need, capacity = search.need, draft.capacity
+    if may_stop is None or not need.is_for_devices or not search.may_cost(need.shape.asked):
+        return search, search.victims(legal)
+    looked_at: list[Running] = []
+    need.reach = Reach(draft, need.parts[0], may_stop)
+    search.pending = Pending(Lack(capacity, need.parts[0].part))
+    capacity.begin()
+    victims = search.victims(_noted(legal, looked_at))
+    if not need.reach.is_in_doubt:
+        capacity.agree()
+        return search, victims
+    capacity.undo()
+    need = Need(draft, need.shape, guaranteed=need.guaranteed)
+    again = _Search(draft, need, search.allows, search.is_leaving, gone)
+    return again, again.victims(chain(looked_at, legal))
 
 
 def _noted(legal: Iterable[Running], looked_at: list[Running]) -> Iterator[Running]:
@@ -133,22 +153,34 @@ def _noted(legal: Iterable[Running], looked_at: list[Running]) -> Iterator[Runni
         yield running
 
 
-def _leave(
+class _Going(NamedTuple):
+    """A gang that will have gone."""
+
+    running: Running
+    is_far: bool = False
+    """Whether it lies where none of what is asked for could."""
+
+    def let_go(self, capacity: Capacity) -> Release:
+        """Let it go, on trial."""
+        return Release(capacity, self.running, is_far=self.is_far)
+
+
+def _going(
     draft: Draft,
     shape: Shape,
     departing: Departing,
     is_leaving: Callable[[Running], bool],
     more: Collection[Running],
-) -> dict[Running, Release]:
+) -> list[_Going]:
     """
-    Let those of `departing` and `more` go that are leaving, but for those that leave nothing.
+    Those of `departing` and `more` that are leaving, by name, but for those that leave nothing.
 
     Most of them leave what is promised already, on machines where nothing is free: whether they
     are there makes a difference only once another goes from there.
     """
     if shape.takes_whole or not all(part.devices for part in shape.parts):
         going = [running for running in departing if is_leaving(running) and running not in more]
-        return {running: Release(draft.capacity, running) for running in (*going, *more)}
+        return [_Going(running) for running in (*going, *more)]
     capacity, near, machines = draft.capacity, _Near(draft.capacity, shape), set[str]()
     useful, far = set[Running](), set[Running]()
     for running in [*departing.useful, *more]:
@@ -171,7 +203,7 @@ def _leave(
         key=lambda running: running.name,
     )
     going += [running for running in more if running in useful or running in far]
-    return {running: Release(capacity, running, is_far=running in far) for running in going}
+    return [_Going(running, is_far=running in far) for running in going]
 
 
 class _Near:
@@ -200,13 +232,13 @@ class _Search:
         need: Need,
         allows: Allows,
         is_leaving: Callable[[Running], bool],
-        gone: Iterable[Running],
+        gone: Iterable[Release],
     ) -> None:
         self.draft = draft
         self.need = need
         self.allows = allows
         self.is_leaving = is_leaving
-        self.gone = set(gone)
+        self.gone = {release.running for release in gone}
         """Those of the departing that were let go already."""
         self.released: list[Release] = []
         self._passed_over = 0
@@ -217,7 +249,8 @@ class _Search:
         """Whether the quota lets it be charged `units` once those let go have gone."""
         return self.allows(units, [each.running for each in self.released])
 
-    def _is_enough(self) -> bool:
+    def is_enough(self) -> bool:
+        """Whether the gang fits now."""
         shape = self.need.shape
         if not self.need.may_fit():
             return False
@@ -225,18 +258,34 @@ class _Search:
             return False
         return self.need.fits(self.may_cost)
 
+    def let_named_go(self, named: Sequence[_Going]) -> list[Release]:
+        """
+        Let those `named` go that are not told to stop yet, and return them in order.
+
+        Where it is cheap to ask, only until the gang fits, the last first. These are what is left
+        if all are let go and the first is kept, then the next, as long as the gang fits without.
+        """
+        released: list[Release] = []
+        for going in reversed(named):
+            if self.need.is_told_by_slots and self.is_enough():
+                break
+            self.gone.add(going.running)
+            released.append(going.let_go(self.draft.capacity))
+            self.need.refresh(released[-1])
+        return released[::-1]
+
     def victims(self, legal: Iterable[Running]) -> tuple[Running, ...] | None:
         """Those of `legal` that the gang needs gone; None where all of them are too few."""
         return self.spare() if self.let_go(legal) else None
 
     def let_go(self, legal: Iterable[Running]) -> bool:
         """Whether the gang fits once enough of `legal` are gone."""
-        if self._is_enough():
+        if self.is_enough():
             return True
         for running in legal:
             if not self.need.is_helped_by(running):
                 self._pass_over()
-            elif self._leave(running) and self._is_enough():
+            elif self._leave(running) and self.is_enough():
                 return True
         return False
 
@@ -266,9 +315,15 @@ class _Search:
         """Release first what leaves the machines of `running` anyway."""
         for machine in running.footprint.masks:
             for other in self.draft.on(machine):
-                if self.is_leaving(other) and other not in self.gone:
+                if self.is_leaving(other) and other not in self.gone and self._gives(other):
                     self.gone.add(other)
                     self.need.release(other)
+
+    def _gives(self, running: Running) -> bool:
+        """Whether it may leave anything that is asked for: its devices may all be promised."""
+        if not self.need.is_for_devices or self.need.parts[0].part.counts:
+            return True
+        return not running.is_spent or bool(running.footprint.opens(self.draft.capacity))
 
     def spare(self) -> tuple[Running, ...]:
         """Spare each victim that is not needed, and return the rest, the last one added first."""
@@ -277,93 +332,30 @@ class _Search:
             if release.pays:
                 gone = [each.running for each in self.released[at:]]
                 self._instead(at, gone[1:])
-                if not self._is_enough():
+                if not self.is_enough():
                     self._instead(at, gone)
                 continue
             self.need.withdraw(release)
             del self.released[at]
-            if not self._is_enough():
+            if not self.is_enough():
                 self.need.again(release)
                 self.released.insert(at, release)
         return tuple(release.running for release in self.released)
 
-    def do_without(self, gone: Iterable[Release]) -> None:
-        """Leave out of the count those of `gone` that it need not wait for."""
-        for release in gone:
-            self.need.withdraw(release)
-            if not self._is_enough():
-                self.need.again(release)
+    def do_without(self, gone: Sequence[Release]) -> None:
+        """Keep those of `gone`, which may still be spared, without which the gang fits, too."""
+
+        def go(some: Sequence[Release], sign: int) -> None:
+            for release in some:
+                (self.need.again if sign > 0 else self.need.withdraw)(release)
+
+        deque(spared(gone, go, self.is_enough), maxlen=0)
 
     def _instead(self, at: int, gone: Iterable[Running]) -> None:
         """Let `gone` go in place of all from `at` on: the first of them pays what is owed."""
         for release in reversed(self.released[at:]):
             self.need.withdraw(release)
         self.released[at:] = [self.need.release(running) for running in gone]
-
-
-def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Running]:
-    """
-    Borrowers that may be stopped for a gang of `project`, in the order in which to let them go.
-
-    First those of its own group, then those of the group around that, as far as `asked` is within
-    the share there. Among equals first from the project that is furthest above its share, counted
-    again after each; then the least work lost, those preempted lately last; then the newest.
-    """
-    others = [name for name in draft.borrowers if name != project]
-    quota, shares = draft.snapshot.quota, draft.shares
-    if not quota.groups:
-        yield from _furthest_above_first(draft, project, others)
-        return
-    gone = list(draft.departing(firm=True))
-    for node in quota.chain(project):
-        near = [name for name in others if apart(quota, project, name)[-1] is node]
-        if not near:
-            continue
-        with shares.without(gone):
-            is_within = not asked or node.name in shares.holding(project, asked)
-        for running in _furthest_above_first(draft, project, near) if is_within else ():
-            gone.append(running)
-            yield running
-
-
-def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> Iterator[Running]:
-    quota, shares = draft.snapshot.quota, draft.shares
-    weight, excess = shares.weight, shares.excess
-    lines = {name: _least_lost_first(draft, name, project) for name in others}
-    nodes = {name: [name] for name in lines}
-    if quota.groups:
-        nodes = {name: [n.name for n in reversed(apart(quota, name, project))] for name in lines}
-    above: dict[str, Amounts] = {}
-    """What those have above their share of which any is let go."""
-
-    def depth(node: str) -> float:
-        return -(weight(above[node]) if node in above else excess(node))
-
-    def order(name: str) -> tuple[tuple[float, ...], str]:
-        return tuple(map(depth, nodes[name])), name
-
-    heap = [order(name) for name in lines]
-    heapify(heap)
-    while heap:
-        known, name = heappop(heap)
-        if quota.groups and order(name)[0] != known:  # its group is less far above than it was
-            heappush(heap, order(name))
-            continue
-        running = next(lines[name], None)
-        if running is None:
-            continue
-        yield running
-        for node in nodes[name]:
-            before = above[node] if node in above else shares.above_share(node)
-            above[node] = before - running.held
-        heappush(heap, order(name))
-
-
-def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Running]:
-    """Borrowers of `project` that `asking` may stop, and no other stops."""
-    for running in borrowers_of(draft, project):
-        if draft.is_open_to(running, asking):
-            yield running
 
 
 def reclaims_from(draft: Draft, project: str, other: str, asked: Amounts) -> bool:
@@ -405,6 +397,20 @@ def _has_had_its_turn(draft: Draft, running: Running) -> bool:
     """
     turn_s = draft.options.min_runtime_s
     return running.name in draft.starting or draft.now >= running.started_at + turn_s
+
+
+def legal_for(draft: Draft, gang: Gang, shape: Shape) -> Callable[[Running], bool]:
+    """`is_legal` for a gang within its share, to be asked of thousands."""
+    project = gang[0].project
+    if draft.snapshot.quota.groups:
+        return partial(is_legal, draft, gang=gang, shape=shape, within_share=True)
+
+    def may_stop(running: Running) -> bool:
+        if running.project != project:
+            return running.is_borrowed
+        return yields_to(draft, running, gang, shape)
+
+    return may_stop
 
 
 def is_legal(

@@ -61,7 +61,8 @@ class Groups:
     def first_after(self, now: float, wait_s: float) -> float:
         """When the first of those that have not yet waited so long will have; asked in order."""
         if self._matters_at <= now:
-            self._matters_at = min(line.first_after(now, wait_s) for line in self.lines)
+            found = [e[4] + wait_s for line in self.lines for e in line.gangs[line.at :]]
+            self._matters_at = min([at for at in found if at > now], default=inf)
         return self._matters_at
 
 

@@ -54,6 +54,10 @@ class Lines:
         """The lines of every project with waiting gangs; each in order, and so are the lines."""
         return dict(sorted(self._by_project.items()))
 
+    def get(self, key: LineKey) -> Line | None:
+        """The line with that key, if any gang waits in it."""
+        return self._lines.get(key)
+
     def make(self, standing: Iterable[Standing]) -> None:
         """Let exactly `standing` wait."""
         lines: dict[LineKey, Line] = {}

@@ -13,9 +13,8 @@ It must not know capacity.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from operator import itemgetter
 
@@ -57,7 +56,6 @@ class Line:
     """Gangs of one user that ask for the same, in order."""
 
     __slots__ = (
-        "_since",
         "at",
         "entries",
         "fail_when_busy",
@@ -80,7 +78,6 @@ class Line:
         self.gangs = self.entries
         """All but those that were served out of order; replaced, never changed."""
         self.at = 0
-        self._since: list[float] | None = None
 
     def begin(self) -> None:
         """Be as at the beginning of a cycle."""
@@ -90,16 +87,6 @@ class Line:
     def renew(self, entries: list[Entry]) -> None:
         """Let other gangs wait here."""
         self.entries = self.gangs = entries
-        self._since = None
-
-    def first_after(self, now: float, wait_s: float) -> float:
-        """When the first of those here that have not yet waited so long will have."""
-        if not self.is_whole:
-            return min((e[4] + wait_s for e in self.waiting if e[4] + wait_s > now), default=inf)
-        if self._since is None:
-            self._since = sorted(entry[4] for entry in self.entries)
-        at = bisect_right(self._since, now, key=lambda since: since + wait_s)
-        return self._since[at] + wait_s if at < len(self._since) else inf
 
     @property
     def is_whole(self) -> bool:
@@ -192,28 +179,19 @@ class Queue:
         submitted, name, _ = row.heap[0]
         return row.rank, self._usage.get(row.user, 0.0), submitted, name
 
-    def _place(self, row: _Row, key: Key) -> None:
-        row.known = key
-        heappush(self._heap, (key, row.number, row))
-
-    def put(self, line: Line) -> None:
-        """Let `line` take part, unless it is over."""
-        if not line.is_over:
-            row = self._file(line)
-            heappush(row.heap, row.heap.pop())
-            if row.heap[0][2] is line:
-                self._place(row, self._key(row))
-
     def _foremost(self) -> _Row | None:
         """The row in which the next line stands, at the top of the heap."""
-        while self._heap:
-            known, _, row = self._heap[0]
-            is_current = known is row.known
-            if is_current and self._key(row) == known:
+        heap = self._heap
+        while heap:
+            known, number, row = heap[0]
+            if known is not row.known:
+                heappop(heap)
+                continue
+            key = self._key(row)
+            if key == known:
                 return row
-            heappop(self._heap)
-            if is_current:
-                self._place(row, self._key(row))  # its user got something since: usage only grows
+            row.known = key  # its user got something since: usage only grows
+            heapreplace(heap, (key, number, row))
         return None
 
     @property
@@ -222,17 +200,42 @@ class Queue:
         row = self._foremost()
         return inf if row is None else row.heap[0][0]
 
-    def pop(self) -> Line | None:
-        """The line whose head is next, taken out; None when there is none."""
+    @property
+    def first(self) -> Line | None:
+        """The line whose head is next; None when there is none."""
         row = self._foremost()
-        if row is None:
-            return None
-        heappop(self._heap)
+        return None if row is None else row.heap[0][2]
+
+    def pass_over(self) -> None:
+        """Take out the first line: nothing can be done for its head."""
+        row = self._heap[0][2]
+        heappop(row.heap)
+        self._renew_first(row)
+
+    def serve(self, usage: float) -> None:
+        """The head of the first line is served, and its user has `usage` more."""
+        row = self._heap[0][2]
         line = heappop(row.heap)[2]
-        row.known = None
+        line.at += 1
+        if self._between_users:
+            self._usage[line.user] = self._usage.get(line.user, 0.0) + usage
+        into = row
+        if line.at < len(line.gangs):
+            into = self._file(line)
+            heappush(into.heap, into.heap.pop())
+        self._renew_first(row)
+        if into is not row and into.heap[0][2] is line:
+            into.known = self._key(into)
+            heappush(self._heap, (into.known, into.number, into))
+
+    def _renew_first(self, row: _Row) -> None:
+        """Let `row`, at the top of the heap, stand where it belongs now."""
         if row.heap:
-            self._place(row, self._key(row))
-        return line
+            row.known = self._key(row)
+            heapreplace(self._heap, (row.known, row.number, row))
+        else:
+            row.known = None
+            heappop(self._heap)
 
     def drain(self) -> list[Line]:
         """Every line that is left, taken out, in no order."""
@@ -240,11 +243,6 @@ class Queue:
         self._rows.clear()
         self._heap.clear()
         return left
-
-    def spend(self, user: str, amount: float) -> None:
-        """`user` got something: others of the project go first now."""
-        if self._between_users:
-            self._usage[user] = self._usage.get(user, 0.0) + amount
 
 
 Score = float | tuple[float, ...]

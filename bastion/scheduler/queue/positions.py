@@ -43,13 +43,12 @@ class Crowd:
 
 
 class Stretch(NamedTuple):
-    """The gangs of a row that stand in one line, in order; at least one."""
+    """The lines of a row that ask for the same room, and wait for the same."""
 
-    entries: Sequence[Entry]
-    usage: float
-    """Of their user, as it counts in the order of their project."""
+    tails: Sequence[tuple[Tail, float]]
+    """Each with the usage of its user, as it counts in the order of their project."""
     units: Amounts
-    """Each asks for."""
+    """Each gang asks for."""
     short: Amounts
     """What is missing for one of them alone, now."""
     then: NextWall | None
@@ -63,18 +62,16 @@ class Row:
     stretches: Sequence[Stretch]
 
     @property
-    def first(self) -> int:
-        """The number of the stretch in which the first gang of all stands."""
-        heads = (_place(each.entries[0], each, n) for n, each in enumerate(self.stretches))
-        return min(heads, key=_order)[4]
+    def first(self) -> tuple[int, Gang]:
+        """The first gang of all, after the number of its stretch."""
+        *_, number, gang = min(self._places(most=1), key=_order)
+        return number, gang
 
     def reasons(self) -> Reasons:
         """Every gang but the first, and which is before it."""
-        row = [_place(e, each, n) for n, each in enumerate(self.stretches) for e in each.entries]
-        row.sort(key=_order)
         units, jobs = NOTHING, 0
         first: tuple[str, ...] = ()
-        for *_, number, gang in row:
+        for *_, number, gang in sorted(self._places(), key=_order):
             stretch = self.stretches[number]
             if jobs:
                 short, then = stretch.short, stretch.then
@@ -84,7 +81,11 @@ class Row:
             jobs += len(gang)
             units = units + stretch.units
 
-
-def _place(entry: Entry, stretch: Stretch, number: int) -> _Place:
-    rank, submitted, name, gang, _ = entry
-    return rank, stretch.usage, submitted, name, number, gang
+    def _places(self, most: int | None = None) -> list[_Place]:
+        """Those of every gang, or of so many of each line at `most`."""
+        return [
+            (entry[0], usage, entry[1], entry[2], number, entry[3])
+            for number, stretch in enumerate(self.stretches)
+            for (gangs, at), usage in stretch.tails
+            for entry in gangs[at : None if most is None else at + most]
+        ]

@@ -175,7 +175,8 @@ class Shapes:
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
-        self._by_id: dict[tuple[int, bool], Shape] = {}
+        self._last: tuple[Request, bool, Shape] | None = None
+        """What was asked for last by a job alone, and what it is: tasks of an array share it."""
         self._by_value: dict[tuple[object, ...], Shape] = {}
         self._forms: dict[tuple[object, ...], Shape] = {}
         """The first of every form, by the room that it needs."""
@@ -183,39 +184,36 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._by_value)
 
-    def forget_records(self) -> None:
-        """Know requests by their value alone: those of another cycle may be other ones."""
-        self._by_id.clear()
-
     def of(self, gang: Sequence[JobRecord]) -> Shape:
-        """The shape of `gang`; by identity first, as tasks of an array share their request."""
+        """The shape of `gang`."""
         if len(gang) > 1:
             requests = tuple(job.request for job in gang)
             resumes = all(job.resume for job in gang)
-            return self._of((*map(_key, requests),), requests, resumes=resumes)
-        request, resumes = gang[0].request, gang[0].resume
-        found = self._by_id.get((id(request), resumes))
-        if found is None:
-            found = self._of(_key(request), (request,), resumes=resumes)
-            self._by_id[id(request), resumes] = found
+            return self._of((*map(_key, requests), resumes), requests, resumes=resumes)
+        job = gang[0]
+        request, resumes, last = job.request, job.resume, self._last
+        if last is not None and last[0] is request and last[1] is resumes:
+            return last[2]
+        found = self._of((*_key(request), resumes), (request,), resumes=resumes)
+        self._last = request, resumes, found
         return found
 
     def if_filtered(self, gang: Sequence[JobRecord], other: Callable[[Where], Where]) -> Shape:
         """What `gang` would ask for with `other` filters than its own."""
         requests = tuple(replace(j.request, where=other(j.request.where)) for j in gang)
         resumes = all(job.resume for job in gang)
-        keys = tuple(map(_key, requests))
-        return self._of(keys if len(keys) > 1 else keys[0], requests, resumes=resumes)
+        key = _key(requests[0]) if len(requests) == 1 else tuple(map(_key, requests))
+        return self._of((*key, resumes), requests, resumes=resumes)
 
     def one_more(self, gang: Sequence[JobRecord]) -> Shape:
         """What one replica more of `gang`, a job that may grow, asks for."""
         request = replace(gang[0].request, replicas=1, max_replicas=0)
-        return self._of(_key(request), (request,), resumes=gang[0].resume)
+        resumes = gang[0].resume
+        return self._of((*_key(request), resumes), (request,), resumes=resumes)
 
     def _of(
         self, key: tuple[object, ...], requests: tuple[Request, ...], *, resumes: bool
     ) -> Shape:
-        key = (*key, resumes)
         found = self._by_value.get(key)
         if found is None:
             found = self._by_value[key] = self._made(requests, resumes=resumes)
@@ -235,8 +233,14 @@ class Shapes:
 
 def _key(request: Request) -> tuple[object, ...]:
     """Equal for equal requests; quicker to compare than they are, as few of them have filters."""
+    where = request.where
+    is_plain = where.is_anywhere and not where.exclusive
     return (
-        _room(request),
+        request.replicas,
+        request.per_replica.items(),
+        request.hosts,
+        None if is_plain else where,
+        request.borrow,
         request.max_replicas,
         request.priority,
         request.max_runtime_s,
@@ -246,12 +250,4 @@ def _key(request: Request) -> tuple[object, ...]:
 
 def _room(request: Request) -> tuple[object, ...]:
     """Equal for requests that need the same room."""
-    where = request.where
-    is_plain = where.is_anywhere and not where.exclusive
-    return (
-        request.replicas,
-        request.per_replica.items(),
-        request.hosts,
-        None if is_plain else where,
-        request.borrow,
-    )
+    return _key(request)[:5]

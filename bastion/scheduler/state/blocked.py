@@ -43,9 +43,12 @@ class Blocked:
         }
 
     def first_after(self, now: float, wait_s: float) -> float:
-        """When the first of those that have not yet waited so long will have."""
-        groups = self.by_project.values()
-        return min([each.first_after(now, wait_s) for each in groups], default=inf)
+        """When the first of those that waited when the cycle began will have waited so long."""
+        found = [inf]
+        for project, groups in self.by_project.items():
+            oldest = self.draft.backlogs[project].oldest + wait_s
+            found.append(oldest if oldest > now else groups.first_after(now, wait_s))
+        return min(found)
 
 
 def moved(draft: Draft) -> Collection[str]:

@@ -167,7 +167,7 @@ def promised_by(
     """The gangs that have a promise within their project's share, and still wait; its `cost`."""
     found = []
     for promise in promises:
-        gang = tuple(jobs[name] for name in promise.gang if name in jobs)
+        gang = tuple([jobs[name] for name in promise.gang if name in jobs])
         is_waiting = bool(gang) and all(job.phase is Phase.QUEUED for job in gang)
         if not (promise.within_share and is_waiting):
             continue
@@ -176,7 +176,7 @@ def promised_by(
                 name=promise.gang[0],
                 project=gang[0].project,
                 job_class=JobClass.GUARANTEED,
-                priority=min(job.request.priority for job in gang),
+                priority=min([job.request.priority for job in gang]),
                 admitted_at=math.inf,
                 held=cost(promise, gang),
                 borrows=all(job.request.borrow for job in gang),

@@ -21,6 +21,7 @@ from bastion.scheduler.queue.order import Gang, Line, stand
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.classes import Newcomer
 from bastion.scheduler.state.decisions import Admitted, Doom, Dooms
 from bastion.scheduler.state.departing import Departing, Departures
 from bastion.scheduler.state.footprint import Footprint, pairs_of
@@ -61,7 +62,8 @@ class Draft:
         self.starts_beyond = False
         """Whether any of these began beyond the share of its project."""
         self.class_of_promise: Mapping[str, JobClass] = {}
-        """Of gangs with a promise of an earlier cycle."""
+        self.newcomers: Mapping[str, Newcomer] = {}
+        """Gangs with a promise of an earlier cycle: their class, and what they ask the shares."""
         self.known = {promise.gang[0]: promise for promise in snapshot.promises}
         """Promises of earlier cycles, by the name of the gang; not those that are given up."""
         self.lapsed: list[Gang] = []
@@ -261,6 +263,7 @@ class Draft:
         """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
         assert reserved.hold is not None
         self.search.too_full.clear()
+        self.search.no_slots.clear()
         for machine in reserved.footprint.masks:
             self.departures.may_leave_more(self.on(machine))
         self.capacity.lift(reserved.hold)
@@ -355,12 +358,9 @@ class Draft:
             return []
         return [
             reserved
-            for reserved in self.reservations.of(project)
-            if reserved.shape.priority > priority
-            and (
-                not self.promises[reserved.name].within_share
-                or (self.parts.preemption.outranks and (later or reserved.name in self.known))
-            )
+            for reserved in self.reservations.below(project, priority)
+            if not self.promises[reserved.name].within_share
+            or (self.parts.preemption.outranks and (later or reserved.name in self.known))
         ]
 
     def is_within(self, reserved: Reserved, *, own: bool = False) -> bool:

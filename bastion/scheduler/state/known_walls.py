@@ -10,9 +10,10 @@ It must not know how anything is found.
 from __future__ import annotations
 
 from bastion.scheduler.reasons.reason import WaitingReason
+from quota.amounts import Amounts
 
-Walls = dict[int, WaitingReason | None]
-"""By form of a shape: what is in its way, or nothing."""
+Walls = dict[tuple[Amounts, bool], WaitingReason | None]
+"""By what a gang is charged, and whether it may borrow: what is in its way, or nothing."""
 
 
 class KnownWalls:

@@ -15,6 +15,9 @@ from itertools import chain
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
 
+FEW = 8
+"""So many gangs are counted one by one."""
+
 
 class Leavers:
     """
@@ -41,10 +44,26 @@ class Leavers:
 
     def be(self, wanted: set[Running]) -> None:
         """Be exactly these from now on."""
+        if not self._members and len(wanted) > FEW:
+            self._begin(wanted)
+            return
         for running in self._members - wanted:
             self.count(running, sign=-1)
         for running in wanted - self._members:
             self.count(running, sign=1)
+
+    def _begin(self, wanted: set[Running]) -> None:
+        """Be these, and none before: all of a project are added up at once."""
+        self._members = set(wanted)
+        held: dict[str, list[Amounts]] = {}
+        given: dict[tuple[str, bool], list[Amounts]] = {}
+        for running in wanted:
+            project = running.project
+            held.setdefault(project, []).append(running.held)
+            for to, amounts in self._gifts.get(running.name, {}).items():
+                given.setdefault((project, to == project), []).append(amounts)
+        self.held = {name: total for name, each in held.items() if (total := Amounts.sum(each))}
+        self.given = {key: total for key, each in given.items() if (total := Amounts.sum(each))}
 
     def count(self, running: Running, *, sign: int) -> None:
         """Be with `running` from now on, or with `sign=-1` without it."""

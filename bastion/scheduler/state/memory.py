@@ -12,14 +12,25 @@ cycle did not come to its end, the next begins from nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 from bastion.changes import changes
 from bastion.job import JobRecord, Phase
 from bastion.scheduler.queue.groups import Groups
 from bastion.scheduler.queue.lines import Lines
-from bastion.scheduler.queue.order import Standing
+from bastion.scheduler.queue.order import (
+    Entry,
+    Gang,
+    Ids,
+    Line,
+    Rank,
+    Standing,
+    ids_of,
+    place_of,
+    stand,
+)
 from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.known_walls import KnownWalls
@@ -77,7 +88,7 @@ class Memory:
         """Of the last cycle."""
         self._gone: list[Standing] = []
         self._come: list[Standing] = []
-        self._passing: list[Standing] = []
+        self._passing: Sequence[Standing] = []
         """Those in line that were not `ready`; `_are_in_line`: beside these, all that were."""
         self._are_in_line = False
         self.limits_users = any(each.has_user_limits for each in snapshot.quota.projects.values())
@@ -95,7 +106,6 @@ class Memory:
         if not is_same or not self.occupancy.stands(snapshot):
             self._forget(snapshot)
             self.occupancy = Occupancy(snapshot, now)
-        self.shapes.forget_records()
         self._quota, self._parts, self._now = snapshot.quota, parts, now
         self._is_open = True
         self._cycles += 1
@@ -118,27 +128,25 @@ class Memory:
         for job in gone:
             self.unsure.pop(job.id, None)
             self.failing.pop(job.id, None)
+        begun = []
         for job in come:
             if job.phase is Phase.QUEUED:
                 self.unsure[job.id] = job
+            else:
+                begun.append(job)
             if job.launch_scope and job.is_failing:
                 self.failing[job.id] = job
-        return self.occupancy.update(jobs, gone, come, self.shapes)
+        return self.occupancy.update(jobs, gone, begun, self.shapes)
 
-    def keep_ready(self, new: Iterable[Standing]) -> list[Standing]:
+    def keep_ready(self, new: list[Standing]) -> list[Standing]:
         """Keep those of `new` that wait on their own; the others are returned."""
-        others, self._come = [], []
-        for each in new:
-            job = each[0]
-            if job.gang:
-                others.append(each)
-            else:
-                self.ready[job.id] = each
-                self._come.append(each)
-                del self.unsure[job.id]
-        return others
+        self._come = [each for each in new if not each[0].gang]
+        ready = {each[0].id: each for each in self._come}
+        self.ready.update(ready)
+        self.unsure = {name: job for name, job in self.unsure.items() if name not in ready}
+        return [each for each in new if each[0].gang]
 
-    def line_up(self, others: list[Standing]) -> Lines:
+    def line_up(self, others: Sequence[Standing]) -> Lines:
         """Let all that are ready wait in line, and the `others`, for this cycle."""
         gone, come = [*self._gone, *self._passing], [*self._come, *others]
         if self._are_in_line and (len(gone) + len(come)) * FEW <= len(self.ready):
@@ -147,6 +155,23 @@ class Memory:
             self.lines.make(chain(self.ready.values(), others))
         self._passing, self._are_in_line = others, True
         return self.lines
+
+    def waiting(self, ids: Ids, rank: Callable[[Gang], Rank]) -> tuple[Line, Entry] | None:
+        """The gang of exactly the jobs `ids` and its line, where it waits; its `rank` as there."""
+        known = self.ready.get(ids[0]) if len(ids) == 1 else None
+        if known is None:
+            gang = tuple([self._jobs[name] for name in ids if name in self._jobs])
+            if len(gang) < len(ids):
+                return None
+            known = stand(gang, self.shapes, rank)
+        _, key, _, wanted = known
+        line = self.lines.get(key)
+        if line is None:
+            return None
+        at = bisect_left(line.gangs, place_of(wanted), key=place_of)
+        if at == len(line.gangs) or ids_of(line.gangs[at][3]) != ids:
+            return None
+        return line, line.gangs[at]
 
     def line_up_some(self, standing: Iterable[Standing]) -> Lines:
         """Let only these wait in line: others are held back."""

@@ -20,6 +20,7 @@ from bastion.scheduler.placement.feasibility import Beyond, Extent
 from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.classes import Classify, Newcomer
+from bastion.scheduler.state.reservation import Located
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
 
@@ -50,6 +51,8 @@ class Occupancy:
         self.beyond: dict[int, Beyond | None] = {}
         """Form of a shape -> why it can never be held."""
         self.extent: Extent | None = None
+        self.located: dict[str, Located] = {}
+        """First job of a waiting gang -> where it was to lie in the last cycle."""
         self._quota = snapshot.quota
         self._pools = dict(snapshot.pools)
         self._machines = tuple(snapshot.machines.values())
@@ -79,7 +82,7 @@ class Occupancy:
     def update(
         self,
         jobs: Mapping[str, JobRecord],
-        gone: Iterable[JobRecord],
+        gone: Collection[JobRecord],
         come: Iterable[JobRecord],
         shapes: Shapes,
     ) -> set[str]:
@@ -89,9 +92,11 @@ class Occupancy:
         Args:
             jobs: Of the cycle that begins.
             gone: Records of the last cycle that are not among them any more.
-            come: Records among them that were not there in the last cycle.
+            come: Records among them that were not there in the last cycle; not those that wait.
             shapes: Of this cycle.
         """
+        for job in gone:
+            self.located.pop(job.id, None)
         left = {r.name: r for job in gone if (r := self.of_job.get(job.id)) is not None}
         gangs = {r.jobs[0].gang for r in left.values()}
         gangs |= {job.gang for job in come if job.is_admitted}

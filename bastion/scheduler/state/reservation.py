@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from bastion.scheduler.placement.hold import Hold
 from bastion.scheduler.placement.place import Placed
@@ -19,6 +20,14 @@ from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
 
+class Located(NamedTuple):
+    """Where a waiting gang will lie; the same from cycle to cycle while its machines are."""
+
+    shape: Shape
+    placed: Placed
+    footprint: Footprint
+
+
 class Reserved:
     """Devices closed for one waiting gang until a time."""
 
@@ -26,8 +35,7 @@ class Reserved:
         self,
         *,
         gang: Gang,
-        shape: Shape,
-        placed: Placed,
+        at: Located,
         until: float,
         is_promise: bool,
         victims: tuple[Running, ...] = (),
@@ -35,8 +43,7 @@ class Reserved:
         rank: Rank = (0.0, 0.0),
     ) -> None:
         self.gang = gang
-        self.shape = shape
-        self.placed = placed
+        self.shape, self.placed, self.footprint = at
         self.until = until
         self.is_promise = is_promise
         """Otherwise a planned start, which a gang of another project within its share may break."""
@@ -54,7 +61,6 @@ class Reserved:
         self.paid: list[tuple[Running, int, Amounts]] = []
         """(gang that it waits for, tier, what of its charge that one pays now)"""
         self.name = gang[0].id
-        self.footprint = Footprint(pairs_of(shape.parts, placed.placements))
         self.holders: list[Running] | None = None
         """The gangs that run where it lies, once they are known; see `holders_of`."""
         self.hold: Hold | None = None
@@ -74,6 +80,11 @@ class Reserved:
     def drains(self) -> bool:
         """Whether it waits for jobs that have no known end."""
         return math.isinf(self.until)
+
+
+def located(shape: Shape, placed: Placed) -> Located:
+    """Where a gang of `shape` will lie that is `placed`."""
+    return Located(shape, placed, Footprint(pairs_of(shape.parts, placed.placements)))
 
 
 class Ends:
@@ -112,6 +123,8 @@ class Reservations:
         self.weak: dict[str, Reserved] = {}
         """Promises that rest on priority alone, by the name of the gang."""
         self._by_project: dict[str, dict[str, Reserved]] = {}
+        self._lowest: dict[str, int] = {}
+        """Project -> the largest number among the priorities of all promises to it so far."""
         self._plans: dict[str, dict[str, Reserved]] = {}
         """Planned starts by project, then by the name of the gang."""
         self._waiting: dict[str, dict[int, Reserved]] = {}
@@ -126,7 +139,10 @@ class Reservations:
         self._ends = None
         reserved.number = self._made
         kept = self._by_project if reserved.is_promise else self._plans
-        kept.setdefault(reserved.gang[0].project, {})[reserved.name] = reserved
+        project, priority = reserved.gang[0].project, reserved.shape.priority
+        kept.setdefault(project, {})[reserved.name] = reserved
+        if reserved.is_promise:
+            self._lowest[project] = max(priority, self._lowest.get(project, priority))
         if not is_firm:
             self.weak[reserved.name] = reserved
         self._link(reserved)
@@ -162,9 +178,12 @@ class Reservations:
             self._ends = Ends(each for found in kept for each in found.values())
         return self._ends
 
-    def of(self, project: str) -> Iterable[Reserved]:
-        """The promises to gangs of `project`, in the order in which they were reserved."""
-        return self._by_project.get(project, {}).values()
+    def below(self, project: str, priority: int) -> list[Reserved]:
+        """The promises of lower priority to gangs of `project`, in the order of reservation."""
+        if priority >= self._lowest.get(project, priority):
+            return []
+        found = self._by_project[project].values()
+        return [each for each in found if each.shape.priority > priority]
 
     def ahead_of(self, line: Line) -> list[Reserved]:
         """The planned starts of its project that go before the head of `line`."""

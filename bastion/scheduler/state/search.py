@@ -10,6 +10,7 @@ from bastion.scheduler.effort import Effort
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.ends import Ends
+from bastion.scheduler.state.excess import Excess
 from bastion.scheduler.state.running import Running
 
 Token = tuple[str, bool]
@@ -30,6 +31,8 @@ class Search:
         """Whether nothing borrows in this cycle: gangs within their share are `unseen`."""
         self.too_full: set[tuple[int, bool]] = set()
         """(form, guaranteed) that does not fit: while nothing is opened it only gets fuller."""
+        self.no_slots: set[int] = set()
+        """Forms for which no machine has enough free, and what is closed for them holds nothing."""
         self.hopeless: set[tuple[str, int]] = set()
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
         self.loosened: set[str] = set()
@@ -42,6 +45,8 @@ class Search:
         """(project, form) -> at which state of the shares the quota had no room to borrow it."""
         self.borrowers: dict[str, list[Running]] = {}
         """Project -> its borrowers that stay, in the order in which they are let go."""
+        self.excess: dict[str, Excess] = {}
+        """Project -> how far above its share it is as these go."""
         self.dooms_seen = 0
         """How many changes of the victims these have taken over."""
         self.ends: Ends | None = None

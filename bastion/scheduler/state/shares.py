@@ -111,7 +111,7 @@ class Shares:
         for resource, units in amounts.items():
             has, keeps = stays[resource], kept[resource]
             self._reserve_more(project, resource, max(has + units, keeps) - max(has, keeps))
-        self._held[project] = self.held(project) + amounts
+        self._held[project] = self._held.get(project, NOTHING) + amounts
         self._excess.pop(project, None)
 
     def _change(self) -> None:

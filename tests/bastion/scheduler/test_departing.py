@@ -6,7 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from bastion.scheduler.preemption.victims import borrowers_for, find, is_legal
+from bastion.scheduler.preemption.borrowers import borrowers_for
+from bastion.scheduler.preemption.victims import find, is_legal
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.reasons.reason import Yielded
 from bastion.scheduler.state.decisions import Doom

@@ -288,7 +288,7 @@ def test_a_replica_on_devices_of_another_is_noticed() -> None:
         for name, verdict in decided.items():
             if isinstance(verdict, Admit) and len(verdict.placement) > 1:
                 twice = (*verdict.placement[:-1], verdict.placement[0])
-                decided[name] = replace(verdict, placement=twice)
+                decided[name] = verdict._replace(placement=twice)
         return replace(plan, verdicts=Verdicts(decided))
 
     with pytest.raises(AssertionError):

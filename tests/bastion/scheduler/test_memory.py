@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,9 @@ from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.known_walls import KnownWalls, Walls
 from bastion.scheduler.state.memory import Memory
+from bastion.scheduler.state.occupancy import Occupancy
+from bastion.scheduler.state.policy_choice import Parts
+from quota import Amounts
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 from tests.rigs.length import at_length
@@ -26,11 +29,10 @@ from tests.rigs.length import at_length
 class Blurred(Memory):
     """Takes every job that waits for one like the first it saw."""
 
-    def keep_ready(self, new: Iterable[Standing]) -> list[Standing]:
+    def keep_ready(self, new: list[Standing]) -> list[Standing]:
         """All of them in one line."""
-        found = list(new)
-        first = next((each for each in (*self.ready.values(), *found)), None)
-        return super().keep_ready((job, *first[1:3], e) for job, _, _, e in found if first)
+        first = next((each for each in (*self.ready.values(), *new)), None)
+        return super().keep_ready([(job, *first[1:3], e) for job, _, _, e in new if first])
 
 
 def play(seed: int, make: histories.Make, memory: Memory, steps: int) -> None:
@@ -142,7 +144,7 @@ class Stubborn(Memory):
 class Sluggish(Memory):
     """Does not see that other gangs wait in a project for which nothing is done."""
 
-    def line_up(self, others: list[Standing]) -> Lines:
+    def line_up(self, others: Sequence[Standing]) -> Lines:
         """Every line is taken for that of the last cycle."""
         found = super().line_up(others)
         for project, lines in found.by_project().items():
@@ -191,3 +193,23 @@ def test_a_machine_whose_record_changes_is_seen_as_it_is(change: Mapping[str, An
     w.ask("A", "later", gpu=8)
     w.cycle()
     assert w.runs("later") == ("heard_at" in change or "labels" in change)
+
+
+class Misplaced(Memory):
+    """Mixes up what was promised costs."""
+
+    def begin(self, snapshot: Snapshot, parts: Parts, now: float) -> Occupancy:
+        """What is known of the last cycle costs more."""
+        found = super().begin(snapshot, parts, now)
+        for name, known in found.located.items():
+            charge = tuple(each + Amounts({"gpu": 1}) for each in known.placed.charge)
+            found.located[name] = known._replace(placed=known.placed._replace(charge=charge))
+        return found
+
+
+def test_a_check_finds_where_a_promise_does_not_lie() -> None:
+    """What was kept of a promise from cycle to cycle is compared, too."""
+    memory = Misplaced(check_every=1)
+    for seed in range(20):
+        histories.run(seed, (), steps=15, inner=partial(_decide_with, memory))
+    assert any("lies was another" in each for each in memory.problems)

@@ -7,7 +7,12 @@ from random import Random
 
 import pytest
 
+from bastion.job import JobRecord
 from bastion.scheduler.cycle import decide
+from bastion.scheduler.queue.order import Entry, Line, Queue
+from bastion.scheduler.queue.shape import Shapes
+from bastion.spec.request import Request
+from quota import Amounts
 from tests.bastion.scheduler import mutants
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
@@ -146,3 +151,70 @@ def test_only_the_last_in_the_order_is_preempted() -> None:
     world.ask("A", "n", gpu=1)
     world.run(120)
     assert world.preemptions == [("d", "n")]
+
+
+def lines_of(random: Random, w: World) -> list[Line]:
+    """Lines of three users, each with gangs of a few priorities, in order."""
+    shape = Shapes(w.quota).of((record("any", 0.0),))
+    lines = []
+    for number in range(random.randint(1, 9)):
+        line = Line("A", f"user{random.randrange(3)}", shape, fail_when_busy=False)
+        gangs: list[Entry] = []
+        for at in range(random.randint(1, 4)):
+            job = record(f"{number}-{at}", random.choice((1.0, 2.0, 3.0)))
+            rank = random.choice((1, 2)), 0.0
+            gangs.append((rank, job.submitted_at, job.id, (job,), job.submitted_at))
+        line.gangs = sorted(gangs, key=lambda entry: entry[:3])
+        lines.append(line)
+    return lines
+
+
+def record(name: str, at: float) -> JobRecord:
+    """A job that waits."""
+    request = Request(replicas=1, per_replica=Amounts({"gpu": 1}))
+    return JobRecord(
+        id=name,
+        project="A",
+        user="u",
+        launch=name,
+        ulid=name,
+        submitted_at=at,
+        queued_at=at,
+        request=request,
+    )
+
+
+@pytest.mark.parametrize("between_users", [True, False])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_queue_is_in_order_whatever_is_served(seed: int, *, between_users: bool) -> None:
+    """The first is the lowest by rank, usage of its user, submission and name; each gang once."""
+    random, w = Random(seed), World(quota_of({"gpu": 1}, {"A": {"gpu": 1.0}}))
+    lines = lines_of(random, w)
+    usage = {f"user{n}": random.choice((0.0, 1.0, 2.5)) for n in range(3)}
+    queue = Queue(lines, usage, between_users=between_users)
+    left = {id(line): line for line in lines}
+    served = 0
+    while left:
+        heads = [
+            (rank, usage[line.user] if between_users else 0.0, at, name, line)
+            for line in left.values()
+            for rank, at, name, _, _ in line.gangs[line.at : line.at + 1]
+        ]
+        *_, at, _, first = min(heads, key=lambda head: head[:4])
+        assert queue.first is first
+        assert queue.next_since == at
+        if random.random() < 0.7:
+            before = usage[first.user]
+            queue.serve(1.5)
+            served += 1
+            assert usage[first.user] == before + 1.5 * between_users
+            if first.is_over:
+                del left[id(first)]
+        else:
+            queue.pass_over()
+            del left[id(first)]
+        if random.random() < 0.05:
+            assert sorted(map(id, queue.drain())) == sorted(left)
+            left.clear()
+    assert queue.first is None
+    assert queue.drain() == []

@@ -1,0 +1,143 @@
+"""What searches leave out, and what they ask of many at once, changes nothing of what they find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.effort import STEPS, left_for_searches
+from bastion.scheduler.plan import Plan
+from bastion.scheduler.preemption.harm import excess_of
+from bastion.scheduler.preemption.need import Need
+from bastion.scheduler.preemption.spared import spared
+from bastion.scheduler.preemption.victims import _Search
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.draft import Draft
+from tests.bastion.scheduler.surveyed import surveyed
+from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_many_spared_at_once_are_those_spared_one_by_one(seed: int) -> None:
+    """Weights go, and there is room while enough is gone."""
+    random = Random(seed)
+    weights = [random.choice((0, 1, 1, 2, 5)) for _ in range(random.randrange(12))]
+    wanted = random.randint(0, sum(weights))
+    gone = set(range(len(weights)))
+
+    def has_room() -> bool:
+        return sum(weights[each] for each in gone) >= wanted
+
+    def go(some: Sequence[int], sign: int) -> None:
+        gone.update(some) if sign > 0 else gone.difference_update(some)
+
+    found = list(spared([*range(len(weights))], go, has_room))
+    assert gone == set(range(len(weights))) - set(found)
+    alone, left = [], sum(weights)
+    for number, weight in enumerate(weights):
+        if left - weight >= wanted:
+            alone.append(number)
+            left -= weight
+    assert found == alone
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_known_of_an_excess_is_what_is_counted_anew(seed: int) -> None:
+    """With every number of borrowers gone, and again once the project holds another amount."""
+    draft = surveyed(seed)
+    shares = draft.shares
+    for _ in range(2):
+        for project in draft.borrowers:
+            excess = excess_of(draft, project)
+            assert excess_of(draft, project) is excess
+            for count in (len(excess.running), *range(len(excess.running))):
+                gone = list(excess.running[:count])
+                with shares.without(gone):
+                    assert excess.after(count) == pytest.approx(shares.excess(project))
+            shares.add(project, excess.running[0].held)
+            assert excess_of(draft, project) is not excess
+
+
+def test_a_search_that_ends_early_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every cycle of random histories: as if all that depart were let go, and spared after."""
+    whole, gives, early = Need.__init__, _Search._gives, _Search.let_named_go
+    kept = 0
+
+    def thorough(self: Need, draft: Draft, shape: Shape, *, guaranteed: bool) -> None:
+        whole(self, draft, shape, guaranteed=guaranteed)
+        self.is_told_by_slots = False
+
+    def counted(self: _Search, named: Sequence[object]) -> object:
+        nonlocal kept
+        released = early(self, named)  # type: ignore[arg-type]
+        kept += len(named) - len(released)
+        return released
+
+    def both(snapshot: Snapshot, now: float) -> Plan:
+        monkeypatch.setattr(Need, "__init__", whole)
+        monkeypatch.setattr(_Search, "_gives", gives)
+        monkeypatch.setattr(_Search, "let_named_go", counted)
+        plan = decide(snapshot, now)
+        monkeypatch.setattr(Need, "__init__", thorough)
+        monkeypatch.setattr(_Search, "_gives", lambda self, running: True)
+        monkeypatch.setattr(_Search, "let_named_go", early)
+        assert decide(snapshot, now).promises == plan.promises
+        return plan
+
+    for seed in range(12):
+        world = returning(Random(seed), both)
+        for _ in range(4):
+            world.cycle()
+            world.pass_time(200)
+    assert kept, "no search ended early"
+
+
+def returning(random: Random, inner: Decide) -> World:
+    """A and B hold eight machines of eight; C comes back to its half with jobs of all sizes."""
+    totals = {"gpu": 64, "cpu": 512} if random.random() < 0.5 else {"gpu": 64}
+    share = {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.5}}
+    world = World(quota_of(totals, share), machines_of(8, gpu=8, cpu=64), decide=inner)
+    for number in range(40):
+        size = random.choice((1, 1, 2, 3))
+        world.ask("AB"[number % 2], gpu=size, cpu=random.choice((0, size, 8 * size)))
+    world.cycle()
+    world.pass_time(3_600)
+    for _ in range(16):
+        size = random.choice((1, 1, 2, 4, 8))
+        replicas = random.choice((1, 1, 2))
+        world.ask("C", gpu=size, cpu=random.choice((0, size, 8 * size)), replicas=replicas)
+    return world
+
+
+def test_standing_promises_take_of_the_steps() -> None:
+    """The more stand, the fewer are left for searches; some always are."""
+    assert left_for_searches(STEPS, 0) == STEPS
+    left = [left_for_searches(STEPS, standing) for standing in range(0, 10_000, 100)]
+    assert left == sorted(left, reverse=True)
+    assert left[1] < STEPS
+    assert left[-1] == STEPS // 4
+    assert left_for_searches(1, 500) == 1
+
+
+def test_however_many_promises_stand_new_ones_are_made() -> None:
+    """Eighty one-device jobs come back with six steps a cycle: all of them are promised."""
+    quota = quota_of({"gpu": 80}, {"A": {"gpu": 0.0}, "B": {"gpu": 1.0}})
+    world = World(quota, machines_of(10, gpu=8))
+    world.extra["steps"] = 6
+    for _ in range(80):
+        world.ask("A", gpu=1)
+    world.cycle()
+    world.pass_time(3_600)
+    for _ in range(80):
+        world.ask("B", gpu=1)
+    made = []
+    for _ in range(80):
+        world.turn()
+        made.append(len(world.plan.promises))
+    assert made[0] < 10
+    assert made == sorted(made)
+    assert made[-1] == 80
