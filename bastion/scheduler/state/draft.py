@@ -256,7 +256,8 @@ class Draft:
             self.known.pop(reserved.name, None)
             self.wait_again(reserved.gang)
         else:
-            self.spare_for(reserved)
+            for name in [n for n, doom in self.doomed.items() if doom.by == reserved.name]:
+                self._spare(self.running[name])
             self.planned.pop(reserved.name, None)
 
     def open(self, reserved: Reserved) -> None:
