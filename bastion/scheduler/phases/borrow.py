@@ -254,11 +254,11 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     draft.search.effort.spend(1 + len(draft.departing()) // 4)
     if own is None and _is_too_little(draft, line):
         return False
-    spared = draft.spare_for(own) if own else {}
+    told = draft.spare_for(own) if own else {}
     lower = _lower(draft, line)
     first = next(lower, None)
     if first is None:
-        draft.doomed.update(spared)
+        draft.doomed.update(told)
         return False
     draft.search.asked.add(line.key)
     discount_plans(draft)
@@ -270,7 +270,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if done:
         outranks_none.discard(line.key)
     else:
-        draft.doomed.update(spared)
+        draft.doomed.update(told)
     return done
 
 

@@ -16,7 +16,7 @@ from itertools import chain
 
 from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill, counted, gaps
-from bastion.scheduler.phases.new_promise import make_promise
+from bastion.scheduler.phases.new_promise import earlier_of, make_promise
 from bastion.scheduler.phases.revocation import (
     borrowing,
     could_borrow,
@@ -33,7 +33,7 @@ from bastion.scheduler.preemption.victims import (
     legal_for,
 )
 from bastion.scheduler.queue.lines import shapes_of
-from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, usage_of
+from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
@@ -44,25 +44,34 @@ from quota.amounts import Amounts
 def guarantee(draft: Draft) -> None:
     """Admit, or promise to, every waiting gang within a share, as far as it fits."""
     before = draft.revised
-    _renew_lapsed(draft)
+    _go_out_of_turn(draft)
     _go_through(draft, draft.lines)
     if draft.revised > before:  # victims may leave more than what they are stopped for
         look_again(draft)
 
 
-def _renew_lapsed(draft: Draft) -> None:
+def _go_out_of_turn(draft: Draft) -> None:
     """
-    Look first at gangs whose promise has lapsed, before anything starts on what it kept.
+    Look first at gangs whose promise has lapsed, and at those that their line would hold up.
 
-    Else a job that was stopped for one of them could start there, and be stopped once more.
+    A job that was stopped for what has lapsed could else start on what it kept, and be stopped once
+    more.
     """
-    for gang in draft.lapsed:
+    for gang in [*draft.lapsed, *_planned_behind(draft)]:
         line = draft.line_of(gang)
         waiting = next((each for each in draft.lines[line.project] if each.has(gang)), None)
         if waiting is None or not _may_be_within(draft, line.project, line.shape):
             continue
         if start_or_promise(draft, line):
             waiting.remove(gang)
+
+
+def _planned_behind(draft: Draft) -> Iterator[Gang]:
+    """Gangs with a planned start that are not the first of their line, though none goes before."""
+    for plan in draft.plans.values():
+        found = draft.memory.waiting(ids_of(plan.gang), draft.rank)
+        if found is not None and not found[0].is_over and found[0].head is not plan.gang:
+            yield plan.gang
 
 
 def look_again(draft: Draft) -> None:
@@ -308,6 +317,7 @@ def _promise(draft: Draft, line: Line) -> bool:
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)
         return False
+    found = earlier_of(draft, shape, found, draft.plans.get(gang[0].id))
     make_promise(draft, gang, shape, found, within_share=True)
     return True
 

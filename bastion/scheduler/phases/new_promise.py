@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from bastion.scheduler.phases.awaited import awaited
-from bastion.scheduler.phases.revocation import take_back
+from bastion.scheduler.phases.revocation import starting, take_back
 from bastion.scheduler.preemption.stop_times import deadline_of, spare_until, stop_at
 from bastion.scheduler.preemption.victims import Found, is_legal, reclaims_from
 from bastion.scheduler.promise import Promise
@@ -20,7 +20,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Yielded
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.reservation import Located, Reserved
 from bastion.scheduler.state.running import Running
 
 
@@ -62,6 +62,39 @@ def make_promise(
     )
     draft.reserve(reserved)
     return reserved
+
+
+def earlier_of(draft: Draft, shape: Shape, found: Found, plan: Reserved | None) -> Found:
+    """
+    What was planned for a gang, where that is earlier than what was `found`, and as certain.
+
+    A start that was told is then not put off because the share of its project holds it now. A plan
+    that rests on rotated borrowers is not certain: a gang of another project may use their slice.
+
+    Args:
+        draft: Unchanged when this returns.
+        shape: What the gang asks for.
+        found: What may be promised.
+        plan: What is planned for the gang, and lent to it.
+    """
+    if plan is None or plan.drains or _due(draft, found) <= plan.until:
+        return found
+    if any(draft.ends_at(running) > plan.until for running in plan.waits):
+        return found
+    if any(running.footprint.meets(plan.footprint) for running in starting(draft)):
+        return found
+    project, waits = plan.gang[0].project, plan.waits
+    wanted, placed = plan.footprint, plan.placed
+    if awaited(draft, project, shape, wanted, placed, waits, (), within_share=True) is None:
+        return found
+    at = Located(shape, placed, wanted)
+    return Found(at=at, victims=(), ending=tuple(waits), departing=())
+
+
+def _due(draft: Draft, found: Found) -> float:
+    """The earliest time at which `found` may be had."""
+    stopped = (stop_at(draft, victim) + victim.grace_s for victim in found.victims)
+    return max([draft.now, *map(draft.ends_at, found.ending), *stopped])
 
 
 def let_victims_run_on(draft: Draft) -> None:
@@ -119,7 +152,8 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
     return [
         running
         for running in found.ending
-        if not running.is_leaving
+        if running.name in draft.doomed
+        and not running.is_leaving
         and running.footprint.meets(found.at.footprint)
         and is_legal(draft, running, gang, shape, within_share=within_share)
         and (running.project == project or reclaims_from(draft, project, running.project, total))

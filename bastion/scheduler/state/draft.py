@@ -234,16 +234,17 @@ class Draft:
         """Open what was planned for `gang`: something better was done for it."""
         plan = self.plans.get(gang[0].id)
         if plan is not None:
+            self.spare_for(plan)
             self.planned.pop(plan.name, None)
             self.lend(plan)
             self.drop(plan)
 
     def spare_for(self, plan: Reserved) -> dict[str, Doom]:
-        """Let the gangs go on that were to be rotated for `plan`, and return them."""
-        spared = {name: doom for name, doom in self.doomed.items() if doom.by == plan.name}
-        for name in spared:
-            del self.doomed[name]
-        return spared
+        """Let the gangs go on that were to be rotated for `plan` alone; return what was told."""
+        told = {name: doom for name, doom in self.doomed.items() if doom.by == plan.name}
+        for name in told:
+            self._spare(self.running[name])
+        return told
 
     def give_up(self, reserved: Reserved) -> None:
         """Open for good what is closed for a gang that waits on: it does not hold any more."""
@@ -256,8 +257,7 @@ class Draft:
             self.known.pop(reserved.name, None)
             self.wait_again(reserved.gang)
         else:
-            for name in [n for n, doom in self.doomed.items() if doom.by == reserved.name]:
-                self._spare(self.running[name])
+            self.spare_for(reserved)
             self.planned.pop(reserved.name, None)
 
     def open(self, reserved: Reserved) -> None:

@@ -225,6 +225,29 @@ def test_higher_priority_still_goes_first() -> None:
     assert world.runs("urgent")
 
 
+def test_a_planned_start_is_not_put_off_when_the_share_holds_the_gang() -> None:
+    """Within its share since another job ended, it is promised what was planned: that is sooner."""
+    world = labs({"A": 0.5, "B": 0.5}, min_runtime_s=60, max_grace_s=90)
+    world.ask("A", "mine", max_runtime_s=900, gpu=1)
+    world.ask("B", "ends", max_runtime_s=900, gpu=1)
+    world.ask("B", "stays", gpu=1)
+    world.cycle()
+    world.ask("B", "guest", gpu=1, grace_s=90.0)
+    world.cycle()
+    gang = ask_big(world)
+    world.pass_time(900)
+    world.cycle()
+    (planned,) = world.plan.planned
+    assert planned.at == world.now + GRACE_S
+    world.end("mine")
+    world.cycle()
+    (promise,) = world.plan.promises
+    assert promise.deadline == planned.at and not promise.victims
+    world.end("ends")
+    world.cycle()
+    assert world.runs(gang) and world.runs("guest")
+
+
 def test_a_scheduler_without_the_protection_is_noticed() -> None:
     """One that plans only for what phase 3 left over lets the gang wait for ever."""
     world, streams = labs({"A": 1}, inner=mutants.overtakes, watching=()), [Stream("A", 4)]

@@ -270,7 +270,7 @@ class World:
                 self.requeue(name)
 
     def live(self, seconds: float) -> None:
-        """Let time pass, with a cycle at every time that was told or at which something ends."""
+        """Let time pass, with a cycle whenever the plan asks for one or something ends."""
         until = self.now + seconds
         while (at := min((at for at in self._due() if at > self.now), default=until)) < until:
             self.pass_time(at - self.now)
@@ -278,7 +278,7 @@ class World:
         self.pass_time(until - self.now)
 
     def _due(self) -> Iterator[float]:
-        """When something that runs ends, and when something was told to happen."""
+        """When something that runs ends, and when the plan asks for the next cycle."""
         for name, job in self.jobs.items():
             if job.attempt is None or not job.is_admitted:
                 continue
@@ -286,10 +286,8 @@ class World:
                 yield (job.attempt.started_at or self.now) + self.ends[name]
             if job.attempt.stop is not None:
                 yield job.attempt.stop.deadline
-        for promise in self.plan.promises:
-            yield promise.deadline
-            yield from (stop_at for _, stop_at in promise.victims)
-        yield from (planned.at for planned in self.plan.planned)
+        if self.plan.wake_at is not None:
+            yield self.plan.wake_at
 
     def run(self, seconds: float, step_s: float = 10.0) -> None:
         """Cycle every `step_s` for `seconds`."""
