@@ -10,6 +10,7 @@ It must not know how the start was found.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -139,7 +140,23 @@ def is_covered(draft: Draft, reserved: Reserved) -> bool:
     for room, resource, _, short in reserved.hold.counts:
         if short > sum(each.footprint.frees(room.name, resource) for each in reserved.waits):
             return False
+    return _is_paid(draft, reserved)
+
+
+def _is_paid(draft: Draft, reserved: Reserved) -> bool:
+    """Whether the tiers have what it costs, once all that ends by then has ended."""
+    assert reserved.hold is not None
+    for tier, (free, charge) in enumerate(zip(draft.capacity.tier_free, reserved.hold.charge)):
+        for resource, units in charge.items():
+            if units and free[resource] < 0:
+                ending = filter(partial(_ends_by, draft, reserved.until), draft.running.values())
+                if free[resource] + sum(running.left[tier][resource] for running in ending) < 0:
+                    return False
     return True
+
+
+def _ends_by(draft: Draft, until: float, running: Running) -> bool:
+    return draft.is_departing(running) or draft.ends_at(running) <= until
 
 
 def _in_order(draft: Draft, some: Iterable[Running], order: Order | None) -> Iterator[Running]:

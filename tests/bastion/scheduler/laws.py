@@ -836,14 +836,16 @@ def told_starts_are_kept() -> Law:
     """
     A planned start that was told is kept or becomes earlier, and its gang starts by then.
 
-    A law with a memory, for worlds where nothing is lost or edited and no priority differs. What
-    another project starts within its share is the one event that moves a start.
+    A law with a memory, for worlds where nothing is lost or edited and no priority differs. A start
+    is moved only by what another project starts within its share, or by what that has borrowed and
+    now holds within its share, as other jobs of it have ended: it was to give that back.
     """
     told: dict[tuple[str, ...], float] = {}
 
     def law(snapshot: Snapshot, now: float, plan: Plan) -> None:
         within = {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
         within |= {promise.gang[0] for promise in (*snapshot.promises, *plan.promises)}
+        within |= _no_longer_borrowed(snapshot, plan)
         moving = {snapshot.jobs[name].project for name in within if name in snapshot.jobs}
         for gang in list(told):
             job = snapshot.jobs.get(gang[0])
@@ -858,6 +860,16 @@ def told_starts_are_kept() -> Law:
             assert now < at or not waits.intersection(gang), f"{gang} was told {at}, and waits"
 
     return law
+
+
+def _no_longer_borrowed(snapshot: Snapshot, plan: Plan) -> set[str]:
+    """Running jobs that had borrowed, and are within the share of their project now."""
+    return {
+        name
+        for name, verdict in plan.verdicts.items()
+        if isinstance(verdict, Keep) and verdict.job_class is JobClass.GUARANTEED
+        if (attempt := snapshot.jobs[name].attempt) and attempt.job_class is JobClass.BORROWED
+    }
 
 
 LAWS: tuple[Law, ...] = (

@@ -37,6 +37,7 @@ def test_a_job_starts_when_its_reasons_to_wait_are_gone(seed: int, make: histori
         (35_216, histories.world_of),
         (30_016, histories.mixed_world_of),
         (30_046, histories.mixed_world_of),
+        (1_438_028, histories.mixed_world_of),
     ],
 )
 def test_reasons_that_were_once_untrue(seed: int, make: histories.Make) -> None:
