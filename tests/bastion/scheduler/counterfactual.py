@@ -90,7 +90,8 @@ def follow(world: World, name: str) -> None:
         if isinstance(verdict.reason, NeverFits) and told and isinstance(told[-1], OverLoad):
             return  # an admission policy does not ask whether it could ever run
         assert isinstance(verdict, Wait), verdict
-        if any(isinstance(each, Admit) for each in twin.plan.verdicts.values()):
+        decided = (each for plan in twin.turns for each in plan.verdicts.values())
+        if any(isinstance(each, Admit) for each in decided):
             told.clear()  # a job ahead of it started first
         assert isinstance(verdict.reason, FOLLOWED), (verdict.reason, told)
         assert verdict.reason not in told, f"{name} does not start: {told}"

@@ -439,6 +439,7 @@ def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) ->
         ending = {job.id for job in alive(snapshot) if job.phase is Phase.STOPPING}
         others = {job.project for job in victims if job.id not in ending}
         ending |= {name for each in plan.promises for name, _ in each.victims}
+        ending |= {job.id for job in alive(snapshot) if _ends_at(snapshot, job) <= promise.deadline}
         left = usage(snapshot, gone=ending)
         # In a group what follows another's job counts once that has ended.
         in_group = is_within(snapshot, left, project, asked) and snapshot.quota.groups_of(project)
@@ -579,6 +580,12 @@ def ends_by(snapshot: Snapshot, now: float, gang: Sequence[JobRecord]) -> float:
     runtimes = [job.request.max_runtime_s for job in gang]
     grace_s = max(grace_of(job.request, snapshot.quota.scheduler) for job in gang)
     return now + grace_s + max(float("inf") if s is None else s for s in runtimes)
+
+
+def _ends_at(snapshot: Snapshot, job: JobRecord) -> float:
+    """When a job that holds devices has ended at the latest, by its own limit."""
+    assert job.attempt is not None
+    return ends_by(snapshot, job.attempt.started_at or job.attempt.admitted_at, [job])
 
 
 def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:

@@ -38,6 +38,7 @@ def test_a_job_starts_when_its_reasons_to_wait_are_gone(seed: int, make: histori
         (30_016, histories.mixed_world_of),
         (30_046, histories.mixed_world_of),
         (1_438_028, histories.mixed_world_of),
+        (180_920_523, histories.mixed_world_of),
     ],
 )
 def test_reasons_that_were_once_untrue(seed: int, make: histories.Make) -> None:
