@@ -202,8 +202,7 @@ class Diagnosis:
             reason = there.quota.find(project, shape) or there._by_maintenance(shape)
         closed = [each for each in draft.closed if each.name not in change.opened]
         if reason is None and closed:
-            names = tuple(each.name for each in draft.closed)
-            with made(draft, replace(change, opened=names)):
+            with self._open_all(draft.closed), made(draft, replace(change, opened=())):
                 reason = _kept(closed) if self._is_placed(shape) else None
         if reason is None:
             with made(draft, change):
@@ -286,12 +285,21 @@ class Diagnosis:
 
     @contextmanager
     def _open_all(self, closed: Sequence[Reserved]) -> Iterator[None]:
-        """Open what machines and tiers keep for `closed`, for a moment; the quota still counts."""
+        """
+        Open what machines and tiers keep for `closed`, for a moment; the quota still counts.
+
+        It takes a fraction of what lending takes, which counts the quota anew.
+        """
         capacity = self.draft.capacity
+        paid = [pay for each in closed for pay in each.paid]
         capacity.begin()
         for hold in [each.hold for each in closed if each.hold is not None]:
             capacity.lift(hold)
+        for running, tier, units in paid:
+            running.pay(tier, -units)
         yield
+        for running, tier, units in paid:
+            running.pay(tier, units)
         capacity.undo()
 
     def _by_capacity(self, project: str, shape: Shape) -> WaitingReason:
