@@ -76,6 +76,17 @@ def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
     return PlannedForOther(other=first.name, at=at, units=first.shape.units, more=more)
 
 
+@contextmanager
+def _not_paid(closed: Sequence[Reserved]) -> Iterator[None]:
+    """For a moment, let what `closed` waits for leave all that it is charged."""
+    paid = [each for reserved in closed for each in reserved.paid]
+    for running, tier, units in paid:
+        running.pay(tier, -units)
+    yield
+    for running, tier, units in paid:
+        running.pay(tier, units)
+
+
 def _always(_units: Amounts, _gone: Sequence[Running]) -> bool:
     return True
 
@@ -202,7 +213,11 @@ class Diagnosis:
             reason = there.quota.find(project, shape) or there._by_maintenance(shape)
         closed = [each for each in draft.closed if each.name not in change.opened]
         if reason is None and closed:
-            with self._open_all(draft.closed), made(draft, replace(change, opened=())):
+            with (
+                self._open_all(draft.closed),
+                _not_paid(draft.closed),
+                made(draft, replace(change, opened=())),
+            ):
                 reason = _kept(closed) if self._is_placed(shape) else None
         if reason is None:
             with made(draft, change):
@@ -261,7 +276,7 @@ class Diagnosis:
 
     def _try_open(self, shapes: Mapping[int, Shape]) -> None:
         """Try all `shapes` while everything is open: to open it takes longer than to look."""
-        closed = self.draft.closed
+        closed = [r for r in self.draft.closed if r.hold is not None and r.hold.keeps_any]
         with self._open_all(closed):
             placed = {form: self._placed(shape) for form, shape in shapes.items() if closed}
         on: dict[str, list[Reserved]] = {}
@@ -285,21 +300,12 @@ class Diagnosis:
 
     @contextmanager
     def _open_all(self, closed: Sequence[Reserved]) -> Iterator[None]:
-        """
-        Open what machines and tiers keep for `closed`, for a moment; the quota still counts.
-
-        It takes a fraction of what lending takes, which counts the quota anew.
-        """
+        """Open what machines and tiers keep for `closed`, for a moment; the quota still counts."""
         capacity = self.draft.capacity
-        paid = [pay for each in closed for pay in each.paid]
         capacity.begin()
         for hold in [each.hold for each in closed if each.hold is not None]:
             capacity.lift(hold)
-        for running, tier, units in paid:
-            running.pay(tier, -units)
         yield
-        for running, tier, units in paid:
-            running.pay(tier, units)
         capacity.undo()
 
     def _by_capacity(self, project: str, shape: Shape) -> WaitingReason:

@@ -46,3 +46,14 @@ class Hold:
         if due:
             self._due[key] -= due
         return due
+
+    @property
+    def keeps_any(self) -> bool:
+        """Whether anything of what it closes is free: else others hold all of it still."""
+        return bool(
+            any(self.charge)
+            or self.guests
+            or self.wholes
+            or any(free for *_, free, _ in self.masks)
+            or any(free for *_, free, _ in self.counts)
+        )
