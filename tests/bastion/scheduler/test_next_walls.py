@@ -143,3 +143,24 @@ def test_room_that_no_end_of_jobs_makes_is_closed_for_maintenance() -> None:
     world.cycle()
     assert world.reason("a") == "Maintenance"
     assert world.why("a").endswith("; then it waits for 6 gpu together on single machines")
+
+
+def test_what_comes_free_of_a_tier_may_be_promised_already() -> None:
+    """Whoever else holds the type: once the one that it waits for has ended, a promise is next."""
+    pools = {"p": pool_of(1, "p", gpu=12), "q": pool_of(1, "q", tier=1, gpu=12)}
+    machines = {**machines_of(1, "p", gpu=12), **machines_of(1, "q", gpu=12)}
+    machines["q-000"] = replace(machines["q-000"], tier=1)
+    elsewhere = [f"o{n}" for n in range(9)]
+    shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.125}, **{name: {"gpu": 0.04} for name in elsewhere}}
+    world = World(quota_of([{"gpu": 12}, {"gpu": 12}], shares, grace_s=30), machines, pools)
+    on_p = Where(pool="p")
+    world.ask("A", "old", gpu=12, priority=5, where=on_p)
+    for name in elsewhere:
+        world.ask(name, name, gpu=1, where=Where(pool="q"))
+    world.cycle()
+    world.ask("A", "first", gpu=12, priority=1, where=on_p)
+    world.cycle()
+    world.ask("B", "x", gpu=3, where=on_p)
+    world.cycle()
+    assert world.reason("x") == "WaitingForCapacity"
+    assert world.why("x").endswith("; then it waits for first, for which 12 gpu are reserved")
