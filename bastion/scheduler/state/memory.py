@@ -141,9 +141,10 @@ class Memory:
     def keep_ready(self, new: list[Standing]) -> list[Standing]:
         """Keep those of `new` that wait on their own; the others are returned."""
         self._come = [each for each in new if not each[0].gang]
-        ready = {each[0].id: each for each in self._come}
-        self.ready.update(ready)
-        self.unsure = {name: job for name, job in self.unsure.items() if name not in ready}
+        for each in self._come:
+            name = each[0].id
+            self.ready[name] = each
+            del self.unsure[name]
         return [each for each in new if each[0].gang]
 
     def line_up(self, others: Sequence[Standing]) -> Lines:
