@@ -91,18 +91,6 @@ def may_borrow(quota: Quota, usage: Usage, project: str, asked: Amounts) -> bool
     )
 
 
-def reclaimable(quota: Quota, usage: Usage, name: str) -> Amounts:
-    """
-    What borrowers would have to give back for a project or a group to hold its whole share.
-
-    The part of its unused share that is not available to it now.
-    """
-    room = unclaimed(quota, usage)
-    for node in reversed(quota.chain(name)):
-        room = room + missing(node.kept, _taken(quota, usage, node.name))
-    return missing(unused(quota, usage, name), room.positive())
-
-
 def covering(quota: Quota, usage: Usage, project: str, asked: Amounts) -> str:
     """
     The nearest share that `asked` would stand on: the project's, that of a group, or empty.

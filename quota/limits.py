@@ -63,10 +63,6 @@ class Limits:
         """Whether a `max_runtime` of `asked_s` is above the longest that is allowed."""
         return self.max_max_runtime_s is not None and asked_s > self.max_max_runtime_s
 
-    def units_left(self, held: Amounts) -> dict[str, int]:
-        """By limited type, what the user may still be charged; negative when a limit was cut."""
-        return {resource: most - held[resource] for resource, most in self.max_units.items()}
-
     def exceeded(
         self, held: Amounts, asked: Amounts, *, running: int, jobs: int = 1
     ) -> Exceeded | None:

@@ -135,5 +135,3 @@ def test_what_a_group_keeps_its_members_may_have() -> None:
     kept = parse(FILE + "lend = { h100 = 0 }\n")
     assert ledger.available(kept, {}, "sales") == h100(6)
     assert ledger.available(kept, {}, "vision") == h100(16)
-    assert ledger.reclaimable(QUOTA, {"sales": h100(13)}, "research") == h100(7)
-    assert ledger.reclaimable(QUOTA, {"sales": h100(13)}, "vision") == h100(1)

@@ -72,22 +72,6 @@ def test_what_is_lent_is_borrowed_inside_or_outside(quota: Quota, usage: Usage) 
             assert all(part <= most for part, most in zip(parts, lendable))
 
 
-@given(quotas(), usages, st.sampled_from(PROJECTS))
-def test_what_can_be_reclaimed_makes_up_the_share(quota: Quota, usage: Usage, project: str) -> None:
-    """Nothing beyond the unused share, and with it and what is open the share is whole."""
-    back = ledger.reclaimable(quota, usage, project)
-    unused = ledger.unused(quota, usage, project)
-    assert back <= unused
-    for resource in TYPES:
-        now = usage.get(project, NOTHING)[resource]
-        if ledger.available(quota, usage, project)[resource] >= unused[resource]:
-            assert not back[resource]
-        wanted = now + unused[resource] - back[resource]
-        ceilings = [node.ceiling[resource] for node in quota.groups_of(project)]
-        if not ceilings and wanted > now:
-            assert trees.may_hold(quota, usage, project, resource, wanted)
-
-
 @given(quotas(), claims)
 def test_no_share_carries_more_than_it_is(quota: Quota, all_claims: Claims) -> None:
     """The jobs that stand on a share, or on one inside it, fit in it together."""

@@ -61,8 +61,3 @@ def test_the_first_limit_that_would_break_is_told(
     """Types first, only those that are asked for; then the number of jobs."""
     found = LIMITS.exceeded(Amounts(held), Amounts(asked), running=running, jobs=jobs)
     assert found == expected
-
-
-def test_what_is_left_may_be_negative() -> None:
-    """After a limit was cut, a user has more than is allowed; only limited types are named."""
-    assert LIMITS.units_left(Amounts({"h100": 9, "cpu": 4})) == {"h100": -1, "v4": 0}

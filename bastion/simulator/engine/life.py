@@ -147,10 +147,6 @@ class Life:
         attempt = self.record.attempt
         return attempt is not None and all(host.end is None for host in attempt.hosts[replica])
 
-    def attained_by(self, now: float) -> float:
-        """Seconds for which it has held its devices, all attempts together."""
-        return self.attained_s + (now - self.began_at if self.began_at >= 0.0 else 0.0)
-
     def begin(self, now: float, ready_at: float, rate: float, taken: Mapping[str, int]) -> None:
         """Its next attempt is admitted."""
         self.began_at, self.ready_at, self.rate = now, ready_at, rate
