@@ -51,8 +51,9 @@ def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
         yield from (plan.until - r.grace_s for r in plan.waits)
     after_s = draft.options.plan_after_s
     yield blocked.first_after(now, after_s)
-    if draft.blocked and draft.parts.preemption.follows_order and draft.options.min_runtime_s:
-        turn_s = draft.options.min_runtime_s  # running gangs may yield when they had their turn
-        yield (now // turn_s + 1) * turn_s
+    turn_s = draft.options.min_runtime_s
+    holds = draft.running or draft.admitted
+    if draft.blocked and holds and draft.parts.preemption.follows_order and turn_s:
+        yield (now // turn_s + 1) * turn_s  # running gangs may yield when they had their turn
     if draft.blocked:
         yield from (stockout.until for stockout in draft.snapshot.stockouts.values())

@@ -77,6 +77,20 @@ def test_a_carrying_driver_does_what_naive_cycles_do(seed: int) -> None:
     assert cycles <= every
 
 
+def test_a_simulation_ends_though_a_job_waits_that_fits_no_more() -> None:
+    """The order could only make running jobs yield to it, and none runs."""
+    cluster = Cluster(
+        shapes=(Shape(count=2, devices=4),),
+        changes=(Change(at_s=900, pool="gpu-0", count=-1),),
+    )
+    job = TraceJob(name="j", submit_s=0, duration_s=2_000, devices=8)
+    setup = Setup(cluster=cluster, order="srtf", costs=DEAR)
+    engine = engine_of(setup, fitted(Workload(jobs=[job]), cluster))
+    assert any(not engine.step() for _ in range(100))
+    (result,) = engine.result("", {}, took_s=0.0).jobs
+    assert result.outcome == "waiting", result.reason
+
+
 class Compared:
     """A shortcut, each plan of which is compared with that of a cycle from nothing."""
 
