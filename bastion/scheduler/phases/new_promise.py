@@ -81,7 +81,9 @@ def earlier_of(draft: Draft, shape: Shape, found: Found, plan: Reserved | None) 
         return found
     if any(draft.ends_at(running) > plan.until for running in plan.waits):
         return found
-    if any(running.footprint.meets(plan.footprint) for running in starting(draft)):
+    there = [each.footprint for each in draft.closed if each.hold is not None]
+    there += [running.footprint for running in starting(draft)]
+    if any(each.meets(plan.footprint) for each in there):
         return found
     project, waits = plan.gang[0].project, plan.waits
     wanted, placed = plan.footprint, plan.placed
