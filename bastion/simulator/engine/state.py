@@ -352,6 +352,9 @@ class State:
         """Keep what the scheduler committed itself to until the next cycle."""
         self._gave_back.clear()
         self.promises, self.planned = plan.promises, plan.planned
+        gangs = [promise.gang for promise in plan.promises]
+        gangs += [planned.gang for planned in plan.planned]
+        self.waiting.keep({name: self.lives[name] for gang in gangs for name in gang})
         self.considered = plan.considered
         self.seq += bool(plan.new_machines)
 

@@ -3,19 +3,25 @@
 
 Jobs of one project and user that ask for the same stand in one line, first come first. A cycle can
 start no more of a line than fit on all machines together, and whatever it keeps for later it keeps
-for the first of a line; so it is shown only as many of each. It decides as if it saw them all
-(see docs/decisions/0028), and a cycle does not cost more as the backlog grows.
+for the first of a line; so it is shown only as many of each. What has a promise or a planned start
+is shown in any case: one of its line that is preempted goes before it again. So it decides as if it
+saw them all (see docs/decisions/0028), and a cycle does not cost more as the backlog grows.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Mapping
 
 from bastion.job import JobRecord
 from bastion.simulator.engine.life import Life
 
 Place = tuple[float, str, Life]
 """(submitted, id, job): the order of a line; no two ids are equal."""
+
+
+def _place_of(life: Life) -> Place:
+    return life.record.submitted_at, life.record.id, life
 
 
 class _Line:
@@ -41,6 +47,8 @@ class WaitingLines:
         self._jobs = jobs
         self._shows_all = shows_all
         self._lines: dict[tuple[object, ...], _Line] = {}
+        self._kept: Mapping[str, Life] = {}
+        """Those that are shown wherever they stand."""
         self.count = 0
         self.devices = 0
 
@@ -58,7 +66,7 @@ class WaitingLines:
         if line is None:
             line = self._lines[key] = _Line(2**62 if self._shows_all else most)
         life.line = line
-        place = (record.submitted_at, record.id, life)
+        place = _place_of(life)
         insort(line.places, place)
         self.count += 1
         self.devices += life.job.devices
@@ -70,20 +78,35 @@ class WaitingLines:
             line.shown += 1
         elif place < line.places[line.most]:
             self._jobs[place[1]] = place[2].record
-            self._jobs.pop(line.places[line.most][1], None)
+            self._hide(line.places[line.most][1])
+
+    def _hide(self, name: str) -> None:
+        if name not in self._kept:
+            self._jobs.pop(name, None)
+
+    def keep(self, kept: Mapping[str, Life]) -> None:
+        """Show these by name, wherever they stand, and none of those any more that were kept."""
+        before, self._kept = self._kept, kept
+        for name, life in before.items():
+            line = life.line
+            if isinstance(line, _Line) and bisect_left(line.places, _place_of(life)) >= line.most:
+                self._hide(name)
+        for name, life in kept.items():
+            if life.line is not None:
+                self._jobs[name] = life.record
 
     def remove(self, life: Life) -> None:
         """It waits no longer; the next of its line is shown instead."""
         line = life.line
         assert isinstance(line, _Line)
         record = life.record
-        at = bisect_left(line.places, (record.submitted_at, record.id, life))
+        at = bisect_left(line.places, _place_of(life))
         assert line.places[at][2] is life
         del line.places[at]
         life.line = None
         self.count -= 1
         self.devices -= life.job.devices
-        del self._jobs[record.id]
+        self._jobs.pop(record.id, None)  # one that has a promise may be hidden as it starts
         if len(line.places) >= line.most:
             following = line.places[line.most - 1]
             self._jobs[following[1]] = following[2].record

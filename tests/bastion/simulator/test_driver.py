@@ -77,6 +77,11 @@ def test_a_carrying_driver_does_what_naive_cycles_do(seed: int) -> None:
     assert cycles <= every
 
 
+def test_what_was_promised_is_seen_though_one_of_its_line_is_before_it_again() -> None:
+    """Two ask for the same, and one fits: the other has a promise when the first is preempted."""
+    test_a_carrying_driver_does_what_naive_cycles_do(46)
+
+
 def test_a_simulation_ends_though_a_job_waits_that_fits_no_more() -> None:
     """The order could only make running jobs yield to it, and none runs."""
     cluster = Cluster(
