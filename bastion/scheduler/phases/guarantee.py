@@ -285,7 +285,7 @@ def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
         draft.lend(each)
     done = bool(weak) and _start(draft, line)
     if not done and not gang[0].fail_when_busy:
-        done = _promise(draft, line)
+        done = _promise(draft, line, weak)
     for each in weak:
         draft.call_in(each)
     if done:
@@ -304,7 +304,8 @@ def _give_up_broken(draft: Draft, weak: Sequence[Reserved], within: Sequence[Res
             draft.give_up(each)
 
 
-def _promise(draft: Draft, line: Line) -> bool:
+def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
+    """Promise the head of `line` a start; it may break those `weak`, which spares their victims."""
     gang, shape = line.head, line.shape
     if line.key in draft.search.hopeless:
         return False
@@ -313,7 +314,9 @@ def _promise(draft: Draft, line: Line) -> bool:
     allows = _is_within(draft, gang[0].project, shape)
     legal = _legal(draft, gang, shape)
     may_stop = legal_for(draft, gang, shape)
-    found = find(draft, shape, legal, allows, guaranteed=True, may_stop=may_stop)
+    victims = chain.from_iterable(each.victims for each in weak)
+    spared = [victim for victim in victims if not (victim.is_leaving or may_stop(victim))]
+    found = find(draft, shape, legal, allows, guaranteed=True, may_stop=may_stop, staying=spared)
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)
         return False
