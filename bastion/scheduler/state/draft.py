@@ -284,20 +284,9 @@ class Draft:
 
     def _net(self, reserved: Reserved) -> Charge:
         """Its charge, less what those it waits for pay of it."""
-        net = []
-        for tier, left in enumerate(reserved.placed.charge):
-            for running in reserved.waits:
-                if not left:
-                    break
-                has = running.left[tier]
-                units = (left & has).positive() if has else has
-                if units:
-                    left = left - units
-                    reserved.paid.append((running, tier, units))
-                    self._paid.add(running)
-                    running.pay(tier, units)
-            net.append(left)
-        return tuple(net)
+        net = reserved.draw()
+        self._paid.update(running for running, _, _ in reserved.paid)
+        return net
 
     def weak(self, project: str, asked: Amounts, ahead: Sequence[Reserved]) -> list[Reserved]:
         """What a gang of `project` within a share may break for `asked`; not plans `ahead`."""
@@ -381,7 +370,7 @@ class Draft:
 
     def lend(self, reserved: Reserved) -> None:
         """Open it for gangs that end in time: until then its own does not need it."""
-        reserved.before = reserved.hold
+        reserved.before, reserved.owed = reserved.hold, (*reserved.paid,)
         self.open(reserved)
         if reserved.holds_quota:
             reserved.lent = (*reserved.gifts,)
@@ -392,6 +381,7 @@ class Draft:
         if reserved.holds_quota:
             self.count(reserved, reserved.lent)
         self.shut(reserved, reserved.before)
+        reserved.owed = ()
 
     def set_apart(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
         """Lend them; `others` count on what those give back that these would have waited for."""

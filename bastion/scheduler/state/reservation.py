@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from bastion.scheduler.placement.hold import Hold
+from bastion.scheduler.placement.hold import Charge, Hold
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang, Line, Rank
 from bastion.scheduler.queue.shape import Shape
@@ -60,6 +60,8 @@ class Reserved:
         """What these were when it was last lent."""
         self.paid: list[tuple[Running, int, Amounts]] = []
         """(gang that it waits for, tier, what of its charge that one pays now)"""
+        self.owed: Sequence[tuple[Running, int, Amounts]] = ()
+        """What was paid when it was lent, while it is: the same pay again, as far as they can."""
         self.name = gang[0].id
         self.holders: list[Running] | None = None
         """The gangs that run where it lies, once they are known; see `holders_of`."""
@@ -75,6 +77,29 @@ class Reserved:
         """What gangs of its own project give it of their room in the quota."""
         project = self.gang[0].project
         return Amounts.sum(gift for running, gift in self.gifts if running.project == project)
+
+    def draw(self) -> Charge:
+        """Let those that it waits for pay of its charge what they have left; return the rest."""
+        net = []
+        for tier, left in enumerate(self.placed.charge):
+            for running, at, units in self.owed:
+                if at == tier and running in self.waits:
+                    left = left - self._pay(running, tier, left & units)
+            for running in self.waits:
+                if not left:
+                    break
+                left = left - self._pay(running, tier, left)
+            net.append(left)
+        return tuple(net)
+
+    def _pay(self, running: Running, tier: int, wanted: Amounts) -> Amounts:
+        """Let `running` pay of what is `wanted` what it has left; return how much that is."""
+        has = running.left[tier]
+        units = (wanted & has).positive() if has else has
+        if units:
+            self.paid.append((running, tier, units))
+            running.pay(tier, units)
+        return units
 
     @property
     def drains(self) -> bool:

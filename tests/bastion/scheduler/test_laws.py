@@ -74,6 +74,7 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
                 157_481,
             )
         ),
+        (21_069, histories.wide_world_of),
         *(
             (seed, histories.grouped_world_of)
             for seed in (
