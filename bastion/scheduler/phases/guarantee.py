@@ -67,7 +67,7 @@ def _go_out_of_turn(draft: Draft) -> None:
 
 
 def _planned_behind(draft: Draft) -> Iterator[Gang]:
-    """Gangs with a planned start that are not the first of their line, though none goes before."""
+    """Gangs with a planned start behind others of their line, none of which may start before."""
     for plan in draft.plans.values():
         found = draft.memory.waiting(ids_of(plan.gang), draft.rank)
         if found is not None and not found[0].is_over and found[0].head is not plan.gang:

@@ -146,7 +146,7 @@ def test_room_that_no_end_of_jobs_makes_is_closed_for_maintenance() -> None:
 
 
 def test_what_comes_free_of_a_tier_may_be_promised_already() -> None:
-    """Whoever else holds the type: once the one that it waits for has ended, a promise is next."""
+    """Another job ends, and what that leaves is promised: the promise is the next wall."""
     pools = {"p": pool_of(1, "p", gpu=12), "q": pool_of(1, "q", tier=1, gpu=12)}
     machines = {**machines_of(1, "p", gpu=12), **machines_of(1, "q", gpu=12)}
     machines["q-000"] = replace(machines["q-000"], tier=1)
