@@ -38,4 +38,5 @@ class PlannedStart:
 
     gang: tuple[str, ...]
     placements: tuple[Placement, ...]
-    at: float
+    at: float | None
+    """Store's seconds; None while it drains what jobs without a limit of its project hold."""

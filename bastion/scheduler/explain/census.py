@@ -57,7 +57,7 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
 def _kept(draft: Draft) -> dict[str, str]:
     """The gang that something is reserved for, by machine."""
     found: dict[str, str] = {}
-    for reserved in draft.closed:
+    for reserved in (*draft.closed, *draft.reservations.drained()):
         for placement in reserved.placed.placements:
             for replica in placement:
                 for host in replica.hosts:

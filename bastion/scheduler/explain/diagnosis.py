@@ -129,6 +129,7 @@ class Diagnosis:
             or self.quota.find(project, shape)
             or self._once(self._maintained, self._by_maintenance, shape)
             or self._by_closure(shape)
+            or self._by_drain(gang, shape)
             or self._by_capacity(project, shape)
         )
         return self._with_next(gang, shape, found)
@@ -150,7 +151,7 @@ class Diagnosis:
             return over
         if not self.is_tried:
             return self._once(self._outages, self._outage_wall, shape)
-        return self._next_wall(project, shape, change)
+        return self._next_wall(gang, shape, change)
 
     def _once(self, known: dict[int, T], ask: Callable[[Shape], T], shape: Shape) -> T:
         """What depends on the shape alone is asked once for every form."""
@@ -182,7 +183,7 @@ class Diagnosis:
             return reason
         if self.is_tried:
             change = change_of(self.draft, reason, self._projects_of)
-            then = self._next_wall(gang[0].project, shape, change)
+            then = self._next_wall(gang, shape, change)
             return replace(reason, then=then)
         if isinstance(reason, CapacityLost):
             return reason
@@ -202,15 +203,18 @@ class Diagnosis:
             return None
         return NextWall(kind="CapacityLost", units=lost, names=machines)
 
-    def _next_wall(self, project: str, shape: Shape, change: Change) -> NextWall | None:
+    def _next_wall(
+        self, gang: Sequence[JobRecord], shape: Shape, change: Change
+    ) -> NextWall | None:
         """What is in the way of the gang once `change` has come: it is tried out."""
-        draft = self.draft
+        draft, project = self.draft, gang[0].project
         self.trials += 1
         with made(draft, change):
             there = Diagnosis(draft, {}, change)
-            if there._starts(project, shape):
+            drained = there._by_drain(gang, shape)
+            if drained is None and there._starts(project, shape):
                 return None
-            reason = there.quota.find(project, shape) or there._by_maintenance(shape)
+            reason = there.quota.find(project, shape) or there._by_maintenance(shape) or drained
         closed = [each for each in draft.closed if each.name not in change.opened]
         if reason is None and closed:
             with (
@@ -266,6 +270,19 @@ class Diagnosis:
         if window is None:
             return None
         return Maintenance(window=str(window), at=window.starts_at, until=window.ends_at)
+
+    def _by_drain(self, gang: Sequence[JobRecord], shape: Shape) -> WaitingReason | None:
+        """Whether gangs of its project that go first drain what it could use."""
+        first, opened = gang[0], self.change.opened if self.change else ()
+        place = shape.priority, first.submitted_at
+        kept = [
+            each
+            for each in self.draft.reservations.drained_for(first.project)
+            if (each.shape.priority, each.gang[0].submitted_at) <= place
+            and not each.shape.scarce.isdisjoint(shape.scarce)
+            and each.name not in opened
+        ]
+        return _kept(kept) if kept else None
 
     def _by_closure(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for others."""

@@ -62,7 +62,8 @@ class Waiting:
         rows: dict[tuple[str, frozenset[str]], list[tuple[Group, WaitingForCapacity]]] = {}
         yield from self._with_plans()
         unseen = yield from self._not_considered()
-        begun = {each.gang[0].project for each in draft.plans.values()}
+        kept = (*draft.plans.values(), *draft.reservations.drained())
+        begun = {each.gang[0].project for each in kept}
         for project, groups in self.blocked.by_project.items():
             for group in groups:
                 if unseen or project in begun:
@@ -100,10 +101,11 @@ class Waiting:
         return rank, used.get(line.user, 0.0), submitted, name
 
     def _with_plans(self) -> Iterator[Told]:
-        """The gangs that have a planned start; from then on their lines begin behind them."""
+        """The gangs for which something is kept; from then on their lines begin behind them."""
         draft = self.draft
-        for line in draft.blocked if draft.plans else ():
-            plan = draft.plans.get(line.head[0].id)
+        kept = {each.name: each for each in (*draft.plans.values(), *draft.reservations.drained())}
+        for line in draft.blocked if kept else ():
+            plan = kept.get(line.head[0].id)
             if plan is not None:
                 at = None if plan.drains else plan.until
                 ending = tuple(job for running in plan.waits for job in running.ids)

@@ -57,7 +57,8 @@ def _drifts(reason: object) -> bool:
 
 def _times(draft: Draft, plan: Plan) -> Iterator[float]:
     """When plans and estimates follow the clock: one has passed, or a borrower had its slice."""
-    yield from (nextafter(planned.at, inf) for planned in plan.planned)  # void after that time
+    starts = (planned.at for planned in plan.planned)
+    yield from (nextafter(at, inf) for at in starts if at is not None)  # void after that time
     waits = (verdict for verdict in plan.verdicts.decided.values() if isinstance(verdict, Wait))
     told = [wait.estimated_at for wait in waits if wait.estimated_at is not None]
     told += [each.at for each in plan.verdicts.starts.values()]

@@ -46,7 +46,7 @@ class _Waiting:
         self.shape = line.shape
         self.asked = draft.asks(line.shape)
         self.need = Need(draft, line.shape, guaranteed=False)
-        has_plan = line.head[0].id in draft.plans
+        has_plan = draft.reservations.kept_for(line.head) is not None
         self.at = line.at + has_plan
         """Of the gang that is next."""
 

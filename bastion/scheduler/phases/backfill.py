@@ -21,6 +21,20 @@ CHECKED = 32
 
 
 @contextmanager
+def closed(draft: Draft, drained: Sequence[Reserved]) -> Iterator[None]:
+    """Close what is drained for a moment, and let it hold its room in the quota."""
+    for each in drained:
+        draft.shut(each)
+        draft.count(each)
+    try:
+        yield
+    finally:
+        for each in drained:
+            draft.discount(each)
+            draft.open(each)
+
+
+@contextmanager
 def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
     """Let planned starts hold their room in the quota for a moment, as promises do."""
     for plan in plans:
@@ -55,7 +69,7 @@ def gaps(draft: Draft, shape: Shape, reserved: Iterable[Reserved]) -> list[Reser
     end = draft.end_of(shape)
     if end is None:
         return []
-    return [each for each in reserved if end <= each.until and not each.drains]
+    return [each for each in reserved if end <= each.until]
 
 
 def backfill(

@@ -31,7 +31,7 @@ from bastion.scheduler.phases.revocation import may_yield
 from bastion.scheduler.preemption.harm import first_to_yield, in_project
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import find, yields_to
-from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, Score, first_asked
+from bastion.scheduler.queue.order import Line, Projects, Queue, Score, first_asked
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.decisions import Admitted
@@ -70,7 +70,7 @@ def borrow(draft: Draft) -> None:
                 break
             if line.key in hopeless and not line.fail_when_busy:
                 blocked.append(line)
-            elif _start(draft, line.head, line.shape) or _outrank(draft, line, outranks_none):
+            elif _start(draft, line) or _outrank(draft, line, outranks_none):
                 draft.forget_plan(line.head)
                 queue.serve(spent(draft, line))
                 projects.put(name, queue.next_since)
@@ -135,7 +135,7 @@ def _use_again(draft: Draft) -> None:
 def _start_blocked(draft: Draft) -> None:
     """Start what was blocked, where a start was taken back or a planned start given up."""
     for line in [*draft.taken_back, *draft.blocked]:
-        while not line.is_over and _start(draft, line.head, line.shape):
+        while not line.is_over and _start(draft, line):
             draft.forget_plan(line.head)
             line.at += 1
 
@@ -166,15 +166,13 @@ class _Gaps:
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        self._drains = any(plan.drains for plan in draft.plans.values())
-        """Whether there is anything for gangs without a limit; none is added in this phase."""
         self._roomy: dict[int, bool] = {}
         """Form -> whether there is room for it if all that is closed were open."""
 
     def may_take(self, shape: Shape) -> bool:
         """Whether a gang of `shape` might."""
         draft = self.draft
-        is_any = self._drains if shape.max_runtime_s is None else draft.reserved or draft.plans
+        is_any = shape.max_runtime_s is not None and (draft.reserved or draft.plans)
         if not (is_any and shape.borrows):
             return False
         if shape.form not in self._roomy:
@@ -224,13 +222,18 @@ def _reclaim_again(draft: Draft) -> None:
     draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
 
 
-def _start(draft: Draft, gang: Gang, shape: Shape) -> bool:
+def _start(draft: Draft, line: Line) -> bool:
     """Start on what is open, or for a short while on what is closed for a later time."""
+    gang, shape = line.head, line.shape
+    if draft.reservations.drained_before(line):
+        return False  # what it borrowed would put the one that drains off
     if start_borrowing(draft, gang, shape):
         return True
-    found = draft.reservations.ends.opened_to(gang[0].project, draft.end_of(shape))
-    opened = [each for each in found if each.gang is not gang]
-    if not opened or draft.search.effort.is_spent:
+    end = draft.end_of(shape)
+    if end is None or draft.search.effort.is_spent:
+        return False
+    opened = [each for each in draft.reservations.ends.closed_at(end) if each.gang is not gang]
+    if not opened:
         return False
     count_plans(draft)
     done = backfill(draft, shape, opened, partial(start_borrowing, draft, gang, shape))
@@ -244,6 +247,8 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if line.key in outranks_none:
         return False
     outranks_none.add(line.key)
+    if draft.reservations.drained_before(line):
+        return False
     if line.fail_when_busy or line.shape.priority >= _highest_to_outrank(draft, line.project):
         return False
     own = draft.plans.get(line.head[0].id)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import is_covered
-from bastion.scheduler.phases.backfill import backfill, counted, gaps
+from bastion.scheduler.phases.backfill import backfill, closed, counted, gaps
 from bastion.scheduler.phases.new_promise import earlier_of, make_promise
 from bastion.scheduler.phases.revocation import (
     borrowing,
@@ -52,12 +52,13 @@ def guarantee(draft: Draft) -> None:
 
 def _go_out_of_turn(draft: Draft) -> None:
     """
-    Look first at gangs whose promise has lapsed, and at those that their line would hold up.
+    Look first at gangs whose promise has lapsed, and at those that others would hold up.
 
     A job that was stopped for what has lapsed could else start on what it kept, and be stopped once
     more.
     """
-    for gang in [*draft.lapsed, *_planned_behind(draft)]:
+    drained = [each.gang for each in draft.reservations.drained()]
+    for gang in [*draft.lapsed, *_planned_behind(draft), *drained]:
         line = draft.line_of(gang)
         waiting = next((each for each in draft.lines[line.project] if each.has(gang)), None)
         if waiting is None or not _may_be_within(draft, line.project, line.shape):
@@ -223,6 +224,15 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
     """Whether something was done for the head of `line`, without delaying what goes before it."""
     if waits_for_its_rest(draft, line.head):
         return True
+    drained = draft.reservations.drained_before(line)
+    if not drained:
+        return _beside_plans(draft, line)
+    with closed(draft, drained):
+        is_within = _may_be_within(draft, line.project, line.shape)
+        return is_within and _beside_plans(draft, line)
+
+
+def _beside_plans(draft: Draft, line: Line) -> bool:
     ahead = draft.reservations.ahead_of(line)
     if not ahead:
         return _start_or_promise(draft, line)
@@ -400,8 +410,9 @@ def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
 
 def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
     """Whether the head of `line`, within its share, could start once `going` have gone."""
-    ahead = [plan for plan in draft.reservations.ahead_of(line) if not plan.holds_quota]
-    with counted(draft, ahead):
+    reservations = draft.reservations
+    ahead = [plan for plan in reservations.ahead_of(line) if not plan.holds_quota]
+    with closed(draft, reservations.drained_before(line)), counted(draft, ahead):
         return _would_take_beside(draft, line, gang, going, ahead)
 
 

@@ -77,7 +77,7 @@ def earlier_of(draft: Draft, shape: Shape, found: Found, plan: Reserved | None) 
         found: What may be promised.
         plan: What is planned for the gang, and lent to it.
     """
-    if plan is None or plan.drains or _due(draft, found) <= plan.until:
+    if plan is None or _due(draft, found) <= plan.until:
         return found
     if any(draft.ends_at(running) > plan.until for running in plan.waits):
         return found

@@ -12,6 +12,7 @@ from dataclasses import replace
 from bastion.job import JobClass
 from bastion.machine import Machine
 from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.queue.order import ids_of
 from bastion.scheduler.reasons.reason import Resized, Rotated, Vacated
 from bastion.scheduler.state.classes import Claimant, Newcomer, covers, derive, promised_by
 from bastion.scheduler.state.decisions import Doom
@@ -30,8 +31,15 @@ def promises_of(draft: Draft) -> tuple[Promise, ...]:
 
 
 def planned_of(draft: Draft) -> tuple[PlannedStart, ...]:
-    """What `draft` plans."""
-    return tuple(sorted(draft.planned.values(), key=lambda p: (p.at, p.gang)))
+    """What `draft` plans, and then what it drains."""
+    drained = (
+        PlannedStart(gang=ids_of(each.gang), placements=each.placed.placements, at=None)
+        for each in draft.reservations.drained()
+    )
+    return (
+        *sorted(draft.planned.values(), key=lambda p: (p.at, p.gang)),
+        *sorted(drained, key=lambda p: p.gang),
+    )
 
 
 def machines_made(draft: Draft) -> tuple[Machine, ...]:

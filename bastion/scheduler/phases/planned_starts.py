@@ -10,7 +10,8 @@ own share, may still come in between.
 Rules: nothing idles for a gang that cannot start beside what other projects use, wait for and keep
 of their own shares. A job without `max_runtime` counts as endless; that a borrower among them ends
 is known only because it is rotated after its slice. Around endless jobs of its own project a gang
-that the share holds drains what it could use: until it starts no later job of the project does.
+that the share holds drains what it could use: until it starts, a later job of the project starts
+only elsewhere, and only as far as the share holds both. Other projects do not see a drain.
 
 It must not know how borrowers are ordered.
 
@@ -26,7 +27,7 @@ from itertools import chain
 
 from bastion.scheduler.phases.aged import aged, aged_on_shares
 from bastion.scheduler.phases.awaited import awaited, holders_of, is_covered
-from bastion.scheduler.phases.backfill import count_plans, counted, discount_plans
+from bastion.scheduler.phases.backfill import closed, count_plans, counted, discount_plans
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import (
     Fit,
@@ -38,7 +39,12 @@ from bastion.scheduler.phases.first_fit import (
 )
 from bastion.scheduler.phases.guarantee import look_again, would_be_taken
 from bastion.scheduler.phases.promises import located_again, start_reserved
-from bastion.scheduler.phases.revocation import could_borrow, starting, waits_for_its_rest
+from bastion.scheduler.phases.revocation import (
+    borrowing,
+    could_borrow,
+    starting,
+    waits_for_its_rest,
+)
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart
 from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
@@ -46,7 +52,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.reservation import Reserved, located
+from bastion.scheduler.state.reservation import Located, Reserved, located
 from bastion.scheduler.state.running import Running
 
 SEARCHES = 4
@@ -56,46 +62,68 @@ PART = 4
 
 
 def take_over_plans(draft: Draft) -> None:
-    """Close again what earlier cycles planned, as far as it holds."""
+    """Close again what earlier cycles planned, and drain what they drained, as far as it holds."""
     for planned, line, entry in _planned_before(draft):
         _take_over(draft, planned, line, entry)
 
 
 def plan_ahead(draft: Draft) -> None:
     """Plan for what lost its start, and for gangs that the share holds, before others start."""
+    kept_for = draft.reservations.kept_for
     lapsed = [
         draft.line_of(entry[3])
-        for planned, _, entry in _planned_before(draft)
-        if planned.gang[0] not in draft.plans
+        for _, _, entry in _planned_before(draft)
+        if kept_for(entry[3]) is None
     ]
     _plan_ahead(draft, chain(lapsed, aged_on_shares(draft)))
 
 
 def _planned_before(draft: Draft) -> Iterator[tuple[PlannedStart, Line, Entry]]:
     """What earlier cycles planned for gangs that still wait."""
-    for planned in sorted(draft.snapshot.planned, key=lambda each: (each.at, each.gang)):
+    for planned in sorted(draft.snapshot.planned, key=lambda each: (_time_of(each), each.gang)):
         found = draft.memory.waiting(planned.gang, draft.rank)
         if found is not None:
             yield planned, *found
 
 
+def _time_of(planned: PlannedStart) -> float:
+    return math.inf if planned.at is None else planned.at
+
+
 def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) -> None:
-    """Close what `planned` keeps, unless it does not hold any more."""
-    at = located_again(draft, line.shape, planned)
-    if at is None or draft.now > planned.at:
+    """Keep what `planned` does, unless it does not hold any more."""
+    at, until = located_again(draft, line.shape, planned), _time_of(planned)
+    if at is None or draft.now > until:
         return
-    plan = Reserved(
-        gang=entry[3],
-        at=at,
-        until=planned.at,
-        is_promise=False,
-        rank=entry[0],
-    )
+    plan = Reserved(gang=entry[3], at=at, until=until, is_promise=False, rank=entry[0])
     if not all(map(_is_gone_at(draft, plan), holders_of(draft, plan))):
         return
     waits = _waits(draft, plan)
+    if waits is None and plan.drains:  # what others reserve does not end a drain
+        own = draft.occupancy.by_project.get(line.project, ())
+        waits = [*dict.fromkeys((*holders_of(draft, plan), *own))]
     if waits is not None:
         plan.waits = tuple(waits)
+        _keep(draft, _timed(draft, plan) if plan.drains else plan)
+
+
+def _timed(draft: Draft, drain: Reserved) -> Reserved:
+    """What drains, with a time where all that it waits for ends by itself at a known time."""
+    until = max(map(draft.ends_at, drain.waits), default=math.inf)
+    at = Located(drain.shape, drain.placed, drain.footprint)
+    plan = Reserved(gang=drain.gang, at=at, until=until, is_promise=False, rank=drain.rank)
+    waits = None if plan.drains else _waits(draft, plan)
+    if waits is None:
+        return drain
+    plan.waits = tuple(waits)
+    return plan
+
+
+def _keep(draft: Draft, plan: Reserved) -> None:
+    """Close it, or drain it where its time is not known."""
+    if plan.drains:
+        draft.reservations.drain(plan)
+    else:
         draft.reserve(plan)
 
 
@@ -107,29 +135,29 @@ def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
     """
     if draft.parts.preemption.follows_order:
         return
-    searches, effort = 0, draft.search.effort
+    searches, effort, reservations = 0, draft.search.effort, draft.reservations
     enough = effort.left - effort.left // PART
     for line in lines:
         if searches == SEARCHES or effort.left < enough:
             return
-        if line.head[0].id in draft.plans or line.head[0].id in draft.search.no_start:
+        if reservations.kept_for(line.head) or line.head[0].id in draft.search.no_start:
             continue
         pools = set(_pools(draft, line.shape))
-        ahead = draft.reservations.ahead_of(line)
-        if any(pools <= set(_pools(draft, plan.shape)) for plan in ahead):
+        ahead, drained = reservations.ahead_of(line), reservations.drained_before(line)
+        if any(pools <= set(_pools(draft, plan.shape)) for plan in (*ahead, *drained)):
             continue
         searches += 1
-        with counted(draft, ahead):
+        with closed(draft, drained), counted(draft, ahead):
             _plan_before_others(draft, line, pools)
 
 
 def _plan_before_others(draft: Draft, line: Line, pools: set[str]) -> None:
-    """Plan for the head of `line`; what is planned for a later gang of its project gives way."""
-    later = [
-        plan
-        for plan in draft.reservations.planned_for(line.project)
-        if plan.rank > line.gangs[line.at][0] and pools & set(_pools(draft, plan.shape))
-    ]
+    """Plan for the head of `line`; what is kept for a later gang of its project gives way."""
+
+    def is_later(plan: Reserved) -> bool:
+        return plan.rank > line.gangs[line.at][0] and bool(pools & set(_pools(draft, plan.shape)))
+
+    later = list(filter(is_later, draft.reservations.planned_for(line.project)))
     for plan in later:
         draft.lend(plan)
     found = _first_start(draft, line)
@@ -138,6 +166,8 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str]) -> None:
     if found is not None:
         for plan in later:
             draft.give_up(plan)
+        for plan in list(filter(is_later, draft.reservations.drained_for(line.project))):
+            draft.reservations.end_drain(plan.gang)
         _plan(draft, line, *found)
 
 
@@ -151,7 +181,7 @@ def _first_start(draft: Draft, line: Line) -> Fit | None:
 
 def plan_starts(draft: Draft) -> None:
     """Start what was planned and fits now, keep what still holds, and plan for the oldest."""
-    if draft.plans:
+    if draft.plans or draft.reservations.drained():
         _renew_plans(draft)
     if not draft.search.unseen:  # else what starts could be stopped for one of them at once
         _plan_oldest(draft)
@@ -181,6 +211,7 @@ def plan_again(draft: Draft, start_blocked: Callable[[], None]) -> None:
     `start_blocked` starts those that fit now.
     """
     count_plans(draft)
+    _renew_drains(draft)
     claims = None
     while draft.plans:
         claims = Claims(draft)
@@ -206,12 +237,14 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
     """Start the oldest of each pool without a plan, or plan for it; `claims`, if they are known."""
     if claims is not None and claims.version != draft.shares.version:
         claims = None
-    planned_pools = {each for plan in draft.plans.values() for each in _places(draft, plan)}
+    reservations = draft.reservations
+    kept = (*draft.plans.values(), *reservations.drained())
+    planned_pools = {each for plan in kept for each in _places(draft, plan)}
     searches = 0
     for line in aged(draft):
         owner = line.project if fits_share(draft, line.project, line.shape) else ""
         pools = {(owner, name) for name in _pools(draft, line.shape)}
-        if line.is_over or line.head[0].id in draft.plans:
+        if line.is_over or reservations.kept_for(line.head) or reservations.drained_before(line):
             continue
         if pools <= planned_pools or line.head[0].id in draft.search.no_start:
             continue
@@ -232,10 +265,9 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
         found = _first_start(draft, line)
         if found is not None:
             plan = _plan(draft, line, *found)
-            plan.holds_quota = True
-            draft.count(plan)
-            _commit(draft, plan)
             planned_pools |= pools
+            if not plan.drains:
+                _commit(draft, plan)
 
 
 def _places(draft: Draft, plan: Reserved) -> list[tuple[str, str]]:
@@ -262,7 +294,7 @@ def _goes_behind(draft: Draft, line: Line) -> bool:
 
 
 def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
-    """Close what the head of `line` will start on."""
+    """Close what the head of `line` will start on, or drain it."""
     plan = Reserved(
         gang=line.head,
         at=located(line.shape, placed),
@@ -273,19 +305,18 @@ def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
     waits = _waits(draft, plan)
     assert waits is not None, "it fits once all that end by then have ended"
     plan.waits = tuple(waits)
-    draft.reserve(plan)
+    _keep(draft, plan)
     return plan
 
 
 def _renew_each(draft: Draft) -> list[Gang]:
     """Renew every plan; return the gangs that wait on without theirs."""
-    claims = Claims(draft)
-    lapsed = []
+    claims, lapsed = Claims(draft), []
     for plan in list(draft.plans.values()):
         _renew(draft, plan, claims)
         if plan.name not in draft.plans and _line_with(draft, plan) is not None:
             lapsed.append(plan.gang)
-    return lapsed
+    return [*lapsed, *_renew_drains(draft)]
 
 
 def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
@@ -304,9 +335,28 @@ def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
     if waits is None:
         draft.give_up(plan)
         return
-    plan.holds_quota = True
-    draft.count(plan)
     _commit(draft, plan)
+
+
+def _renew_drains(draft: Draft) -> list[Gang]:
+    """
+    Give those a time whose time is known now, and give up what a gang that starts will hold.
+
+    Return the gangs that wait on without a drain.
+    """
+    new, lapsed = starting(draft), []
+    for drain in draft.reservations.drained():
+        there = [running for running in new if running.footprint.meets(drain.footprint)]
+        lent = borrowing(draft, _project(drain)) if there else []
+        if not all(map(_is_gone_at(draft, drain), (each for each in there if each not in lent))):
+            draft.reservations.end_drain(drain.gang)
+            lapsed.append(drain.gang)
+            continue
+        plan = _timed(draft, drain)
+        if plan is not drain:
+            draft.reserve(plan)
+            _commit(draft, plan)
+    return lapsed
 
 
 def _line_with(draft: Draft, plan: Reserved) -> Line | None:
@@ -411,17 +461,17 @@ def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
 
 def _commit(draft: Draft, plan: Reserved) -> None:
     """
-    Write the plan down; rotate the borrowers whose time has come.
+    Let the plan hold its room in the quota and write it down; rotate what has had its time.
 
-    It is given up where a gang within its share would take what they leave.
+    It is given up where a gang within its share would take what these borrowers leave.
     """
+    plan.holds_quota = True
+    draft.count(plan)
     rotated = [running for running in plan.waits if _is_rotated(draft, running, plan)]
     if rotated and _is_in_vain(draft, plan, rotated):
         draft.search.no_start.add(plan.name)
         draft.give_up(plan)
         return
-    if plan.drains:
-        return  # it has no time yet, and is found anew in every cycle
     draft.planned[plan.name] = PlannedStart(
         gang=ids_of(plan.gang), placements=plan.placed.placements, at=plan.until
     )

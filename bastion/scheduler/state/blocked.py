@@ -59,6 +59,7 @@ def moved(draft: Draft) -> Collection[str]:
     found = {jobs[name].project for name in named if name in jobs}
     found |= {each.gang[0].project for each in draft.reserved.values()}
     found |= {each.gang[0].project for each in draft.plans.values()}
+    found |= {each.gang[0].project for each in draft.reservations.drained()}
     found |= {line.project for line in draft.taken_back}
     return found | draft.search.apart | draft.admitted_by.keys()
 

@@ -191,6 +191,7 @@ class Draft:
         within = was is JobClass.GUARANTEED or self.shares.is_own(project, charge)
         admitted = Admitted(gang=gang, shape=shape, placed=placed, within_share=within)
         self.admitted.append(admitted)
+        self.reservations.end_drain(gang)
         self.starts_beyond |= not within
         self.admitted_by[project].append(admitted)
         self.shares.add(project, charge)
@@ -206,6 +207,7 @@ class Draft:
         """
         kept = self.reserved if reserved.is_promise else self.plans
         kept[reserved.name] = reserved
+        self.reservations.end_drain(reserved.gang)
         self.revised += 1
         is_firm = not reserved.is_promise or self.promises[reserved.name].within_share
         self.reservations.add(reserved, is_firm=is_firm)

@@ -103,7 +103,11 @@ class Reserved:
 
     @property
     def drains(self) -> bool:
-        """Whether it waits for jobs that have no known end."""
+        """
+        Whether it waits for jobs that have no known end.
+
+        Then it is closed only while later gangs of its own project are looked at.
+        """
         return math.isinf(self.until)
 
 
@@ -116,29 +120,13 @@ class Ends:
     """Reservations by the time until which they close devices."""
 
     def __init__(self, reserved: Iterable[Reserved]) -> None:
-        self._draining: dict[str, list[Reserved]] = {}
-        """Those that drain, by project."""
-        timed = []
-        for each in reserved:
-            if each.drains:
-                self._draining.setdefault(each.gang[0].project, []).append(each)
-            else:
-                timed.append(each)
-        self._timed = sorted(timed, key=lambda each: each.until)
+        self._timed = sorted(reserved, key=lambda each: each.until)
         self._times = [each.until for each in self._timed]
 
-    def opened_to(self, project: str, end: float | None) -> list[Reserved]:
-        """
-        What a borrower of `project` may use that has ended at `end`; promises first, each in order.
-
-        That is what is closed until then or longer, and what other projects drain: they have it
-        back within their share.
-        """
-        found = [] if end is None else self._timed[bisect_left(self._times, end) :]
-        for owner, draining in self._draining.items():
-            if owner != project:
-                found += draining
-        return sorted(found, key=lambda each: (each.drains, not each.is_promise, each.number))
+    def closed_at(self, end: float) -> list[Reserved]:
+        """What is closed until `end` or longer; promises first, each in order."""
+        found = self._timed[bisect_left(self._times, end) :]
+        return sorted(found, key=lambda each: (not each.is_promise, each.number))
 
 
 class Reservations:
@@ -152,6 +140,8 @@ class Reservations:
         """Project -> the largest number among the priorities of all promises to it so far."""
         self._plans: dict[str, dict[str, Reserved]] = {}
         """Planned starts by project, then by the name of the gang."""
+        self._drains: dict[str, dict[str, Reserved]] = {}
+        """Likewise what is drained for gangs."""
         self._waiting: dict[str, dict[int, Reserved]] = {}
         """Running gang -> what waits for it, by number."""
         self._made = 0
@@ -179,6 +169,33 @@ class Reservations:
         kept = self._by_project if reserved.is_promise else self._plans
         kept[reserved.gang[0].project].pop(reserved.name, None)
         self.weak.pop(reserved.name, None)
+
+    def drain(self, reserved: Reserved) -> None:
+        """Keep it for a gang from those of its project that come after it."""
+        self._drains.setdefault(reserved.gang[0].project, {})[reserved.name] = reserved
+
+    def end_drain(self, gang: Gang) -> None:
+        """Keep nothing for `gang` any more that was drained for it, if anything was."""
+        self._drains.get(gang[0].project, {}).pop(gang[0].id, None)
+
+    def drained(self) -> list[Reserved]:
+        """All that is drained."""
+        return [each for found in self._drains.values() for each in found.values()]
+
+    def drained_for(self, project: str) -> Iterable[Reserved]:
+        """What is drained for gangs of `project`."""
+        return self._drains.get(project, {}).values()
+
+    def kept_for(self, gang: Gang) -> Reserved | None:
+        """What is planned or drained for `gang`."""
+        project, name = gang[0].project, gang[0].id
+        planned = self._plans.get(project, {}).get(name)
+        return planned or self._drains.get(project, {}).get(name)
+
+    def drained_before(self, line: Line) -> list[Reserved]:
+        """What is drained of the types of `line` for gangs of its project that go before it."""
+        found = self._drains.get(line.project)
+        return [each for each in found.values() if _is_behind(line, each)] if found else []
 
     def wait_for(self, reserved: Reserved, running: Sequence[Running]) -> None:
         """Let `reserved`, which takes part, wait for other gangs than before."""
@@ -226,3 +243,11 @@ class Reservations:
         """What waits for any gang of these names: promises first, each in order."""
         found = {n: each for name in running for n, each in self._waiting.get(name, {}).items()}
         return [found[n] for n in sorted(found, key=lambda n: (not found[n].is_promise, n))]
+
+
+def _is_behind(line: Line, drain: Reserved) -> bool:
+    rank, submitted_at, _, gang, _ = line.gangs[line.at]
+    first = drain.gang[0]
+    if drain.gang is gang or (drain.rank, first.submitted_at) > (rank, submitted_at):
+        return False
+    return not drain.shape.scarce.isdisjoint(line.shape.scarce)

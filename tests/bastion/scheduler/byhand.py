@@ -9,7 +9,7 @@ way (replica by replica) can be: gangs of one job, or of jobs whose sizes divide
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bastion.job import JobRecord, Phase, Placement
@@ -70,6 +70,16 @@ def _unmade(pool: Pool, name: str, slice_: str) -> Machine:
     return Machine(
         name=name, pool=pool.name, tier=pool.tier, slice=slice_ if pool.hosts > 1 else ""
     )
+
+
+def start_of(planned: PlannedStart) -> float:
+    """When it starts; never, as far as is known, where it drains."""
+    return float("inf") if planned.at is None else planned.at
+
+
+def timed(planned: Sequence[PlannedStart]) -> list[PlannedStart]:
+    """What closes devices to all others: what drains does so to later jobs of its project alone."""
+    return [each for each in planned if each.at is not None]
 
 
 def takes_whole(job: JobRecord) -> bool:
@@ -155,7 +165,7 @@ def stand(
         (job, placed(job)) for job in alive(snapshot) if job.id not in without
     ]
     taken += [(snapshot.jobs[name], verdict.placement) for name, verdict in admits(plan).items()]
-    reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned, *beside]
+    reserved: list[Promise | PlannedStart] = [*plan.promises, *timed(plan.planned), *beside]
     for each in reserved:
         if each.gang not in left_out:
             taken += [(snapshot.jobs[n], p) for n, p in zip(each.gang, each.placements)]

@@ -35,7 +35,9 @@ from tests.bastion.scheduler.byhand import (
     size_of,
     spot_of,
     stand,
+    start_of,
     takes_whole,
+    timed,
     total,
     waiting,
 )
@@ -597,14 +599,15 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     if plan.promises or snapshot.promises or plan.considered:
         return
-    if plan.planned != snapshot.planned:
+    told = timed(plan.planned)
+    if told != timed(snapshot.planned):
         return
     held = usage(snapshot, plan)
-    beside = usage(snapshot, plan, promises=plan.planned)
+    beside = usage(snapshot, plan, promises=told)
     left = stand(snapshot, now, plan)
-    until = min((each.at for each in plan.planned), default=float("inf"))
-    open_left = stand(snapshot, now, plan, ignoring=[each.gang for each in plan.planned])
-    planned = {name for each in plan.planned for name in each.gang}
+    until = min(map(start_of, told), default=float("inf"))
+    open_left = stand(snapshot, now, plan, ignoring=[each.gang for each in told])
+    planned = {name for each in told for name in each.gang}
     draining = {
         snapshot.jobs[name].project
         for name, verdict in plan.verdicts.items()
@@ -683,8 +686,8 @@ def _kept_ahead(
             for job in jobs
         )
 
-    before = {(each.gang, each.at) for each in snapshot.planned if comes_before(each.gang)}
-    kept = [each for each in plan.planned if comes_before(each.gang)]
+    before = {(p.gang, p.at) for p in timed(snapshot.planned) if comes_before(p.gang)}
+    kept = [each for each in timed(plan.planned) if comes_before(each.gang)]
     drains = any(
         isinstance(verdict.reason, Planned) and verdict.reason.at is None and comes_before([name])
         for name, verdict in plan.verdicts.items()
@@ -749,7 +752,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
         ahead = _kept_ahead(snapshot, plan, gang)
         if ahead is None:
             continue
-        plans = [each.gang for each in plan.planned if each not in ahead]
+        plans = [each.gang for each in timed(plan.planned) if each not in ahead]
         own_plans = Amounts.sum(promised(snapshot, plan, each) for each in ahead)
         priority = min(job.request.priority for job in gang)
         movable = {
@@ -858,10 +861,11 @@ def told_starts_are_kept() -> Law:
             job = snapshot.jobs.get(gang[0])
             if job is None or job.is_admitted or moving - {job.project}:
                 del told[gang]
-        for planned in plan.planned:
-            at = told.setdefault(planned.gang, planned.at)
-            assert planned.at <= at, f"{planned.gang} was told {at}, and now {planned.at}"
-            told[planned.gang] = planned.at
+        for planned in timed(plan.planned):
+            start = start_of(planned)
+            at = told.setdefault(planned.gang, start)
+            assert start <= at, f"{planned.gang} was told {at}, and now {start}"
+            told[planned.gang] = start
         waits = {name for name, verdict in plan.verdicts.items() if isinstance(verdict, Wait)}
         for gang, at in told.items():
             assert now < at or not waits.intersection(gang), f"{gang} was told {at}, and waits"

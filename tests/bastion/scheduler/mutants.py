@@ -302,6 +302,12 @@ def overtakes(snapshot: Snapshot, now: float) -> Plan:
     return plan
 
 
+def forgets_drains(snapshot: Snapshot, now: float) -> Plan:
+    """Finds what drains anew in every cycle, as far as it gets."""
+    timed = tuple(each for each in snapshot.planned if each.at is not None)
+    return decide(replace(snapshot, planned=timed), now)
+
+
 def puts_off(snapshot: Snapshot, now: float) -> Plan:
     """Tells a later time for a planned start than before, again and again."""
     plan = decide(snapshot, now)

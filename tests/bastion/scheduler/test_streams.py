@@ -147,6 +147,30 @@ def test_two_projects_each_with_a_stream_start_their_gangs(limit: float | None) 
         assert world.now - asked_at <= BOUND_S
 
 
+def crowd(count: int, limit: float | None, inner: Decide | None = None) -> float:
+    """The longest that a gang of all devices of its share waits, of `count` projects at once."""
+    names = [f"P{number:02}" for number in range(count)]
+    world = labs(dict.fromkeys(names, 1 / count), machines=count, inner=inner, watching=())
+    streams = [Stream(name, 4, limit) for name in names]
+    fill(world, streams)
+    asked_at = world.now
+    gangs = [ask_big(world, name, size=4, max_runtime_s=limit) for name in names]
+    most_s = 2 * BOUND_S
+    return max(waited(world, gang, streams, asked_at + most_s - world.now) for gang in gangs)
+
+
+@pytest.mark.parametrize("limit", [RUNS_S, None])
+@pytest.mark.parametrize("count", [4, 16])
+def test_gangs_of_many_projects_start_beside_their_streams(count: int, limit: float | None) -> None:
+    """What one project drains keeps no other from draining its own."""
+    assert crowd(count, limit) <= BOUND_S
+
+
+def test_a_scheduler_that_finds_drains_anew_in_every_cycle_is_noticed() -> None:
+    """It comes to a few of them alone, and later jobs of the others start meanwhile."""
+    assert crowd(8, None, mutants.forgets_drains) > BOUND_S
+
+
 def test_a_gang_that_does_not_borrow_starts_beside_a_stream() -> None:
     """One that waits for its share is protected on it, too."""
     world, streams = labs({"A": 1}), [Stream("A", 4)]
@@ -212,6 +236,60 @@ def test_around_jobs_without_a_limit_a_gang_drains_and_others_may_borrow() -> No
     world.end(world.running("A")[0])
     world.run(120)
     assert world.runs(gang) and not world.runs("guest")
+
+
+def test_beside_a_drain_later_jobs_of_the_project_borrow_nothing_of_its_types() -> None:
+    """What they borrowed would count against the share that the gang waits for."""
+    quota = quota_of(
+        {"gpu": 8, "old": 4},
+        {"A": {"gpu": 0.5}, "B": {"gpu": 0.5, "old": 1}},
+        plan_after_s=AFTER_S,
+    )
+    machines = machines_of(2, gpu=4) | machines_of(1, "q", old=4)
+    world = World(quota, machines, decide=watched(FEW, remembering()))
+    for name in "AAAABBB":
+        world.ask(name, gpu=1)
+    world.cycle()
+    gang = ask_big(world, size=4, max_runtime_s=None)
+    world.pass_time(AFTER_S)
+    world.cycle()
+    world.ask("A", "later", gpu=1)
+    world.ask("A", "apart", old=1)
+    world.ask("B", "other", gpu=1)
+    world.cycle()
+    assert world.runs("other") and world.runs("apart")
+    world.end("other")
+    world.cycle()
+    assert not world.runs("later")
+    assert "waits for A-big, which goes first in its project" in world.why("later")
+    for name in world.running("A"):
+        world.end(name)
+    world.run(60)
+    assert world.runs(gang) and world.runs("later")
+
+
+def test_a_drain_is_kept_and_has_a_time_once_all_that_it_waits_for_has_a_limit() -> None:
+    """It stays where it is; a limit that is set meanwhile tells when."""
+    world = labs({"A": 1}, machines=2)
+    for _ in range(8):
+        world.ask("A", gpu=1)
+    world.cycle()
+    world.ask("A", "host", gpu=4)
+    world.pass_time(AFTER_S)
+    world.cycle()
+    (drained,) = world.plan.planned
+    assert drained.at is None
+    there = {host.machine for each in drained.placements[0] for host in each.hosts}
+    for name in world.running("A"):
+        job = world.jobs[name]
+        assert job.attempt is not None
+        if job.attempt.placement[0].hosts[0].machine in there:
+            limited = replace(job.request, max_runtime_s=AFTER_S + 60)
+            world.jobs[name] = replace(job, request=limited)
+    world.cycle()
+    (planned,) = world.plan.planned
+    assert planned.placements == drained.placements
+    assert planned.at == world.now + 60 + GRACE_S
 
 
 def test_higher_priority_still_goes_first() -> None:

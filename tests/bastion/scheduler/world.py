@@ -346,6 +346,6 @@ class World:
         return self.plan.verdicts[name].reason.kind
 
 
-def _starts(plan: Plan) -> list[tuple[tuple[str, ...], float]]:
+def _starts(plan: Plan) -> list[tuple[tuple[str, ...], float | None]]:
     """What is planned; machines that do not exist yet have other names in every plan."""
     return [(each.gang, each.at) for each in plan.planned]
