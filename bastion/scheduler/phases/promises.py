@@ -41,9 +41,11 @@ _frees_at = attrgetter("frees_at")
 
 def stand_by(draft: Draft) -> None:
     """Take over every promise that still holds."""
-    for promise in sorted(draft.snapshot.promises, key=lambda p: p.made_at):
+    promises = draft.snapshot.promises
+    named = frozenset(job for promise in promises for job, _ in promise.victims)
+    for promise in sorted(promises, key=lambda p: p.made_at):
         found = draft.memory.waiting(promise.gang, draft.rank)
-        if found is not None and not _take_over(draft, promise, *found):
+        if found is not None and not _take_over(draft, promise, *found, named):
             draft.lapsed.append(found[1][3])
 
 
@@ -175,8 +177,10 @@ def _break_in(draft: Draft, reserved: Reserved) -> bool:
     return done
 
 
-def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool:
-    """Close what `promise` keeps, or find that it is void."""
+def _take_over(
+    draft: Draft, promise: Promise, line: Line, entry: Entry, named: frozenset[str]
+) -> bool:
+    """Close what `promise` keeps, or find that it is void; `named` are victims of any promise."""
     gang, shape = entry[3], line.shape
     draft.capacity.make_again(promise.placements)
     at = located_again(draft, shape, promise)
@@ -189,7 +193,7 @@ def _take_over(draft: Draft, promise: Promise, line: Line, entry: Entry) -> bool
     before = {victim.name: draft.doomed.get(victim.name) for victim in victims}
     own = _name_victims(draft, promise, gang, shape, victims)
     reserved = Reserved(gang=gang, at=at, until=promise.deadline, is_promise=True, victims=victims)
-    waits = _waits(draft, promise, reserved, is_within=is_within)
+    waits = _waits(draft, promise, reserved, named, is_within=is_within)
     if waits is None:
         draft.doomed.restore(before)
         return False
@@ -248,9 +252,18 @@ def _stops(
 
 
 def _waits(
-    draft: Draft, promise: Promise, reserved: Reserved, *, is_within: bool
+    draft: Draft,
+    promise: Promise,
+    reserved: Reserved,
+    named: frozenset[str],
+    *,
+    is_within: bool,
 ) -> list[Running] | None:
-    """What it still waits for, all gone by the deadline; None when that is no longer enough."""
+    """
+    What it still waits for, all gone by the deadline; None when that is no longer enough.
+
+    What is stopped for another promise, one of those `named`, is counted on last.
+    """
     placed, victims = reserved.placed, reserved.victims
     is_own = draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
     if promise.within_share and not (
@@ -267,6 +280,10 @@ def _waits(
     if not all(map(is_gone, holders)):
         return None
     sure = {running.name: running for running in (*holders, *victims)}
+
+    def order(running: Running) -> tuple[bool, float, str]:
+        return not named.isdisjoint(running.ids), draft.ends_at(running), running.name
+
     return awaited(
         draft,
         reserved.gang[0].project,
@@ -277,6 +294,7 @@ def _waits(
         draft.running.values(),
         within_share=promise.within_share,
         has_ended=is_gone,
+        order=order,
     )
 
 
