@@ -102,9 +102,10 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
     if waits is None and plan.drains:  # what others reserve does not end a drain
         own = draft.occupancy.by_project.get(line.project, ())
         waits = [*dict.fromkeys((*holders_of(draft, plan), *own))]
-    if waits is not None:
-        plan.waits = tuple(waits)
-        _keep(draft, _timed(draft, plan) if plan.drains else plan)
+    if waits is None or (plan.drains and not waits):
+        return  # what drains and waits for none is kept from its place by what others reserve
+    plan.waits = tuple(waits)
+    _keep(draft, _timed(draft, plan) if plan.drains else plan)
 
 
 def _timed(draft: Draft, drain: Reserved) -> Reserved:

@@ -39,6 +39,9 @@ def test_a_job_starts_when_its_reasons_to_wait_are_gone(seed: int, make: histori
         (30_046, histories.mixed_world_of),
         (1_438_028, histories.mixed_world_of),
         (180_920_523, histories.mixed_world_of),
+        (2_481_609_806, histories.mixed_world_of),
+        (1_382_987_043, histories.mixed_world_of),
+        (2_798_570_523, histories.wide_world_of),
     ],
 )
 def test_reasons_that_were_once_untrue(seed: int, make: histories.Make) -> None:
