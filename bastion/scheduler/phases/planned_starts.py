@@ -345,8 +345,9 @@ def _renew_drains(draft: Draft) -> list[Gang]:
 
     Return the gangs that wait on without a drain.
     """
-    new, lapsed = starting(draft), []
-    for drain in draft.reservations.drained():
+    drained, lapsed = draft.reservations.drained(), []
+    new = starting(draft) if drained else []
+    for drain in drained:
         there = [running for running in new if running.footprint.meets(drain.footprint)]
         lent = borrowing(draft, _project(drain)) if there else []
         if not all(map(_is_gone_at(draft, drain), (each for each in there if each not in lent))):
