@@ -212,7 +212,9 @@ def plan_again(draft: Draft, start_blocked: Callable[[], None]) -> None:
     `start_blocked` starts those that fit now.
     """
     count_plans(draft)
-    _renew_drains(draft)
+    if _renew_drains(draft):
+        start_blocked()
+        count_plans(draft)
     claims = None
     while draft.plans:
         claims = Claims(draft)
@@ -352,6 +354,7 @@ def _renew_drains(draft: Draft) -> list[Gang]:
         lent = borrowing(draft, _project(drain)) if there else []
         if not all(map(_is_gone_at(draft, drain), (each for each in there if each not in lent))):
             draft.reservations.end_drain(drain.gang)
+            draft.search.loosened.add(_project(drain))  # others of it waited behind this
             lapsed.append(drain.gang)
             continue
         plan = _timed(draft, drain)
