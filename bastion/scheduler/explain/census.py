@@ -40,7 +40,7 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
     Where there are more than `at_most`, a last line counts the others.
     """
     part = Part(job.request, draft.snapshot.quota, resumes=job.resume)
-    kept = _kept(draft)
+    kept = _kept(draft, job.project)
     reports = [_of_room(job, part, room, kept.get(room.name, "")) for room in draft.capacity.rooms]
     for shelf in draft.capacity.shelves.values():
         if shelf.could_make:
@@ -54,10 +54,10 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
     return (*reports[:at_most], more)
 
 
-def _kept(draft: Draft) -> dict[str, str]:
-    """The gang that something is reserved for, by machine."""
+def _kept(draft: Draft, project: str) -> dict[str, str]:
+    """The gang that something is kept for from jobs of `project`, by machine."""
     found: dict[str, str] = {}
-    for reserved in (*draft.closed, *draft.reservations.drained()):
+    for reserved in (*draft.closed, *draft.reservations.drained_for(project)):
         for placement in reserved.placed.placements:
             for replica in placement:
                 for host in replica.hosts:

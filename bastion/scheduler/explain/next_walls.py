@@ -93,7 +93,7 @@ def user_wall(
         for each in draft.occupancy.by_project.get(first.project, ())
         if each.user == first.user and each.name not in gone
     ]
-    ahead = [each.gang for each in (*draft.closed, *draft.reservations.drained())]
+    ahead = [each.gang for each in (*draft.closed, *draft.reservations.drained_for(first.project))]
     ahead += [each.gang for each in draft.admitted_by.get(first.project, ())]
     holds += [
         (draft.asks(draft.shapes.of(each)), len(each))
