@@ -8,6 +8,7 @@ unless a test says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -272,7 +273,7 @@ class World:
     def live(self, seconds: float) -> None:
         """Let time pass, with a cycle whenever the plan asks for one or something ends."""
         until = self.now + seconds
-        while (at := min((at for at in self._due() if at > self.now), default=until)) < until:
+        while (at := min((at for at in self._due() if at > self.now), default=math.inf)) <= until:
             self.pass_time(at - self.now)
             self.cycle()
         self.pass_time(until - self.now)
