@@ -28,6 +28,7 @@ from bastion.scheduler.explain.quota_walls import QuotaWalls
 from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
+from bastion.scheduler.phases.backfill import put_off
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.preemption.victims import Found, find
@@ -129,7 +130,7 @@ class Diagnosis:
             or self.quota.find(project, shape)
             or self._once(self._maintained, self._by_maintenance, shape)
             or self._by_closure(shape)
-            or self._by_drain(gang, shape)
+            or self._by_first(gang, shape)
             or self._by_capacity(project, shape)
         )
         return self._with_next(gang, shape, found)
@@ -211,7 +212,7 @@ class Diagnosis:
         self.trials += 1
         with made(draft, change):
             there = Diagnosis(draft, {}, change)
-            drained = there._by_drain(gang, shape)
+            drained = there._by_first(gang, shape)
             if drained is None and there._starts(project, shape):
                 return None
             reason = there.quota.find(project, shape) or there._by_maintenance(shape) or drained
@@ -271,16 +272,25 @@ class Diagnosis:
             return None
         return Maintenance(window=str(window), at=window.starts_at, until=window.ends_at)
 
-    def _by_drain(self, gang: Sequence[JobRecord], shape: Shape) -> WaitingReason | None:
-        """Whether gangs of its project that go first drain what it could use."""
+    def _by_first(self, gang: Sequence[JobRecord], shape: Shape) -> WaitingReason | None:
+        """Whether gangs of its project that go first would be put off, or drain what it needs."""
         first, opened = gang[0], self.change.opened if self.change else ()
-        place = shape.priority, first.submitted_at
+        project, place = first.project, (shape.priority, first.submitted_at)
+        drained = [
+            each
+            for each in self.draft.reservations.drained_for(project)
+            if not each.shape.scarce.isdisjoint(shape.scarce)
+        ]
+        planned: list[Reserved] = []
+        if not self.draft.shares.may_start(project, shape.asked, own=not shape.borrows):
+            plans = self.draft.reservations.planned_for(project)
+            planned = put_off(self.draft, plans, shape)
         kept = [
             each
-            for each in self.draft.reservations.drained_for(first.project)
+            for each in (*drained, *planned)
             if (each.shape.priority, each.gang[0].submitted_at) <= place
-            and not each.shape.scarce.isdisjoint(shape.scarce)
             and each.name not in opened
+            and each.name != first.id
         ]
         return _kept(kept) if kept else None
 

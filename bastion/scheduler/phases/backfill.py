@@ -9,15 +9,40 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from bastion.scheduler.phases.first_fit import fits_share
 from bastion.scheduler.phases.revocation import newest
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
+from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import SEATS, Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 
 CHECKED = 32
 """Reservations whose charge is added up in the time of one step."""
+
+
+def put_off(draft: Draft, plans: Iterable[Reserved], shape: Shape) -> list[Reserved]:
+    """
+    Those of `plans` that a later gang of their project, of `shape`, would put off if it borrowed.
+
+    What it holds would count against the share that they wait for, unless it ends in time.
+    """
+    end = draft.end_of(shape)
+    return [
+        plan
+        for plan in plans
+        if (end is None or end > plan.until)
+        and not plan.shape.scarce.isdisjoint(shape.scarce)
+        and fits_share(draft, plan.gang[0].project, plan.shape)
+    ]
+
+
+def may_borrow_beside(draft: Draft, line: Line) -> bool:
+    """Whether the head of `line`, beyond its share, puts off no gang of its project."""
+    if draft.reservations.drained_before(line):
+        return False
+    return not put_off(draft, draft.reservations.ahead_of(line), line.shape)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from bastion.scheduler.phases.backfill import (
     count_plans,
     discount_plans,
     may_backfill,
+    may_borrow_beside,
 )
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, look_again, queue_of, spent
@@ -225,8 +226,8 @@ def _reclaim_again(draft: Draft) -> None:
 def _start(draft: Draft, line: Line) -> bool:
     """Start on what is open, or for a short while on what is closed for a later time."""
     gang, shape = line.head, line.shape
-    if draft.reservations.drained_before(line):
-        return False  # what it borrowed would put the one that drains off
+    if not may_borrow_beside(draft, line):
+        return False
     if start_borrowing(draft, gang, shape):
         return True
     end = draft.end_of(shape)

@@ -97,6 +97,10 @@ class Claims:
         beside = (name for name in claiming if quota.node(name).group in around)
         return tuple(name for name in beside if name not in own)
 
+    def leave(self, project: str, units: Amounts) -> bool:
+        """Whether they leave room for `units` beside all that `project` holds."""
+        return self.shares.totals.holds(self.of_others(project) + self.shares.held(project), units)
+
     def leave_room(self, line: Line) -> bool:
         """Whether the head of `line` could ever start beside them."""
         asked = self.draft.asks(line.shape)
@@ -114,7 +118,7 @@ class Claims:
 def _waits(draft: Draft) -> Mapping[str, Amounts]:
     """What each project waits for; where nothing is done for it yet, as in the last cycle."""
     touched, found = moved(draft), {}
-    for name in draft.rest:
+    for name in draft.rest or draft.lines:  # before phase 3 nothing is passed on
         known = None if name in touched else draft.memory.groups.get(name)
         if known is not None and known.lines is draft.lines.get(name):
             nominal = draft.shares.project(name).nominal
@@ -129,7 +133,7 @@ def _waited_for(draft: Draft, project: str) -> Amounts:
     nominal = draft.shares.project(project).nominal
     gangs: dict[int, int] = {}
     shapes: dict[int, Shape] = {}
-    for line in draft.rest[project]:
+    for line in (draft.rest or draft.lines)[project]:
         if line.fail_when_busy:
             continue  # it does not wait
         form = line.shape.form

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby
 from operator import itemgetter
 
+from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.lack import Lack
@@ -45,16 +46,22 @@ def fits_share(draft: Draft, project: str, shape: Shape) -> bool:
     return bool(asked) and asked <= draft.shares.project(project).nominal
 
 
-def first_fit(draft: Draft, line: Line) -> Fit | None:
-    """The first time at which the head of `line` fits, and where; None when that never is."""
+def first_fit(draft: Draft, line: Line, claims: Claims) -> Fit | None:
+    """
+    The first time at which the head of `line` fits, and where; None when that never is.
+
+    Beyond its share it leaves room for the `claims` of other projects: what they leave idle for a
+    moment they will have back.
+    """
     project, shape = line.project, line.shape
     own = fits_share(draft, project, shape)
 
-    def has_room(units: Amounts) -> bool:
-        return draft.shares.has_room(project, shape, units)
-
     def is_within(units: Amounts) -> bool:
         return draft.shares.may_start(project, units, own=not shape.borrows)
+
+    def has_room(units: Amounts) -> bool:
+        is_beside = draft.shares.lets_borrow(project, shape, units) and claims.leave(project, units)
+        return is_beside or is_within(units)
 
     found = _search(draft, line, has_room, reclaims=False, drains=own)
     if not own or (found is not None and found[0] <= draft.now) or not _may_reclaim(draft, line):

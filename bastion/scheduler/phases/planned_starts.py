@@ -27,7 +27,13 @@ from itertools import chain
 
 from bastion.scheduler.phases.aged import aged, aged_on_shares
 from bastion.scheduler.phases.awaited import awaited, holders_of, is_covered
-from bastion.scheduler.phases.backfill import closed, count_plans, counted, discount_plans
+from bastion.scheduler.phases.backfill import (
+    closed,
+    count_plans,
+    counted,
+    discount_plans,
+    may_borrow_beside,
+)
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import (
     Fit,
@@ -109,13 +115,16 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
 
 
 def _timed(draft: Draft, drain: Reserved) -> Reserved:
-    """What drains, with a time where all that it waits for ends by itself at a known time."""
-    until = max(map(draft.ends_at, drain.waits), default=math.inf)
-    at = Located(drain.shape, drain.placed, drain.footprint)
+    """What drains, with a time where the share holds it once all has ended that ends by itself."""
+    until, shape = max(map(draft.ends_at, drain.waits), default=math.inf), drain.shape
+    at = Located(shape, drain.placed, drain.footprint)
     plan = Reserved(gang=drain.gang, at=at, until=until, is_promise=False, rank=drain.rank)
     waits = None if plan.drains else _waits(draft, plan)
     if waits is None:
         return drain
+    with draft.shares.without(waits):
+        if not draft.shares.may_start(_project(drain), shape.asked, own=not shape.borrows):
+            return drain
     plan.waits = tuple(waits)
     return plan
 
@@ -136,6 +145,7 @@ def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
     """
     if draft.parts.preemption.follows_order:
         return
+    claims: Claims | None = None
     searches, effort, reservations = 0, draft.search.effort, draft.reservations
     enough = effort.left - effort.left // PART
     for line in lines:
@@ -148,11 +158,12 @@ def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
         if any(pools <= set(_pools(draft, plan.shape)) for plan in (*ahead, *drained)):
             continue
         searches += 1
+        claims = claims or Claims(draft)
         with closed(draft, drained), counted(draft, ahead):
-            _plan_before_others(draft, line, pools)
+            _plan_before_others(draft, line, pools, claims)
 
 
-def _plan_before_others(draft: Draft, line: Line, pools: set[str]) -> None:
+def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claims) -> None:
     """Plan for the head of `line`; what is kept for a later gang of its project gives way."""
 
     def is_later(plan: Reserved) -> bool:
@@ -161,7 +172,7 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str]) -> None:
     later = list(filter(is_later, draft.reservations.planned_for(line.project)))
     for plan in later:
         draft.lend(plan)
-    found = _first_start(draft, line)
+    found = _first_start(draft, line, claims)
     for plan in later:
         draft.call_in(plan)
     if found is not None:
@@ -172,9 +183,9 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str]) -> None:
         _plan(draft, line, *found)
 
 
-def _first_start(draft: Draft, line: Line) -> Fit | None:
+def _first_start(draft: Draft, line: Line, claims: Claims) -> Fit | None:
     """As `first_fit`; what has no start is not looked at again in this cycle."""
-    found = first_fit(draft, line)
+    found = first_fit(draft, line, claims)
     if found is None:
         draft.search.no_start.add(line.head[0].id)
     return found
@@ -247,7 +258,7 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
     for line in aged(draft):
         owner = line.project if fits_share(draft, line.project, line.shape) else ""
         pools = {(owner, name) for name in _pools(draft, line.shape)}
-        if line.is_over or reservations.kept_for(line.head) or reservations.drained_before(line):
+        if line.is_over or reservations.kept_for(line.head) or not may_borrow_beside(draft, line):
             continue
         if pools <= planned_pools or line.head[0].id in draft.search.no_start:
             continue
@@ -265,7 +276,7 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
             if not claims.leave_room(line):
                 continue
         searches += 1
-        found = _first_start(draft, line)
+        found = _first_start(draft, line, claims)
         if found is not None:
             plan = _plan(draft, line, *found)
             planned_pools |= pools

@@ -9,6 +9,7 @@ import pytest
 
 from bastion.scheduler.phases import first_fit as searches
 from bastion.scheduler.phases.backfill import backfill
+from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at
 from bastion.scheduler.phases.planned_starts import plan_ahead
 from bastion.scheduler.phases.revocation import starting
@@ -57,7 +58,7 @@ def watched(draft: Draft) -> set[str]:
     return changed
 
 
-def in_turn(draft: Draft, line: Line, *, reclaims: bool) -> Fit | None:
+def in_turn(draft: Draft, line: Line, claims: Claims, *, reclaims: bool) -> Fit | None:
     """All that run let go one by one, and everything asked anew after each."""
     project, shape = line.project, line.shape
     own = fits_share(draft, project, shape)
@@ -83,9 +84,10 @@ def in_turn(draft: Draft, line: Line, *, reclaims: bool) -> Fit | None:
 
         def allows(units: Amounts) -> bool:
             shares = draft.shares
-            if reclaims:
-                return shares.may_start(project, units, own=not shape.borrows)
-            return shares.has_room(project, shape, units)
+            if shares.may_start(project, units, own=not shape.borrows):
+                return True
+            may_borrow = not reclaims and shares.lets_borrow(project, shape, units)
+            return may_borrow and claims.leave(project, units)
 
         if not (Need(draft, shape, guaranteed=False).may_fit() and allows(shape.asked)):
             continue
@@ -100,9 +102,9 @@ def in_turn(draft: Draft, line: Line, *, reclaims: bool) -> Fit | None:
     return found
 
 
-def plainly(draft: Draft, line: Line) -> Fit | None:
+def plainly(draft: Draft, line: Line, claims: Claims) -> Fit | None:
     """The earlier of the two fits, each found to its end."""
-    found = in_turn(draft, line, reclaims=False)
+    found = in_turn(draft, line, claims, reclaims=False)
     if not fits_share(draft, line.project, line.shape):
         return found
     others = [r for name, those in draft.borrowers.items() if name != line.project for r in those]
@@ -110,7 +112,7 @@ def plainly(draft: Draft, line: Line) -> Fit | None:
         return found
     if not any(searches.is_reclaimable(draft, each, line.project) for each in others):
         return found
-    both = (found, in_turn(draft, line, reclaims=True))
+    both = (found, in_turn(draft, line, claims, reclaims=True))
     return min((each for each in both if each is not None), key=lambda f: f[0], default=None)
 
 
@@ -127,10 +129,11 @@ def test_a_start_is_the_first_that_is_found_one_gang_after_the_other(
         for line in (line for lines in draft.lines.values() for line in lines):
             if draft.beyond(line.shape) is None:
                 before = draft.shares.counted(), [room.keep() for room in draft.capacity.rooms]
-                fit = first_fit(draft, line)
+                claims = Claims(draft)
+                fit = first_fit(draft, line, claims)
                 after = draft.shares.counted(), [room.keep() for room in draft.capacity.rooms]
                 assert after == before
-                assert fit == plainly(draft, line)
+                assert fit == plainly(draft, line, claims)
                 found.add(fit is not None and math.isinf(fit[0]))
         draft.close()
         return decide(snapshot, now)
@@ -153,7 +156,7 @@ def test_a_search_that_finds_no_devices_lets_nothing_go() -> None:
     draft = surveyed(world.snapshot(), world.now)
     (line,) = draft.lines["A"]
     changed, steps = watched(draft), draft.search.effort.left
-    assert first_fit(draft, line) is None
+    assert first_fit(draft, line, Claims(draft)) is None
     assert steps - draft.search.effort.left == 24, "all jobs of A are looked at, a step each"
     assert not changed, "a job of A left its machine on trial"
 
@@ -171,7 +174,7 @@ def test_what_a_share_takes_back_is_not_looked_for_beyond_the_first_start() -> N
     draft = surveyed(world.snapshot(), world.now)
     (line,) = draft.lines["A"]
     steps = draft.search.effort.left
-    found = first_fit(draft, line)
+    found = first_fit(draft, line, Claims(draft))
     assert found is not None
     assert found[0] == draft.now + 130.0
     assert steps - draft.search.effort.left == 8, "what ends later was looked at"
@@ -188,16 +191,16 @@ def test_what_runs_is_divided_by_its_end_once() -> None:
         world.ask(project, gpu=4)
     draft = surveyed(world.snapshot(), world.now)
     (first,), (second,) = draft.lines["A"], draft.lines["B"]
-    assert first_fit(draft, first) is not None
+    assert first_fit(draft, first, Claims(draft)) is not None
     known = draft.search.ends
-    assert first_fit(draft, second) is not None
+    assert first_fit(draft, second, Claims(draft)) is not None
     assert draft.search.ends is known
     victim = draft.running[world.running("B")[0]]
     end = draft.now + 30.0
     draft.doomed[victim.name] = Doom(
         by="a", stop_at=draft.now, end_at=end, reason=Yielded(by="a", order="fair")
     )
-    assert first_fit(draft, first) is not None
+    assert first_fit(draft, first, Claims(draft)) is not None
     assert draft.search.ends is not known
     assert draft.search.ends is not None
     assert draft.search.ends.known == [(end, victim.name, victim)]
@@ -219,7 +222,7 @@ def test_borrowers_that_leave_too_little_are_passed_over() -> None:
     draft = surveyed(world.snapshot(), world.now)
     (line,) = draft.lines["B"]
     steps = draft.search.effort.left
-    assert first_fit(draft, line) is None
+    assert first_fit(draft, line, Claims(draft)) is None
     assert steps - draft.search.effort.left == 1 + 16 // 8
 
 
@@ -235,7 +238,7 @@ def test_what_ends_where_the_gang_cannot_lie_keeps_its_machine_on_trial() -> Non
     draft = surveyed(world.snapshot(), world.now)
     changed = watched(draft)
     (line,) = draft.lines["A"]
-    found = first_fit(draft, line)
+    found = first_fit(draft, line, Claims(draft))
     assert found is not None
     assert math.isinf(found[0])
     assert changed == {"p-000"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,88 +12,20 @@ from hypothesis import strategies as st
 from bastion.scheduler.reasons.reason import Planned
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.histories import remembering, watched
+from tests.bastion.scheduler.streams import (
+    AFTER_S,
+    BOUND_S,
+    FEW,
+    GRACE_S,
+    RUNS_S,
+    STEP_S,
+    Stream,
+    fill,
+    labs,
+    waited,
+)
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 from tests.rigs.length import at_length
-
-STEP_S = 25.0
-AFTER_S = 600.0
-RUNS_S = 500.0
-GRACE_S = 30.0
-
-
-@dataclass
-class Stream:
-    """One project's endless stream: one more job comes each time one ends."""
-
-    project: str
-    width: int
-    limit: float | None = RUNS_S
-    users: tuple[str, ...] = ("u",)
-    per: int = 1
-    came: int = 0
-
-    def keep_up(self, world: World, queued: int = 2) -> None:
-        """Let as many run or wait as there should be."""
-        there = sum(name.startswith(f"{self.project}-s") for name in world.jobs)
-        for _ in range(self.width + queued - there):
-            world.ask(
-                self.project,
-                f"{self.project}-s{self.came:04}",
-                user=self.users[self.came % len(self.users)],
-                max_runtime_s=self.limit,
-                runs_s=RUNS_S,
-                gpu=self.per,
-            )
-            self.came += 1
-
-
-def fill(world: World, streams: list[Stream]) -> None:
-    """Let the first jobs of every stream start one after the other, not all at once."""
-    for n in range(max(stream.width for stream in streams)):
-        for stream in streams:
-            if n < stream.width:
-                short = Stream(stream.project, n + 1, stream.limit, stream.users, stream.per, n)
-                short.keep_up(world, queued=0)
-                stream.came = short.came
-        world.cycle()
-        world.pass_time(RUNS_S / max(stream.width for stream in streams))
-        world.cycle()
-
-
-def waited(world: World, gang: str, streams: list[Stream], most_s: float) -> float:
-    """How long `gang` waits beside the streams; no longer than `most_s` is looked on."""
-    asked_at = world.now
-    while world.now - asked_at < most_s and not world.runs(gang):
-        for stream in streams:
-            stream.keep_up(world)
-        world.cycle()
-        if world.runs(gang):
-            break
-        world.pass_time(STEP_S)
-    return world.now - asked_at
-
-
-BOUND_S = AFTER_S + RUNS_S + GRACE_S + 2 * STEP_S
-"""`plan_after_s`, the longest limit with its grace, and a little for the turns between."""
-FEW: tuple[laws.Law, ...] = (laws.no_device_is_shared, laws.gangs_are_whole, laws.work_is_conserved)
-
-
-def labs(
-    shares: Mapping[str, float],
-    order: str = "fair",
-    inner: Decide | None = None,
-    machines: int = 1,
-    watching: Sequence[laws.Law] | None = None,
-    **scheduler: object,
-) -> World:
-    """Projects that own machines of four devices; every plan is held against laws."""
-    options = dict.fromkeys(shares, f'order = "{order}"')
-    settings: dict[str, Any] = {"plan_after_s": AFTER_S, "grace_s": GRACE_S, **scheduler}
-    held = {name: {"gpu": share} for name, share in shares.items()}
-    quota = quota_of({"gpu": 4 * machines}, held, options=options, **settings)
-    kept = [*FEW, laws.told_starts_are_kept()] if watching is None else watching
-    watch = watched(kept, inner or remembering())
-    return World(quota, machines_of(machines, gpu=4), decide=watch)
 
 
 def ask_big(world: World, project: str = "A", size: int = 2, **asked: Any) -> str:
@@ -325,6 +256,52 @@ def test_a_planned_start_is_not_put_off_when_the_share_holds_the_gang() -> None:
     world.end("ends")
     world.cycle()
     assert world.runs(gang) and world.runs("guest")
+
+
+def test_no_start_is_planned_on_what_others_leave_idle_for_a_moment() -> None:
+    """Where another project has jobs waiting, it takes its devices back; those of its own count."""
+    world = labs({"A": 0.5, "B": 0.5}, machines=2)
+    for project, after_s in (("B", 100), ("A", 0)):
+        for _ in range(4):
+            world.ask(project, max_runtime_s=900, runs_s=900, gpu=1)
+        world.cycle()
+        world.pass_time(after_s)
+    gang = ask_big(world)
+    for _ in range(4):
+        world.ask("B", max_runtime_s=900, runs_s=900, gpu=1)
+    world.pass_time(AFTER_S)
+    world.cycle()
+    at = world.now + 900 - AFTER_S + GRACE_S
+    assert {each.gang: each.at for each in world.plan.planned}[gang,] == at
+    world.pass_time(900 - AFTER_S - 100)
+    world.cycle()
+    assert len(world.running("B")) == 4
+    assert {each.gang: each.at for each in world.plan.planned}[gang,] == at
+    world.pass_time(100)
+    world.cycle()
+    assert world.runs(gang)
+
+
+def test_beside_a_planned_start_later_jobs_of_the_project_borrow_only_what_they_give_back() -> None:
+    """What they held beyond its time would count against the share that the gang waits for."""
+    world = labs({"A": 0.5, "B": 0.5}, machines=2)
+    for _ in range(4):
+        world.ask("A", max_runtime_s=900, runs_s=900, gpu=1)
+    world.cycle()
+    gang = ask_big(world, size=4)
+    world.ask("B", replicas=2, gpu=1)
+    world.cycle()
+    world.pass_time(AFTER_S)
+    world.cycle()
+    (planned,) = world.plan.planned
+    assert planned.at == world.now + 900 - AFTER_S + GRACE_S
+    world.ask("A", "long", max_runtime_s=900, gpu=1)
+    world.ask("A", "short", max_runtime_s=60, runs_s=60, gpu=1)
+    world.cycle()
+    assert world.runs("short") and not world.runs("long")
+    assert "waits for A-big" in world.why("long")
+    world.run(900 - AFTER_S)
+    assert world.runs(gang)
 
 
 def test_a_scheduler_without_the_protection_is_noticed() -> None:
