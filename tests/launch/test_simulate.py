@@ -53,6 +53,23 @@ def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: P
     assert ran.err.splitlines()[-1] == "every expectation is met"
 
 
+def test_jobs_that_did_not_end_are_told(run: Run, tmp_path: Path) -> None:
+    """They are in no time of the table: how many, and why."""
+    machines = "[[machines]]\ncount = 2\ndevices = 4\n"
+    machines += '[[changes]]\nat_s = 900\npool = "gpu-0"\ncount = -1\n'
+    (tmp_path / "m.toml").write_text(machines)
+    trace = tmp_path / "t.csv"
+    trace.write_text("submit,duration,devices,max_runtime\n0,2000,8,\n10,100,4,\n20,100,4,50\n")
+    ran = run("simulate", str(trace), f"--machines={tmp_path / 'm.toml'}")
+    assert ran.code == 0
+    assert ran.err.splitlines()[-1] == (
+        "default: not in the times: 1 job beyond max_runtime,"
+        " 1 job waiting to the end (--jobs_json says why)"
+    )
+    ran = run("simulate", *SMALL[1:], "--load=4", "--jobs=5")
+    assert "not in the times" not in ran.err
+
+
 def test_moments_of_a_long_study_are_told_apart() -> None:
     """To the second, after any number of days."""
     assert moment(59.9) == "00:00:59"

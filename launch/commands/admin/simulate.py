@@ -17,6 +17,7 @@ from launch.session import Session
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bastion.simulator.engine.result import Result
     from bastion.simulator.expectations import Broken
     from bastion.simulator.metrics.measures import Measures
     from bastion.simulator.study.on_pool.run import Pool
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
     from bastion.simulator.workload.job import Workload
 
 BY = ("mean_jct", "p90_jct", "p99_jct", "mean_slowdown", "makespan")
+_NOT_DONE = {
+    "timed_out": "beyond max_runtime",
+    "refused": "refused",
+    "cancelled": "cancelled",
+    "running": "running to the end",
+    "waiting": "waiting to the end (--jobs_json says why)",
+}
+"""Outcome of a job -> how it is told."""
 
 
 def register(verbs: Verbs) -> None:
@@ -167,9 +176,24 @@ def _tell_missing(study: Study) -> int:
         note(f"left out, as it was interrupted: {', '.join(study.left_out)}")
     if any(result.is_partial for result in study.results):
         note("partial: it was interrupted, and jobs that had not ended are not in the numbers")
+    for result in study.results:
+        if not result.is_partial and (told := _not_done(result)):
+            note(f"{result.label}: not in the times: {told}")
     if study.is_partial:
         return exits.DETACHED
     return exits.FAILED if study.failed else exits.OK
+
+
+def _not_done(result: Result) -> str:
+    """How many of the jobs did not end with their work done, and why; nothing where all did."""
+    from collections import Counter
+
+    found = Counter(each.outcome for each in result.jobs if each.is_tracked)
+    return ", ".join(
+        f"{counted(found[outcome], 'job')} {words}"
+        for outcome, words in _NOT_DONE.items()
+        if found[outcome]
+    )
 
 
 def _show_broken(session: Session, study: Study) -> int:
