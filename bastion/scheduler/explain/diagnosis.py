@@ -275,7 +275,7 @@ class Diagnosis:
     def _by_first(self, gang: Sequence[JobRecord], shape: Shape) -> WaitingReason | None:
         """Whether gangs of its project that go first would be put off, or drain what it needs."""
         first, opened = gang[0], self.change.opened if self.change else ()
-        project, place = first.project, (shape.priority, first.submitted_at)
+        project, place = first.project, (shape.priority, first.submitted_at, first.id)
         drained = [
             each
             for each in self.draft.reservations.drained_for(project)
@@ -288,9 +288,8 @@ class Diagnosis:
         kept = [
             each
             for each in (*drained, *planned)
-            if (each.shape.priority, each.gang[0].submitted_at) <= place
+            if (each.shape.priority, each.gang[0].submitted_at, each.name) < place
             and each.name not in opened
-            and each.name != first.id
         ]
         return _kept(kept) if kept else None
 

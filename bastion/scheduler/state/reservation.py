@@ -246,8 +246,7 @@ class Reservations:
 
 
 def _is_behind(line: Line, drain: Reserved) -> bool:
-    rank, submitted_at, _, gang, _ = line.gangs[line.at]
-    first = drain.gang[0]
-    if drain.gang is gang or (drain.rank, first.submitted_at) > (rank, submitted_at):
+    place = drain.rank, drain.gang[0].submitted_at, drain.name
+    if place >= line.gangs[line.at][:3]:
         return False
     return not drain.shape.scarce.isdisjoint(line.shape.scarce)
