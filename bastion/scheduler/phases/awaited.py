@@ -36,6 +36,7 @@ def awaited(
     ending: Iterable[Running],
     *,
     within_share: bool,
+    borrows: bool = True,
     has_ended: Callable[[Running], bool] | None = None,
     order: Order | None = None,
 ) -> list[Running] | None:
@@ -53,19 +54,19 @@ def awaited(
         sure: Gangs that have ended by then in any case, all holders of its devices among them.
         ending: Others that will have ended by then, if `has_ended` says so.
         within_share: Whether a share has the room: then only tiers, and groups' ceilings, count.
+        borrows: Whether it may start beyond the share, where none has the room yet.
         has_ended: By default all have.
         order: The first in this order is counted on first; by default the first to end.
     """
     certain = {running.name: running for running in sure}
-    counts_quota = draft.shares.is_nested or not within_share
     gone = _Gone(draft, wanted, placed, certain.values())
+    counts_quota = draft.shares.is_nested or not within_share
 
     def has_room() -> bool:
-        if not gone.leaves_enough():
-            return False
+        shares, total = draft.shares, placed.total
         if within_share:
-            return draft.shares.is_under_group_ceilings(project, placed.total)
-        return draft.shares.has_room(project, shape, placed.total)
+            return gone.leaves_enough() and shares.is_under_group_ceilings(project, total)
+        return gone.leaves_enough() and shares.has_room(project, shape, total, borrows=borrows)
 
     if not counts_quota and has_room():
         return _last_first(draft, certain.values())
@@ -78,7 +79,6 @@ def awaited(
 
     some = ending if counts_quota else gone.givers(ending)
     able = (each for each in filter(has_ended, some) if each.name not in certain)
-    others = _in_order(draft, filter(matters, able), order)
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
@@ -88,7 +88,7 @@ def awaited(
     needed: dict[str, Running] = {}
     with draft.shares.without(certain.values() if counts_quota else ()):
         try:
-            if not _add_until(needed, others, go, has_room):
+            if not _add_until(needed, _in_order(draft, filter(matters, able), order), go, has_room):
                 return None
             for running in spared([*reversed(needed.values())], go, has_room):
                 del needed[running.name]

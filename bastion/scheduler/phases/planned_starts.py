@@ -115,16 +115,13 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
 
 
 def _timed(draft: Draft, drain: Reserved) -> Reserved:
-    """What drains, with a time where the share holds it once all has ended that ends by itself."""
-    until, shape = max(map(draft.ends_at, drain.waits), default=math.inf), drain.shape
-    at = Located(shape, drain.placed, drain.footprint)
+    """What drains, with a time where all that it waits for ends by itself at a known time."""
+    until = max(map(draft.ends_at, drain.waits), default=math.inf)
+    at = Located(drain.shape, drain.placed, drain.footprint)
     plan = Reserved(gang=drain.gang, at=at, until=until, is_promise=False, rank=drain.rank)
     waits = None if plan.drains else _waits(draft, plan)
     if waits is None:
         return drain
-    with draft.shares.without(waits):
-        if not draft.shares.may_start(_project(drain), shape.asked, own=not shape.borrows):
-            return drain
     plan.waits = tuple(waits)
     return plan
 
@@ -415,26 +412,29 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     if not all(map(is_gone, new)):
         return None
     project, shape = plan.gang[0].project, plan.shape
-    sure = [*holders_of(draft, plan), *new]
-    wanted = plan.footprint
 
     def order(running: Running) -> tuple[bool, float, str]:
         """None is rotated for room that comes anyway."""
         end = ends_at(draft, running, shape, project)
         return draft.ends_at(running) > plan.until, end, running.name
 
-    return awaited(
-        draft,
-        project,
-        shape,
-        wanted,
-        plan.placed,
-        sure,
-        known_ends(draft).by(plan.until, project),
-        within_share=False,
-        has_ended=is_gone,
-        order=order,
-    )
+    def search(borrows: bool) -> list[Running] | None:
+        return awaited(
+            draft,
+            project,
+            shape,
+            plan.footprint,
+            plan.placed,
+            [*holders_of(draft, plan), *new],
+            known_ends(draft).by(plan.until, project),
+            within_share=False,
+            borrows=borrows,
+            has_ended=is_gone,
+            order=order,
+        )
+
+    within = search(borrows=False) if plan.drains else None  # by then it may not be able to borrow
+    return search(borrows=True) if within is None else within
 
 
 def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:

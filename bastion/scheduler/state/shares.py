@@ -430,10 +430,10 @@ class Shares:
         """Whether a gang of `shape`, charged `units`, may start on what is idle and lent."""
         return shape.borrows and self.may_borrow(project, units)
 
-    def has_room(self, project: str, shape: Shape, units: Amounts) -> bool:
-        """Whether a gang of `shape`, charged `units`, may start within a share or beyond it."""
+    def has_room(self, project: str, shape: Shape, units: Amounts, *, borrows: bool = True) -> bool:
+        """Whether a charge of `units` fits in a share, or beyond it where the gang `borrows`."""
         is_within = self.may_start(project, units, own=not shape.borrows)
-        return is_within or self.lets_borrow(project, shape, units)
+        return is_within or (borrows and self.lets_borrow(project, shape, units))
 
     def available(self, project: str, asked: Amounts) -> Amounts:
         """How much of the types in `asked` it could borrow now, never negative."""
