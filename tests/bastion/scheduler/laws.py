@@ -621,10 +621,43 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
         if name in planned or project in draining:
             continue
         allows = _allows(snapshot, project, beside)
+        if any(_would_put_off(snapshot, now, gang, each) for each in told):
+            allows = partial(is_within, snapshot, beside, project)
         assert not can_start(snapshot, gang, left, allows), f"{name} could: {verdict.reason}"
         if ends_by(snapshot, now, gang) <= until:
             allows = _allows(snapshot, project, held)
             assert not can_start(snapshot, gang, open_left, allows), f"{name}: {verdict.reason}"
+
+
+def _would_put_off(
+    snapshot: Snapshot, now: float, gang: Sequence[JobRecord], planned: PlannedStart
+) -> bool:
+    """
+    Whether `gang`, if it borrowed, stood on the share that a planned gang of its project waits for.
+
+    It asks for the same devices, comes after it, and does not end in time.
+    """
+    first = [snapshot.jobs[name] for name in planned.gang if name in snapshot.jobs]
+    project = gang[0].project
+    if not first or first[0].project != project:
+        return False
+    if ends_by(snapshot, now, gang) <= start_of(planned):
+        return False
+    if _priority(first) > _priority(gang) or _scarce(first).isdisjoint(_scarce(gang)):
+        return False
+    types = snapshot.quota.types
+    asked = Amounts.sum(job.replicas * job.request.per_replica.only(types) for job in first)
+    return asked <= snapshot.quota.project(project).nominal
+
+
+def _priority(gang: Sequence[JobRecord]) -> int:
+    return min(job.request.priority for job in gang)
+
+
+def _scarce(gang: Sequence[JobRecord]) -> frozenset[str]:
+    """The types of devices that it asks for; all of its types where it asks for none."""
+    types = frozenset(t for job in gang for t in job.request.per_replica.types())
+    return types.difference(COUNTED) or types
 
 
 def what_is_promised_is_closed(snapshot: Snapshot, now: float, plan: Plan) -> None:
