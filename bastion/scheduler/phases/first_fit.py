@@ -56,12 +56,12 @@ def first_fit(draft: Draft, line: Line, claims: Claims) -> Fit | None:
     project, shape = line.project, line.shape
     own = fits_share(draft, project, shape)
 
+    def has_room(units: Amounts) -> bool:
+        borrows = claims.leave(project, units)
+        return draft.shares.has_room(project, shape, units, borrows=borrows)
+
     def is_within(units: Amounts) -> bool:
         return draft.shares.may_start(project, units, own=not shape.borrows)
-
-    def has_room(units: Amounts) -> bool:
-        is_beside = draft.shares.lets_borrow(project, shape, units) and claims.leave(project, units)
-        return is_beside or is_within(units)
 
     found = _search(draft, line, has_room, reclaims=False, drains=own)
     if not own or (found is not None and found[0] <= draft.now) or not _may_reclaim(draft, line):
