@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.queue.shape import Shape
@@ -149,7 +150,8 @@ def _is_paid(draft: Draft, reserved: Reserved) -> bool:
     for tier, (free, charge) in enumerate(zip(draft.capacity.tier_free, reserved.hold.charge)):
         for resource, units in charge.items():
             if units and free[resource] < 0:
-                ending = filter(partial(_ends_by, draft, reserved.until), draft.running.values())
+                running = chain(draft.running.values(), starting(draft))
+                ending = filter(partial(_ends_by, draft, reserved.until), running)
                 if free[resource] + sum(running.left[tier][resource] for running in ending) < 0:
                     return False
     return True
