@@ -36,7 +36,6 @@ from bastion.scheduler.phases.backfill import (
 )
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import (
-    Fit,
     ends_at,
     first_fit,
     fits_share,
@@ -169,7 +168,9 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claim
     later = list(filter(is_later, draft.reservations.planned_for(line.project)))
     for plan in later:
         draft.lend(plan)
-    found = _first_start(draft, line, claims)
+    found = first_fit(draft, line, claims)
+    if found is None and fits_share(draft, line.project, line.shape):
+        draft.search.no_start.add(line.head[0].id)  # beyond it, it may fit once others are rotated
     for plan in later:
         draft.call_in(plan)
     if found is not None:
@@ -178,14 +179,6 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claim
         for plan in list(filter(is_later, draft.reservations.drained_for(line.project))):
             draft.reservations.end_drain(plan.gang)
         _plan(draft, line, *found)
-
-
-def _first_start(draft: Draft, line: Line, claims: Claims) -> Fit | None:
-    """As `first_fit`; what has no start is not looked at again in this cycle."""
-    found = first_fit(draft, line, claims)
-    if found is None:
-        draft.search.no_start.add(line.head[0].id)
-    return found
 
 
 def plan_starts(draft: Draft) -> None:
@@ -273,12 +266,14 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
             if not claims.leave_room(line):
                 continue
         searches += 1
-        found = _first_start(draft, line, claims)
-        if found is not None:
-            plan = _plan(draft, line, *found)
-            planned_pools |= pools
-            if not plan.drains:
-                _commit(draft, plan)
+        found = first_fit(draft, line, claims)
+        if found is None:
+            draft.search.no_start.add(line.head[0].id)
+            continue
+        plan = _plan(draft, line, *found)
+        planned_pools |= pools
+        if not plan.drains:
+            _commit(draft, plan)
 
 
 def _places(draft: Draft, plan: Reserved) -> list[tuple[str, str]]:
