@@ -25,12 +25,13 @@ from bastion.scheduler.state.classes import Newcomer
 from bastion.scheduler.state.decisions import Admitted, Doom, Dooms
 from bastion.scheduler.state.departing import Departing, Departures
 from bastion.scheduler.state.footprint import Footprint, pairs_of
+from bastion.scheduler.state.ledger import Gift
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import Parts
 from bastion.scheduler.state.reservation import Reservations, Reserved
 from bastion.scheduler.state.running import Running, charge_of
 from bastion.scheduler.state.search import Search
-from bastion.scheduler.state.shares import Gift, Shares
+from bastion.scheduler.state.shares import Shares
 from quota.amounts import Amounts
 from quota.ledger import apart
 

@@ -1,9 +1,5 @@
 """
-Shares: what every project holds in this cycle, and what it may still get.
-
-The working copy of `quota.ledger`'s arithmetic: the sums over all projects are kept up to date
-instead of being added up at every question. What is promised to a gang counts as held by its
-project, less what those that it waits for will give back: no unit is ever given back twice.
+Shares: what a project may still get, beside what all hold in this cycle.
 
 It must not know machines.
 """
@@ -11,309 +7,17 @@ It must not know machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.state.leavers import Leavers, Questions
+from bastion.scheduler.state.ledger import Ledger
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
-from quota.nesting import Nesting
-from quota.tree import Project, Quota
-
-Gift = tuple[Running, Amounts]
-"""A running gang, and what of its room it gives to a start that waits for its end."""
 
 
-class _Question:
-    """What is taken to be gone for a moment, and what stood in the projects that it changed."""
-
-    __slots__ = ("open", "stood", "sums")
-
-    def __init__(self, sums: Sequence[tuple[Leavers, int]]) -> None:
-        self.sums = sums
-        self.open: set[str] = set()
-        """Projects in which something leaves, and that were not asked about yet."""
-        for leavers, _ in sums:
-            self.open.update(leavers.held, (project for project, _ in leavers.given))
-        self.stood: dict[str, list[Amounts | None]] = {}
-        """Project -> what it held, what departed from it, what it swapped."""
-
-
-class Shares:
-    """Usage of all projects, as it changes during one cycle."""
-
-    def __init__(self, quota: Quota, held: Mapping[str, Amounts]) -> None:
-        self.quota = quota
-        self.totals = quota.totals
-        self._projects = quota.projects
-        self._held = dict(held)
-        self._departing: dict[str, Amounts] = {}
-        self._swapped: dict[str, Amounts] = {}
-        self._gifts: dict[str, dict[str, Amounts]] = {}
-        """Running gang -> project -> what it gives to promises of that project."""
-        self._left: dict[str, Amounts] = {}
-        """Running gang that gives -> what it holds and gives to none yet."""
-        self._questions = Questions(self._gifts)
-        self._asked: list[_Question] = []
-        """The questions that are open, the outermost first."""
-        self._excess: dict[str, float] = {}
-        self.version = 0
-        """Another one after every change."""
-        self._changes = 0
-        names = self._held.keys() | quota.projects.keys()
-        self._nesting = Nesting(quota) if quota.groups else None
-        self._reserved: dict[str, int] = {}
-        """What projects hold, or keep of their shares, all together; groups, too."""
-        if self._nesting is None:
-            reserved = Amounts.sum(self._reserve(name) for name in names)
-            self._reserved = dict(reserved.items())
-        else:
-            self._reserved = dict(self._nesting.kept.items())
-            for name in names:
-                for resource, units in self._reserve(name).items():
-                    self._reserve_more(name, resource, units)
-
-    def _reserve(self, project: str) -> Amounts:
-        return self._stays(project) | self.quota.project(project).kept
-
-    def _stays(self, project: str) -> Amounts:
-        if self._asked:
-            self._settle(project)
-        held = self._held.get(project, NOTHING)
-        departing = self._departing.get(project)
-        return held if departing is None else held - departing
-
-    @property
-    def is_nested(self) -> bool:
-        """Whether any projects are in groups."""
-        return self._nesting is not None
-
-    def project(self, name: str) -> Project:
-        """The project, also one that has left the quota file."""
-        return self._projects.get(name) or self.quota.project(name)
-
-    def names(self) -> set[str]:
-        """Every project with a share or with jobs that hold something."""
-        return self.quota.projects.keys() | self._held.keys()
-
-    def held(self, project: str) -> Amounts:
-        """What `project` holds of the types under quota, promises included."""
-        if self._asked:
-            self._settle(project)
-        return self._held.get(project, NOTHING)
-
-    def add(self, project: str, amounts: Amounts) -> None:
-        """`project` holds `amounts` more (a negative difference: less)."""
-        self._change()
-        stays, kept = self._stays(project), self.project(project).kept
-        for resource, units in amounts.items():
-            has, keeps = stays[resource], kept[resource]
-            self._reserve_more(project, resource, max(has + units, keeps) - max(has, keeps))
-        self._held[project] = self._held.get(project, NOTHING) + amounts
-        self._excess.pop(project, None)
-
-    def _change(self) -> None:
-        self._changes += 1
-        self.version = self._changes
-
-    def reserve(
-        self,
-        project: str,
-        asked: Amounts,
-        waits: Sequence[Running],
-        *,
-        is_planned: bool,
-        gave: Sequence[Gift] | None = None,
-    ) -> list[Gift]:
-        """
-        `project` holds `asked` from now on, out of what those of `waits` give once they have ended.
-
-        For a promise they give what they `gave` before, if that is still theirs.
-
-        Other projects give a planned start no more than it takes up beyond what its own project
-        gives and keeps: until then the project may ask for all that it does not lend.
-        """
-        if is_planned:
-            own = [running for running in waits if running.project == project]
-            gifts, left = self._collect(asked, own)
-            others = [running for running in waits if running.project != project]
-            gifts += self._collect(Amounts(self._rises(project, left)), others)[0]
-        elif gave is not None and all(
-            running in waits and units <= self.left_of(running) for running, units in gave
-        ):
-            gifts = [*gave]
-        else:
-            gifts, _ = self._collect(asked, waits)
-        self.add(project, asked)
-        self.give(gifts, to=project)
-        return gifts
-
-    def cancel(self, project: str, asked: Amounts, gifts: Sequence[Gift]) -> None:
-        """Take back what `reserve` did."""
-        self.add(project, -asked)
-        self.give([(running, -amounts) for running, amounts in gifts], to=project)
-
-    def _collect(self, wanted: Amounts, givers: Iterable[Running]) -> tuple[list[Gift], Amounts]:
-        """What each of `givers` gives of `wanted`, and what is left of that."""
-        gifts: list[Gift] = []
-        for running in givers:
-            if not wanted:
-                break
-            has = self.left_of(running)
-            gift = (wanted & has).positive() if has else has
-            if gift:
-                wanted = wanted - gift
-                gifts.append((running, gift))
-        return gifts, wanted
-
-    def give(self, gifts: Sequence[Gift], *, to: str) -> None:
-        """
-        Those of `gifts` end before a gang of `to`, which is counted already, gets their room.
-
-        Inside one project both never hold them together, so they count once; another's count for
-        both until they are given. A negative difference takes the word back.
-        """
-        given: dict[str, Amounts] = {}
-        for running, amounts in gifts:
-            given[running.project] = given.get(running.project, NOTHING) + amounts
-        for project, amounts in given.items():
-            self._depart(project, amounts, to=to)
-        for running, amounts in gifts:
-            mine = self._gifts.setdefault(running.name, {})
-            mine[to] = mine.get(to, NOTHING) + amounts
-            self._left[running.name] = self.left_of(running) - amounts
-            self._questions.gave(running, amounts, to=to)
-
-    def _depart(self, project: str, amounts: Amounts, *, to: str) -> None:
-        if self._asked:
-            self._settle(project)
-        if project == to:
-            self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
-        self._change()
-        self._excess.pop(project, None)
-        stays, kept = self._stays(project), self.project(project).kept
-        for resource, units in amounts.items():
-            has, keeps = stays[resource], kept[resource]
-            self._reserve_more(project, resource, max(has - units, keeps) - max(has, keeps))
-        self._departing[project] = self._departing.get(project, NOTHING) + amounts
-
-    def _reserve_more(self, project: str, resource: str, units: int) -> None:
-        if self._nesting is not None:
-            units = self._nesting.add(project, resource, units)
-        self._reserved[resource] = self._reserved.get(resource, 0) + units
-
-    def left_of(self, running: Running) -> Amounts:
-        """What `running` holds and has not yet given to another."""
-        return self._left.get(running.name, running.held)
-
-    def leave(self, *gone: Running) -> None:
-        """Count without those that are `gone`, as if they had ended; `stay` puts them back."""
-        self.move(gone, sign=-1)
-
-    def stay(self, *gone: Running) -> None:
-        """End what `leave` began."""
-        self.move(gone, sign=1)
-
-    def move(self, gone: Sequence[Running], *, sign: int) -> None:
-        """`leave` with `sign=-1`, `stay` with 1."""
-        if gone:
-            self._count_all(self._questions.once(gone), sign=sign)
-
-    def _count_all(self, sums: Leavers, *, sign: int) -> None:
-        for project, held in sums.held.items():
-            self.add(project, sign * held)
-        for (project, is_own), given in sums.given.items():
-            self._depart(project, sign * given, to=project if is_own else "")
-
-    def standing(self, gone: Iterable[Running]) -> Leavers:
-        """What `gone` leave, kept up to date for many questions; see `without`."""
-        return self._questions.standing(gone)
-
-    @contextmanager
-    def without(
-        self,
-        gone: Iterable[Running] = (),
-        *,
-        standing: Leavers | None = None,
-        staying: Iterable[Running] = (),
-    ) -> Iterator[None]:
-        """
-        Count as if some had ended, for a moment; whatever moves inside moves back.
-
-        Only the projects that are asked about are counted anew.
-
-        Args:
-            gone: They have ended.
-            standing: So have those, none of them in `gone`.
-            staying: Those among `standing` that have not.
-        """
-        leavers = set(gone)
-        sums = [(self._questions.begin(leavers), 1)] if leavers else []
-        if standing is not None:
-            sums.append((standing, 1))
-            sums.append((self._questions.once(staying), -1))
-        question = _Question(sums)
-        self._asked.append(question)
-        before = self.version
-        if self._nesting is not None:
-            self._settle_all()
-        try:
-            yield
-        finally:
-            if leavers:
-                self._questions.end()
-            self._asked.pop()
-            for project in question.stood:
-                self._go_back(project, question)
-            self.version = before
-
-    def _settle(self, project: str) -> None:
-        """Count what those that are gone leave in `project`, which is asked about."""
-        asked, self._asked = self._asked, []  # each is counted on what the ones around it leave
-        for question in asked:
-            if project in question.open:
-                question.open.discard(project)
-                books = self._held, self._departing, self._swapped
-                question.stood[project] = [each.get(project) for each in books]
-                self._leave_all(project, question)
-        self._asked = asked
-
-    def _settle_all(self) -> None:
-        for question in self._asked:
-            for project in sorted(question.open):
-                self._settle(project)
-
-    def _leave_all(self, project: str, question: _Question) -> None:
-        for leavers, sign in question.sums:
-            held = leavers.held.get(project)
-            if held is not None:
-                self.add(project, -sign * held)
-            for is_own in (True, False):
-                given = leavers.given.get((project, is_own))
-                if given is not None:
-                    self._depart(project, -sign * given, to=project if is_own else "")
-
-    def _go_back(self, project: str, question: _Question) -> None:
-        """Count what stood there before `_settle`."""
-        now = self._reserve(project)
-        self._excess.pop(project, None)
-        books = self._held, self._departing, self._swapped
-        for book, was in zip(books, question.stood[project]):
-            if was is None:
-                book.pop(project, None)
-            else:
-                book[project] = was
-        for resource, units in (self._reserve(project) - now).items():
-            self._reserve_more(project, resource, units)
-
-    def counted(self) -> object:
-        """All that is counted of every project: equal where every answer would be the same."""
-        self._settle_all()
-        books = self._held, self._departing, self._swapped
-        kept = [(name, [each.get(name) for each in books]) for name in sorted(self.names())]
-        return kept, {resource: units for resource, units in self._reserved.items() if units}
+class Shares(Ledger):
+    """The questions that a cycle asks of its ledger."""
 
     def is_own(self, project: str, asked: Amounts) -> bool:
         """
@@ -324,6 +28,13 @@ class Shares:
         leave no guarantee that machines could hold.
         """
         return bool(asked) and self.project(project).nominal.holds(self._counted(project), asked)
+
+    def lacks(self, project: str, asked: Amounts) -> dict[str, int]:
+        """Type -> how far `asked` would be above the project's own share; negative below."""
+        counted, nominal = self._counted(project), self.project(project).nominal
+        return {
+            resource: counted[resource] + n - nominal[resource] for resource, n in asked.items()
+        }
 
     def stands(self, project: str, asked: Amounts, swapped: Amounts) -> bool:
         """`is_own` for what is counted already, `swapped` of it in place of what will end."""
@@ -379,15 +90,6 @@ class Shares:
         meets = {apart(self.quota, project, other)[-1].name for other in others}
         return meets <= self.holding(project, asked)
 
-    def _rises(self, project: str, asked: Amounts) -> dict[str, int]:
-        """How much more `project` would close with `asked`, of every type of it."""
-        stays, kept = self._stays(project), self.project(project).kept
-        rises = {}
-        for resource, units in asked.items():
-            has, keeps = stays[resource], kept[resource]
-            rises[resource] = max(has + units, keeps) - max(has, keeps)
-        return rises
-
     def over_ceiling(self, project: str, asked: Amounts) -> str:
         """The project, or the nearest of its groups, that may not hold `asked` more at all."""
         if not self.project(project).ceiling.holds(self._counted(project), asked):
@@ -395,13 +97,6 @@ class Shares:
         if self._nesting is None:
             return ""
         return next(iter(self._nesting.over_ceilings(project, self._rises(project, asked))), "")
-
-    def _counted(self, project: str) -> Amounts:
-        if self._asked:
-            self._settle(project)
-        held = self._held.get(project, NOTHING)
-        swapped = self._swapped.get(project)
-        return held if swapped is None else held - swapped
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether it borrows, and `asked` fits under its ceiling and into what is idle and lent."""
@@ -476,11 +171,7 @@ class Shares:
         return known
 
     def above_share(self, name: str) -> Amounts:
-        """
-        What a project or a group holds above its share; negative below.
-
-        What it gives back for promises that wait for it does not count any more.
-        """
+        """What a project or a group holds above its share, and does not give back; or below."""
         held = self.closes(name) if name in self.quota.groups else self._stays(name)
         return held - self.quota.node(name).nominal
 
