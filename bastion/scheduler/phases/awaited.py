@@ -60,17 +60,15 @@ def awaited(
         order: The first in this order is counted on first; by default the first to end.
     """
     certain = {running.name: running for running in sure}
-    gone = _Gone(draft, wanted, placed, certain.values())
-    counts_quota = draft.shares.is_nested or not within_share
+    counts_quota = draft.shares.is_nested or not (within_share or (placed.total and not borrows))
+    owner = "" if counts_quota or within_share else project
+    gone = _Gone(draft, wanted, placed, certain.values(), owner)
 
     def has_room() -> bool:
         shares, total = draft.shares, placed.total
-        if within_share:
+        if within_share or owner:
             return gone.leaves_enough() and shares.is_under_group_ceilings(project, total)
         return gone.leaves_enough() and shares.has_room(project, shape, total, borrows=borrows)
-
-    if not counts_quota and has_room():
-        return _last_first(draft, certain.values())
 
     def matters(running: Running) -> bool:
         """Whether it gives anything: all that it leaves may be promised to others."""
@@ -180,10 +178,24 @@ def has_room_then(draft: Draft, reserved: Reserved, ended: Iterable[Running]) ->
 
 
 class _Gone:
-    """What is left by those that have ended: kept up to date while more of them end."""
+    """
+    What is left by those that have ended: kept up to date while more of them end.
+
+    Args:
+        draft: Unchanged.
+        wanted: What is to be free.
+        placed: At what charge.
+        gone: They have ended.
+        owner: The project whose own share is to hold it, if one is.
+    """
 
     def __init__(
-        self, draft: Draft, wanted: Footprint, placed: Placed, gone: Iterable[Running]
+        self,
+        draft: Draft,
+        wanted: Footprint,
+        placed: Placed,
+        gone: Iterable[Running],
+        owner: str = "",
     ) -> None:
         self.lacking = wanted.lacking(draft.capacity)
         self.short = [
@@ -192,6 +204,9 @@ class _Gone:
             if (short := {t: n - free[t] for t, n in asked.items() if n > free[t]})
         ]
         """(tier, type -> units) that its total has too few of."""
+        self._shares, self._owner = draft.shares, owner
+        self.beyond = draft.shares.lacks(owner, placed.total) if owner else {}
+        """Type -> how far it is above the share."""
         self.gone: dict[str, Running] = {}
         self.count(gone, sign=1)
 
@@ -206,6 +221,10 @@ class _Gone:
                 left = running.left[tier]
                 for resource in short:
                     short[resource] -= sign * left[resource]
+            if running.project == self._owner:
+                frees = self._shares.frees(running)
+                for resource in self.beyond:
+                    self.beyond[resource] -= sign * frees[resource]
 
     def is_less_with(self, running: Running) -> bool:
         """Whether it gives anything of what is lacking."""
@@ -215,15 +234,20 @@ class _Gone:
                 for resource in short:  # asked of thousands: a generator costs twice as much
                     if left[resource]:
                         return True
+        if running.project == self._owner:
+            return True
         return any(running.footprint.frees(*where) for where in self.lacking)
 
     def givers(self, some: Iterable[Running]) -> Iterable[Running]:
-        """Those of `some` that may give anything but room in the quota, in one look at each."""
-        return some if self.lacking else (each for each in some if not each.is_spent)
+        """Those of `some` that may give anything, in one look at each."""
+        if self.lacking:
+            return some
+        return (each for each in some if each.project == self._owner or not each.is_spent)
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""
-        if any(units > 0 for _, short in self.short for units in short.values()):
+        short = (self.beyond, *(each for _, each in self.short))
+        if any(units > 0 for each in short for units in each.values()):
             return False
         return all(
             _freed(self.gone.values(), *where) >= units for where, units in self.lacking.items()

@@ -18,22 +18,23 @@ def spared(
     """
     Keep, one after the other, each of `some` without which there is room all the same.
 
-    Many are tried at once, and halves of them where that fails: room only grows as more of them go,
-    so that the outcome is that of trying each alone.
+    Twice as many are tried at once after each success, and half as many where that fails: room only
+    grows as more of them go, so that the outcome is that of trying each alone.
 
     Args:
         some: They have gone, and what is not returned has gone when this ends.
         go: Lets some of them go (1), or puts them back (-1).
         has_room: Whether there is room now.
     """
-    parts = [some] if some else []
-    while parts:
-        part = parts.pop()
+    at, many = 0, 1
+    while at < len(some):
+        part = some[at : at + many]
         go(part, -1)
         if has_room():
             yield from part
+            at, many = at + len(part), 2 * many
             continue
         go(part, 1)
-        half = len(part) // 2
-        if half:
-            parts += part[half:], part[:half]
+        if len(part) == 1:
+            at += 1
+        many = max(1, len(part) // 2)
