@@ -12,8 +12,9 @@ It must not change anything: what it tries, it undoes.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import chain, groupby, takewhile
 from operator import itemgetter
 
 from bastion.scheduler.phases.claims import Claims
@@ -105,21 +106,35 @@ def _search(
         draft.search.effort.spend(1 + len(ends.bounded) // PASSED)
         return None
     ending, endless = _ends(draft, line, reclaims=reclaims, drains=drains)
+    timed = takewhile(lambda step: step[0] < before, _together(draft, ending) if is_near else ())
+    steps = [*timed]
+    vain = _in_vain(draft, line.shape, allows, steps)
     trial = _Trial(draft, line.shape, _lacks_of(draft, line.shape) if is_near else lacks)
     if not is_near:
         trial.pass_over([running for *_, running in ending])
     try:
-        for end, running in chain(_together(draft, ending) if is_near else (), endless):
-            if before <= end < math.inf:
-                return None
+        for at, (end, running) in enumerate(chain(steps, endless)):
             trial.let_go(running)
-            placed = trial.placed(allows)
+            placed = trial.placed(allows) if at >= vain else None
             if placed is not None:
                 told = _told_by(draft, line.project, trial.gone) if reclaims else 0.0
                 return max(end, draft.now, told), placed
         return None
     finally:
         trial.undo()
+
+
+def _in_vain(draft: Draft, shape: Shape, allows: Allows, steps: Sequence[Step]) -> int:
+    """How many of `steps` pass before the quota has room for a gang of `shape`: it only grows."""
+
+    def has_room(last: int) -> bool:
+        gone = chain.from_iterable(running for _, running in steps[: last + 1])
+        with draft.shares.without(gone):
+            return allows(shape.asked)
+
+    if not steps or has_room(0):
+        return 0
+    return bisect_left(range(len(steps)), True, lo=1, key=has_room)
 
 
 def _ends(
