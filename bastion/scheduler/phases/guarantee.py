@@ -10,7 +10,7 @@ It must not know how borrowers are ordered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
@@ -321,6 +321,9 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
         return False
     if not draft.search.may_search(gang):
         return False
+    if draft.search.hopeless and _is_out_of_reach(draft, line):
+        draft.search.hopeless.add(line.key)
+        return False
     allows = _is_within(draft, gang[0].project, shape)
     legal = _legal(draft, gang, shape)
     may_stop = legal_for(draft, gang, shape)
@@ -405,7 +408,17 @@ def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
         _would_take(draft, line, gang, going)
         for line in chain.from_iterable(others)
         if line.key in draft.search.hopeless and not line.is_over
+        if not _is_out_of_reach(draft, line, going)
     )
+
+
+def _is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) -> bool:
+    """Whether the head of `line` has no room even with all gone that it may have stopped."""
+    if draft.shares.is_nested or line.shape.priority < draft.lowest_priority(line.project):
+        return False
+    if not all(running.is_borrowed or running.is_leaving for running in going):
+        return False
+    return not draft.upper_bound.may_fit(line.shape)
 
 
 def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:

@@ -32,6 +32,7 @@ from bastion.scheduler.state.reservation import Reservations, Reserved
 from bastion.scheduler.state.running import Running, charge_of
 from bastion.scheduler.state.search import Search
 from bastion.scheduler.state.shares import Shares
+from bastion.scheduler.state.upper_bound import UpperBound
 from quota.amounts import Amounts
 from quota.ledger import apart
 
@@ -90,6 +91,7 @@ class Draft:
         """Running gangs that will be stopped, or are from this cycle on."""
         self.rank = parts.order.rank(snapshot, now)
         self.departures = Departures(self.occupancy.leaving, self.doomed)
+        self.upper_bound = UpperBound(self.capacity, self.occupancy, self.doomed)
         self._paid: set[Running] = set()
         """Those of whose charge something was counted on."""
         self.search = Search(snapshot)

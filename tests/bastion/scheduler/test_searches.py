@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import product
 from random import Random
+from typing import Any, cast
 
 import pytest
 
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEPS, left_for_searches
+from bastion.scheduler.phases import guarantee, planned_starts
+from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.harm import excess_of
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.preemption.victims import _Search
+from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.ledger import Ledger
+from bastion.scheduler.state.running import Running
+from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.surveyed import surveyed
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 
@@ -94,6 +102,62 @@ def test_a_search_that_ends_early_finds_the_same(monkeypatch: pytest.MonkeyPatch
             world.cycle()
             world.pass_time(200)
     assert kept, "no search ended early"
+
+
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.prove)])
+def test_what_is_out_of_reach_is_not_found(monkeypatch: pytest.MonkeyPatch, seeds: range) -> None:
+    """In every state of random histories the plan is the same with the searches it leaves out."""
+    whole = guarantee._is_out_of_reach
+    left_out = 0
+
+    def counted(draft: Draft, line: Line, going: Iterable[Running] = ()) -> bool:
+        nonlocal left_out
+        is_out = whole(draft, line, going)
+        left_out += is_out
+        return is_out
+
+    def both(snapshot: Snapshot, now: float) -> Plan:
+        monkeypatch.setattr(guarantee, "_is_out_of_reach", counted)
+        plan = decide(snapshot, now)
+        monkeypatch.setattr(guarantee, "_is_out_of_reach", lambda *_: False)
+        again = decide(snapshot, now)
+        assert (again.promises, again.planned) == (plan.promises, plan.planned)
+        assert moves(again) == moves(plan)
+        return plan
+
+    for seed, make in product(seeds, histories.WORLDS):
+        histories.run(seed, (), steps=25, inner=both, make=make)
+    assert left_out, "every gang was searched for"
+
+
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.prove)])
+def test_a_share_counted_alone_waits_for_the_same(
+    monkeypatch: pytest.MonkeyPatch, seeds: range
+) -> None:
+    """In every state of random histories a drain waits for what all of the quota says."""
+    compared, search = 0, cast(Any, awaited)
+
+    def both(draft: Draft, *args: Any, **options: Any) -> Any:
+        nonlocal compared
+        *most, ending = args
+        every = list(ending)
+        found = search(draft, *most, every, **options)
+        if not options["borrows"]:
+            with monkeypatch.context() as patch:
+                patch.setattr(Ledger, "is_nested", property(lambda _: True))
+                assert search(draft, *most, every, **options) == found
+            compared += bool(found)
+        return found
+
+    monkeypatch.setattr(planned_starts, "awaited", both)
+    for seed, make in product(seeds, (*histories.WORLDS, histories.stream_world_of)):
+        histories.run(seed, (), steps=25, make=make)
+    assert compared, "no gang drained"
+
+
+def moves(plan: Plan) -> dict[str, type]:
+    """What happens to each job."""
+    return {name: type(verdict) for name, verdict in plan.verdicts.items()}
 
 
 def returning(random: Random, inner: Decide) -> World:

@@ -1,0 +1,63 @@
+"""
+Upper bound: what could be free at most, with all gone that a gang may ever have stopped.
+
+Most searches for victims fail, and nearly all of these fail here, in a few operations for a shape:
+too few machines have devices enough, as what stays is spread over them.
+
+It must not know which of those that may go are legal victims.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.room import Room
+from bastion.scheduler.placement.scope import Scope
+from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.state.decisions import Dooms
+from bastion.scheduler.state.occupancy import Occupancy
+
+
+class UpperBound:
+    """Of one cycle; what borrows, and what is told to stop, is gone."""
+
+    def __init__(self, capacity: Capacity, occupancy: Occupancy, dooms: Dooms) -> None:
+        self._capacity, self._occupancy, self._dooms = capacity, occupancy, dooms
+        self._free: dict[tuple[Scope, str], Mapping[int, int]] = {}
+        """(scope, type) -> devices that stay free on a machine -> how many machines."""
+        self._seen = 0
+        """How many changes of the victims are known."""
+        self._holds = True
+        """Whether only borrowers are victims."""
+
+    def may_fit(self, shape: Shape) -> bool:
+        """Whether `shape` might fit with all borrowers gone; what starts now is gone, too."""
+        changed, running = self._dooms.changed, self._occupancy.running
+        self._holds = self._holds and all(running[n].is_borrowed for n in changed[self._seen :])
+        self._seen = len(changed)
+        return not self._holds or all(map(self._may_hold, shape.parts))
+
+    def _may_hold(self, part: Part) -> bool:
+        if part.takes_whole or part.hosts > 1 or not part.devices:
+            return True
+        scope, (resource, units) = self._capacity.scope_of(part), part.leading
+        if any(shelf.left for tier in scope.singles for shelf in tier):
+            return True  # more machines may be made
+        free = self._free.get((scope, resource))
+        if free is None:
+            rooms = (room for room in scope.all() if room.shelf.hosts == 1)
+            free = self._free[scope, resource] = Counter(self._on(room, resource) for room in rooms)
+        return sum(many * (each // units) for each, many in free.items()) >= part.replicas
+
+    def _on(self, room: Room, resource: str) -> int:
+        """How many devices may be free on `room` at most."""
+        kept = room.bad.get(resource, 0)
+        for running in self._occupancy.on.get(room.name, ()):
+            if not (running.is_borrowed or running.is_leaving):
+                wanted = running.footprint
+                kept |= (
+                    -1 if room.name in wanted.whole else wanted.masks[room.name].get(resource, 0)
+                )
+        return (((1 << room.full[resource]) - 1) & ~kept).bit_count()
