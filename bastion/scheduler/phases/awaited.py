@@ -70,14 +70,16 @@ def awaited(
             return gone.leaves_enough() and shares.is_under_group_ceilings(project, total)
         return gone.leaves_enough() and shares.has_room(project, shape, total, borrows=borrows)
 
+    if not counts_quota and has_room():
+        return _last_first(draft, certain.values())
+
     def matters(running: Running) -> bool:
         """Whether it gives anything: all that it leaves may be promised to others."""
-        if counts_quota and (running.project == project or draft.shares.left_of(running)):
-            return True
-        return gone.is_less_with(running)
+        gives = counts_quota and (running.project == project or draft.shares.left_of(running))
+        return bool(gives) or gone.is_less_with(running)
 
-    some = ending if counts_quota else gone.givers(ending)
-    able = (each for each in filter(has_ended, some) if each.name not in certain)
+    some = filter(has_ended, ending if counts_quota else gone.givers(ending))
+    able = (each for each in some if each.name not in certain)
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)

@@ -321,7 +321,7 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
         return False
     if not draft.search.may_search(gang):
         return False
-    if draft.search.hopeless and _is_out_of_reach(draft, line):
+    if _is_out_of_reach(draft, line):
         draft.search.hopeless.add(line.key)
         return False
     allows = _is_within(draft, gang[0].project, shape)
