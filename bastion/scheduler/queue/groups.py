@@ -59,9 +59,9 @@ class Groups:
         return self._waited_for
 
     def first_after(self, now: float, wait_s: float) -> float:
-        """When the first of those that have not yet waited so long will have; asked in order."""
+        """When the first head that has not yet waited so long will have; asked in order."""
         if self._matters_at <= now:
-            found = [e[4] + wait_s for line in self.lines for e in line.gangs[line.at :]]
+            found = [line.gangs[line.at][4] + wait_s for line in self.lines if not line.is_over]
             self._matters_at = min([at for at in found if at > now], default=inf)
         return self._matters_at
 

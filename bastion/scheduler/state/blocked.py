@@ -43,7 +43,7 @@ class Blocked:
         }
 
     def first_after(self, now: float, wait_s: float) -> float:
-        """When the first of those that waited when the cycle began will have waited so long."""
+        """When the head of one line more will have waited so long, or any gang of a project."""
         found = [inf]
         for project, groups in self.by_project.items():
             oldest = self.draft.backlogs[project].oldest + wait_s

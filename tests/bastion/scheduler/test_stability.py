@@ -6,6 +6,7 @@ What once moved without one is kept here as a small world of its own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from bastion.job import JobClass, Phase, Stop, StopReason
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse
 from bastion.scheduler.reasons.reason import Reclaimed, Rotated
+from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from tests.bastion.scheduler import histories, mutants
 from tests.bastion.scheduler.byhand import placed
@@ -104,6 +106,35 @@ def test_the_same_state_decided_twice_moves_nothing(make: histories.Make) -> Non
     """A plan carried out stands, and victims that wait again at once change nothing."""
     for seed in range(8):
         histories.run(seed, (), steps=25, after=_after, make=make)
+
+
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 100), marks=pytest.mark.prove)])
+@WORLDS
+def test_before_it_is_told_when_nothing_is_decided_otherwise(
+    make: histories.Make, seeds: range
+) -> None:
+    """However long any gang has waited by then: `Plan.wake_at` is no later than what matters."""
+    asked = 0
+
+    def compared(snapshot: Snapshot, now: float) -> Plan:
+        nonlocal asked
+        plan = decide(snapshot, now)
+        stands = (plan.promises, plan.planned) == (snapshot.promises, snapshot.planned)
+        if moves(plan) or not stands:
+            return plan
+        after_s = snapshot.quota.scheduler.plan_after_s
+        until = math.inf if plan.wake_at is None else plan.wake_at
+        times = {job.queued_at + after_s for job in snapshot.jobs.values()}
+        for at in sorted(at for at in times if now < at < until):
+            later = decide(snapshot, at)
+            assert not moves(later)
+            assert (later.promises, later.planned) == (plan.promises, plan.planned)
+            asked += 1
+        return plan
+
+    for seed in seeds:
+        histories.run(seed, (), steps=25, inner=compared, make=make)
+    assert asked, "no gang waited for longer without a cycle"
 
 
 MOVED: dict[histories.Make, tuple[int, ...]] = {
