@@ -56,9 +56,10 @@ def _drifts(reason: object) -> bool:
 
 
 def _times(draft: Draft, plan: Plan) -> Iterator[float]:
-    """When plans and estimates follow the clock: one has passed, or a borrower had its slice."""
+    """When plans, estimates and reasons follow the clock: a time passes, or a slice ends."""
     starts = (planned.at for planned in plan.planned)
     yield from (nextafter(at, inf) for at in starts if at is not None)  # void after that time
+    yield from _too_long(draft, plan)
     waits = (verdict for verdict in plan.verdicts.decided.values() if isinstance(verdict, Wait))
     told = [wait.estimated_at for wait in waits if wait.estimated_at is not None]
     told += [each.at for each in plan.verdicts.starts.values()]
@@ -66,3 +67,13 @@ def _times(draft: Draft, plan: Plan) -> Iterator[float]:
         yield min(told)
         slice_s = draft.options.borrow_slice_s
         yield from (r.started_at + slice_s for r in draft.running.values() if r.is_borrowed)
+
+
+def _too_long(draft: Draft, plan: Plan) -> Iterator[float]:
+    """From when on a job would not end before a planned start of its project any more."""
+    for planned in plan.planned:
+        backlog = draft.backlogs.get(draft.snapshot.jobs[planned.gang[0]].project)
+        for shape in backlog.shapes if backlog is not None else ():
+            end = draft.end_of(shape)
+            if end is not None and planned.at is not None and end <= planned.at:
+                yield nextafter(draft.now + planned.at - end, inf)
