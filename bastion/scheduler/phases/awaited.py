@@ -223,7 +223,7 @@ class _Gone:
                 left = running.left[tier]
                 for resource in short:
                     short[resource] -= sign * left[resource]
-            if running.project == self._owner:
+            if self.beyond and running.project == self._owner:
                 frees = self._shares.frees(running)
                 for resource in self.beyond:
                     self.beyond[resource] -= sign * frees[resource]
@@ -248,8 +248,9 @@ class _Gone:
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""
-        short = (self.beyond, *(each for _, each in self.short))
-        if any(units > 0 for each in short for units in each.values()):
+        if any(units > 0 for _, short in self.short for units in short.values()):
+            return False
+        if self.beyond and max(self.beyond.values()) > 0:
             return False
         return all(
             _freed(self.gone.values(), *where) >= units for where, units in self.lacking.items()

@@ -418,6 +418,8 @@ def _is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) ->
         return False
     if not all(running.is_borrowed or running.is_leaving for running in going):
         return False
+    if 2 * sum(map(len, draft.borrowers.values())) < len(draft.capacity.rooms):
+        return False  # to go through the borrowers is quicker
     return not draft.upper_bound.may_fit(line.shape)
 
 

@@ -56,6 +56,11 @@ class Scope:
                 if not _is_new(room):
                     self._few.setdefault(room.shelf.name, []).append(room)
 
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the filter leaves few of all rooms."""
+        return self._few is not None
+
     def has(self, room: Room) -> bool:
         """Whether the filter leaves `room`."""
         if self.allowed is None:

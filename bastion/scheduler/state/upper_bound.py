@@ -10,7 +10,7 @@ It must not know which of those that may go are legal victims.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
@@ -25,8 +25,8 @@ class UpperBound:
 
     def __init__(self, capacity: Capacity, occupancy: Occupancy, dooms: Dooms) -> None:
         self._capacity, self._occupancy, self._dooms = capacity, occupancy, dooms
-        self._free: dict[tuple[Scope, str], Mapping[int, int]] = {}
-        """(scope, type) -> devices that stay free on a machine -> how many machines."""
+        self._free: dict[tuple[Scope, str], tuple[Counter[int], Iterator[int]]] = {}
+        """(scope, type) -> devices that may be free on a machine -> how many; of those to come."""
         self._seen = 0
         """How many changes of the victims are known."""
         self._holds = True
@@ -43,21 +43,23 @@ class UpperBound:
         if part.takes_whole or part.hosts > 1 or not part.devices:
             return True
         scope, (resource, units) = self._capacity.scope_of(part), part.leading
-        if any(shelf.left for tier in scope.singles for shelf in tier):
-            return True  # more machines may be made
-        free = self._free.get((scope, resource))
-        if free is None:
-            rooms = (room for room in scope.all() if room.shelf.hosts == 1)
-            free = self._free[scope, resource] = Counter(self._on(room, resource) for room in rooms)
-        return sum(many * (each // units) for each, many in free.items()) >= part.replicas
+        if scope.is_narrow or any(shelf.left for tier in scope.singles for shelf in tier):
+            return True  # to search a few machines is as quick; or more may be made
+        if (scope, resource) not in self._free:
+            rooms = (room for room in (*scope.all(),) if room.shelf.hosts == 1)
+            self._free[scope, resource] = Counter(), (self._on(room, resource) for room in rooms)
+        seen, rest = self._free[scope, resource]
+        slots = sum(many * (free // units) for free, many in seen.items())
+        while slots < part.replicas and (free := next(rest, None)) is not None:
+            seen[free] += 1
+            slots += free // units
+        return slots >= part.replicas
 
     def _on(self, room: Room, resource: str) -> int:
         """How many devices may be free on `room` at most."""
-        kept = room.bad.get(resource, 0)
-        for running in self._occupancy.on.get(room.name, ()):
+        kept, name = room.bad.get(resource, 0), room.name
+        for running in self._occupancy.on.get(name, ()):
             if not (running.is_borrowed or running.is_leaving):
                 wanted = running.footprint
-                kept |= (
-                    -1 if room.name in wanted.whole else wanted.masks[room.name].get(resource, 0)
-                )
+                kept |= -1 if name in wanted.whole else wanted.masks[name].get(resource, 0)
         return (((1 << room.full[resource]) - 1) & ~kept).bit_count()
