@@ -91,15 +91,18 @@ class Draft:
         """Running gangs that will be stopped, or are from this cycle on."""
         self.rank = parts.order.rank(snapshot, now)
         self.departures = Departures(self.occupancy.leaving, self.doomed)
-        self.upper_bound = UpperBound(self.capacity, self.occupancy, self.doomed)
         self._paid: set[Running] = set()
         """Those of whose charge something was counted on."""
         self.search = Search(snapshot)
+        self.upper_bound = UpperBound(self.capacity, self.occupancy, self.doomed, self._spend)
         self.is_borrowing = False
         """Whether the queues of phase 5 are made: what waits again is blocked in this cycle."""
         self.is_open = True
         """Whether a gang within its share may still break a promise to another."""
         self.lowest: dict[str, int] = {}
+
+    def _spend(self, steps: int) -> None:
+        self.search.effort.spend(steps)
 
     def close(self) -> None:
         """Leave what is kept for the next cycle as it was before this one decided anything."""

@@ -10,7 +10,7 @@ It must not know which of those that may go are legal victims.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
@@ -19,12 +19,30 @@ from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.decisions import Dooms
 from bastion.scheduler.state.occupancy import Occupancy
 
+LOOKED_AT = 32
+"""Machines that are looked at in the time of one step; a question takes as long as one of them."""
+
 
 class UpperBound:
-    """Of one cycle; what borrows, and what is told to stop, is gone."""
+    """
+    Of one cycle; what borrows, and what is told to stop, is gone.
 
-    def __init__(self, capacity: Capacity, occupancy: Occupancy, dooms: Dooms) -> None:
+    Args:
+        capacity: Of the cycle.
+        occupancy: What runs.
+        dooms: What is told to stop.
+        spend: Takes so many of the steps of the cycle.
+    """
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        occupancy: Occupancy,
+        dooms: Dooms,
+        spend: Callable[[int], None],
+    ) -> None:
         self._capacity, self._occupancy, self._dooms = capacity, occupancy, dooms
+        self._spend, self._looked_at = spend, 0
         self._free: dict[tuple[Scope, str], tuple[Counter[int], Iterator[int]]] = {}
         """(scope, type) -> devices that may be free on a machine -> how many; of those to come."""
         self._seen = 0
@@ -34,6 +52,7 @@ class UpperBound:
 
     def may_fit(self, shape: Shape) -> bool:
         """Whether `shape` might fit with all borrowers gone; what starts now is gone, too."""
+        self._look()
         changed, running = self._dooms.changed, self._occupancy.running
         self._holds = self._holds and all(running[n].is_borrowed for n in changed[self._seen :])
         self._seen = len(changed)
@@ -55,8 +74,15 @@ class UpperBound:
             slots += free // units
         return slots >= part.replicas
 
+    def _look(self) -> None:
+        """Count one look more."""
+        self._looked_at += 1
+        if self._looked_at % LOOKED_AT == 0:
+            self._spend(1)
+
     def _on(self, room: Room, resource: str) -> int:
         """How many devices may be free on `room` at most."""
+        self._look()
         kept, name = room.bad.get(resource, 0), room.name
         for running in self._occupancy.on.get(name, ()):
             if not (running.is_borrowed or running.is_leaving):

@@ -24,6 +24,7 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.ledger import Ledger
 from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.upper_bound import LOOKED_AT
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.surveyed import surveyed
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
@@ -128,6 +129,16 @@ def test_what_is_out_of_reach_is_not_found(monkeypatch: pytest.MonkeyPatch, seed
     for seed, make in product(seeds, histories.WORLDS):
         histories.run(seed, (), steps=25, inner=both, make=make)
     assert left_out, "every gang was searched for"
+
+
+def test_a_bound_that_is_asked_often_takes_steps() -> None:
+    """However many gangs with filters of their own are out of reach, a cycle has its steps."""
+    draft = surveyed(1)
+    (shape, *_) = draft.backlogs["C"].shapes
+    before = draft.search.effort.left
+    for _ in range(10 * LOOKED_AT):
+        draft.upper_bound.may_fit(shape)
+    assert before - 12 <= draft.search.effort.left <= before - 10
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.prove)])
