@@ -78,6 +78,17 @@ class Nesting:
             if all(units <= group.nominal[resource] for resource, units in after.items())
         ]
 
+    def outgrown(self, project: str, more: Mapping[str, int]) -> list[str]:
+        """The groups of `project` that `more` takes beyond their share, the nearest first."""
+        return [
+            group.name
+            for group, after, adds in self._after(project, more)
+            if any(
+                units - adds[resource] <= group.nominal[resource] < units
+                for resource, units in after.items()
+            )
+        ]
+
     def is_under_ceilings(self, project: str, more: Mapping[str, int]) -> bool:
         """Whether no group of `project` would go beyond its ceiling by `more`, as in `holding`."""
         return not self.over_ceilings(project, more)

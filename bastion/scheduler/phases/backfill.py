@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from bastion.scheduler.phases.first_fit import fits_share
-from bastion.scheduler.phases.revocation import newest
+from bastion.scheduler.phases.revocation import newest, waits_for_its_rest
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
-from bastion.scheduler.queue.order import Line
+from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import SEATS, Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
+from quota.amounts import Amounts
 
 CHECKED = 32
 """Reservations whose charge is added up in the time of one step."""
@@ -45,6 +47,49 @@ def may_borrow_beside(draft: Draft, line: Line) -> bool:
     return not put_off(draft, draft.reservations.ahead_of(line), line.shape)
 
 
+def displaces(draft: Draft, project: str, units: Amounts) -> bool:
+    """
+    Whether a promise on the share of a group would lose its place to a borrower of `project`.
+
+    Its victims would have been stopped in vain.
+    """
+    groups = {group.name for group in draft.snapshot.quota.groups_of(project)}
+    if not groups:
+        return False
+    leaning = {
+        each.gang[0].project
+        for each in draft.reserved.values()
+        if draft.promises[each.name].within_share and not draft.is_within(each, own=True)
+    }
+    if not leaning:
+        return False
+    with draft.shares.without(standing=draft.departing().sums):
+        outgrown = draft.shares.outgrown(project, units)
+    groups_of = draft.snapshot.quota.groups_of
+    return any(group.name in outgrown for owner in leaning for group in groups_of(owner))
+
+
+def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
+    """Start `gang` now, if the quota and what is free and open allow it, or set it aside."""
+    if waits_for_its_rest(draft, gang):
+        return True
+    project = gang[0].project
+    if draft.is_too_full(shape, guaranteed=False):
+        return False
+    count_plans(draft)
+    key = project, shape.form
+    if draft.search.no_room.get(key) == draft.shares.version:
+        return False
+    if not draft.shares.lets_borrow(project, shape, shape.asked):
+        draft.search.no_room[key] = draft.shares.version
+        return False
+    if displaces(draft, project, shape.asked):
+        return False
+
+    may_borrow = partial(draft.shares.lets_borrow, project, shape)
+    return draft.try_admit(gang, shape, may_borrow, guaranteed=False)
+
+
 @contextmanager
 def closed(draft: Draft, drained: Sequence[Reserved]) -> Iterator[None]:
     """Close what is drained for a moment, and let it hold its room in the quota."""
@@ -71,6 +116,18 @@ def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
         for plan in plans:
             draft.discount(plan)
             plan.holds_quota = False
+
+
+@contextmanager
+def discounted(draft: Draft, held: Sequence[Reserved]) -> Iterator[None]:
+    """Let promises, or planned starts that hold their room in the quota, leave it for a moment."""
+    for each in held:
+        draft.discount(each)
+    try:
+        yield
+    finally:
+        for each in held:
+            draft.count(each)
 
 
 def count_plans(draft: Draft) -> None:

@@ -21,12 +21,13 @@ from bastion.scheduler.phases.backfill import (
     discount_plans,
     may_backfill,
     may_borrow_beside,
+    start_borrowing,
 )
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import is_in_vain, look_again, queue_of, spent
 from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.outcome import stopped_now
-from bastion.scheduler.phases.planned_starts import plan_again, start_borrowing
+from bastion.scheduler.phases.planned_starts import plan_again
 from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.revocation import may_yield
 from bastion.scheduler.preemption.harm import first_to_yield, in_project
@@ -119,7 +120,7 @@ def _look_again(draft: Draft, made: int) -> None:
         _reclaim_again(draft)
     while True:
         before = len(draft.promises)
-        _outrank_again(draft, is_better=before > made)
+        _outrank_again(draft, is_better=before > made or bool(draft.taken_back))
         if (len(draft.promises) > made and draft.search.hopeless) or draft.search.loosened:
             _reclaim_again(draft)
         if len(draft.promises) == before:
@@ -351,12 +352,13 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
     with draft.shares.without([*found.victims, *_leaving(draft)]):
         own = not shape.borrows
         within_share = draft.shares.may_start(line.project, found.placed.total, own=own)
+        is_own = within_share and draft.shares.is_own(line.project, found.placed.total)
     if not found.victims and not within_share:
         draft.search.patient.add(line.key)
         return False
     if not (may_borrow or within_share):
         return False
-    if not within_share and is_in_vain(draft, gang, found.victims):
+    if not is_own and is_in_vain(draft, gang, found.victims):
         return False
     reserved = make_promise(draft, gang, shape, found, within_share=within_share)
     if not reserved.waits and start_reserved(draft, reserved, guaranteed=within_share):

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import is_covered
-from bastion.scheduler.phases.backfill import backfill, closed, counted, gaps
+from bastion.scheduler.phases.backfill import backfill, closed, counted, discounted, gaps
 from bastion.scheduler.phases.new_promise import earlier_of, make_promise
 from bastion.scheduler.phases.revocation import (
     borrowing,
@@ -29,6 +29,7 @@ from bastion.scheduler.preemption.victims import (
     Allows,
     Found,
     find,
+    gives_way,
     is_legal,
     legal_for,
 )
@@ -75,8 +76,14 @@ def _planned_behind(draft: Draft) -> Iterator[Gang]:
             yield plan.gang
 
 
-def look_again(draft: Draft) -> None:
-    """Look again for victims for gangs that found none, for as long as one more gang is helped."""
+def look_again(draft: Draft, *, own: bool = False) -> None:
+    """
+    Look again for victims for gangs that found none, for as long as one more gang is helped.
+
+    Args:
+        draft: What was done before has changed it.
+        own: Whether only the share of the project counts.
+    """
     is_better = True
     while is_better and (draft.search.hopeless or draft.search.loosened):
         made = len(draft.promises)
@@ -84,7 +91,10 @@ def look_again(draft: Draft) -> None:
         before = draft.search.hopeless.copy()
         draft.search.loosened.clear()
         draft.search.hopeless.clear()
-        _go_through(draft, lines)
+        if own:
+            _go_through_shares(draft, lines, own=True)
+        else:
+            _go_through(draft, lines)
         draft.search.hopeless |= before  # some are beyond the share only while a promise stands
         is_better = len(draft.promises) > made
 
@@ -104,8 +114,11 @@ def _without_victims(draft: Draft, project: str) -> list[Line]:
 
 def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
     """First what is within its project's own share, then what is within that of a group."""
+    before = draft.revised
     _go_through_shares(draft, waiting, own=True)
     if draft.shares.is_nested:
+        if draft.revised > before:
+            look_again(draft, own=True)
         in_groups = [name for name in draft.rest if draft.snapshot.quota.groups_of(name)]
         beyond = {name: draft.rest.pop(name) for name in in_groups}
         _go_through_shares(draft, beyond, own=False)
@@ -193,12 +206,8 @@ def _may_be_within(
     if draft.shares.is_within(project, shape.asked, own=own):
         return True
     lower = draft.outranked(project, shape.priority, later=later)
-    for each in lower:
-        draft.discount(each)
-    is_within = bool(lower) and draft.shares.is_within(project, shape.asked, own=own)
-    for each in lower:
-        draft.count(each)
-    return is_within
+    with discounted(draft, lower):
+        return bool(lower) and draft.shares.is_within(project, shape.asked, own=own)
 
 
 def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
@@ -327,15 +336,29 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
     allows = _is_within(draft, gang[0].project, shape)
     legal = _legal(draft, gang, shape)
     may_stop = legal_for(draft, gang, shape)
-    victims = chain.from_iterable(each.victims for each in weak)
-    spared = [victim for victim in victims if not (victim.is_leaving or may_stop(victim))]
+    spared = [
+        victim
+        for victim in chain.from_iterable(each.victims for each in weak)
+        if not (victim.is_leaving or gives_way(draft, victim, gang, shape, shape.asked))
+    ]
     found = find(draft, shape, legal, allows, guaranteed=True, may_stop=may_stop, staying=spared)
-    if found is None or _rather_borrows(draft, gang[0].project, shape, found):
+    if (
+        found is None
+        or _rather_borrows(draft, gang[0].project, shape, found)
+        or _would_go_to_a_sibling(draft, line, found)
+    ):
         draft.search.hopeless.add(line.key)
         return False
     found = earlier_of(draft, shape, found, draft.plans.get(gang[0].id))
     make_promise(draft, gang, shape, found, within_share=True)
     return True
+
+
+def _would_go_to_a_sibling(draft: Draft, line: Line, found: Found) -> bool:
+    """Whether one nearer to its own share takes what `found` frees on the share of a group."""
+    if not draft.shares.is_nested or draft.shares.is_own(line.project, found.placed.total):
+        return False
+    return is_in_vain(draft, line.head, found.victims)
 
 
 def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> bool:
@@ -393,10 +416,11 @@ def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
     What is closed for `gang` itself is open already.
 
     It waits within its share, and only borrowers may be preempted for it: where `going` stand on
-    their share, their own project would have preempted them for the gang of another.
+    a share, their own project would have preempted them for the gang of another.
     """
-    safe = [running for running in going if not (running.is_borrowed or running.is_leaving)]
-    return bool(safe) and would_be_taken(draft, gang, going)
+    stays = (r for r in going if not r.is_leaving)
+    is_any_safe = any(r.cover or not r.is_borrowed for r in stays)
+    return is_any_safe and would_be_taken(draft, gang, going)
 
 
 def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running]) -> bool:
@@ -434,11 +458,14 @@ def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) 
 def _would_take_beside(
     draft: Draft, line: Line, gang: Gang, going: Sequence[Running], ahead: Sequence[Reserved]
 ) -> bool:
-    if not _may_be_within(draft, line.project, line.shape, later=True):
-        return False
+    own = draft.plans.get(line.head[0].id)
+    with discounted(draft, [own] if own is not None and own.holds_quota else []):
+        if not _may_be_within(draft, line.project, line.shape, later=True):
+            return False
     weak = draft.weak(line.project, line.shape.asked, ahead)
     weak = [each for each in weak if each.gang is not gang]
     weak += draft.outranked(line.project, line.shape.priority, later=True)
+    weak = [each for each in weak if each.hold is not None]  # the others are lent already
     for each in weak:
         draft.lend(each)
     gone = set(going)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.phases.revocation import starting, take_back
 from bastion.scheduler.preemption.stop_times import deadline_of, spare_until, stop_at
-from bastion.scheduler.preemption.victims import Found, is_legal, reclaims_from
+from bastion.scheduler.preemption.victims import Found, gives_way
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
@@ -157,8 +157,7 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
         if running.name in draft.doomed
         and not running.is_leaving
         and running.footprint.meets(found.at.footprint)
-        and is_legal(draft, running, gang, shape, within_share=within_share)
-        and (running.project == project or reclaims_from(draft, project, running.project, total))
+        and gives_way(draft, running, gang, shape, total, within_share=within_share)
     ]
 
 

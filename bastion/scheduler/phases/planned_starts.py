@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.aged import aged, aged_on_shares
@@ -33,6 +32,7 @@ from bastion.scheduler.phases.backfill import (
     counted,
     discount_plans,
     may_borrow_beside,
+    start_borrowing,
 )
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import (
@@ -48,7 +48,6 @@ from bastion.scheduler.phases.revocation import (
     borrowing,
     could_borrow,
     starting,
-    waits_for_its_rest,
 )
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart
@@ -118,7 +117,10 @@ def _timed(draft: Draft, drain: Reserved) -> Reserved:
     until = max(map(draft.ends_at, drain.waits), default=math.inf)
     at = Located(drain.shape, drain.placed, drain.footprint)
     plan = Reserved(gang=drain.gang, at=at, until=until, is_promise=False, rank=drain.rank)
-    waits = None if plan.drains else _waits(draft, plan)
+    if plan.drains:
+        return drain
+    with counted(draft, [each for each in draft.plans.values() if not each.holds_quota]):
+        waits = _waits(draft, plan)
     if waits is None:
         return drain
     plan.waits = tuple(waits)
@@ -379,25 +381,6 @@ def _pools(draft: Draft, shape: Shape) -> list[str]:
         for shelves in draft.capacity.scope(part.where).tiers:
             names |= {s.name for s in shelves if (s.hosts > 1) == (part.hosts > 1)}
     return sorted(names)
-
-
-def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
-    """Start `gang` now, if the quota and what is free and open allow it, or set it aside."""
-    if waits_for_its_rest(draft, gang):
-        return True
-    project = gang[0].project
-    if draft.is_too_full(shape, guaranteed=False):
-        return False
-    count_plans(draft)
-    key = project, shape.form
-    if draft.search.no_room.get(key) == draft.shares.version:
-        return False
-    if not draft.shares.lets_borrow(project, shape, shape.asked):
-        draft.search.no_room[key] = draft.shares.version
-        return False
-
-    may_borrow = partial(draft.shares.lets_borrow, project, shape)
-    return draft.try_admit(gang, shape, may_borrow, guaranteed=False)
 
 
 def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:

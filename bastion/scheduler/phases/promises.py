@@ -21,7 +21,7 @@ from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of, is_covered
-from bastion.scheduler.phases.backfill import may_fit_again
+from bastion.scheduler.phases.backfill import discounted, may_fit_again
 from bastion.scheduler.phases.guarantee import is_in_vain, look_again
 from bastion.scheduler.phases.new_promise import doom_of
 from bastion.scheduler.placement.capacity import Capacity
@@ -134,10 +134,8 @@ def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
     """Whether others of its group, within their own share, have left it its place on the share."""
     if draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED:
         return True
-    draft.discount(reserved)
-    is_within = _is_within_then(draft, reserved.gang[0].project, reserved.placed)
-    draft.count(reserved)
-    return is_within
+    with discounted(draft, [reserved]):
+        return _is_within_then(draft, reserved.gang[0].project, reserved.placed)
 
 
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:

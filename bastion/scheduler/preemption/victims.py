@@ -358,15 +358,6 @@ class _Search:
         self.released[at:] = [self.need.release(running) for running in gone]
 
 
-def reclaims_from(draft: Draft, project: str, other: str, asked: Amounts) -> bool:
-    """Whether `asked` is within the share on which `project` takes back what `other` borrowed."""
-    quota, shares = draft.snapshot.quota, draft.shares
-    if not quota.groups or not asked:
-        return True
-    with shares.without(draft.departing(firm=True)):
-        return apart(quota, project, other)[-1].name in shares.holding(project, asked)
-
-
 def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     """
     Whether `running` may be preempted for `gang`, which is not within its project's share.
@@ -420,3 +411,22 @@ def is_legal(
     if within_share and running.project != gang[0].project:
         return draft.is_open_to(running, gang[0].project)
     return yields_to(draft, running, gang, shape)
+
+
+def gives_way(
+    draft: Draft,
+    running: Running,
+    gang: Gang,
+    shape: Shape,
+    asked: Amounts,
+    *,
+    within_share: bool = True,
+) -> bool:
+    """Whether it `is_legal`, and `asked` is within the share on which both projects meet."""
+    quota, shares, project = draft.snapshot.quota, draft.shares, gang[0].project
+    if not is_legal(draft, running, gang, shape, within_share=within_share):
+        return False
+    if running.project == project or not quota.groups or not asked:
+        return True
+    with shares.without(draft.departing(firm=True)):
+        return apart(quota, project, running.project)[-1].name in shares.holding(project, asked)

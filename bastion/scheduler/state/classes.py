@@ -127,8 +127,8 @@ def covers(
     return found
 
 
-def _coming(each: Claimant) -> tuple[bool, float, str]:
-    return each.is_leaving, each.admitted_at, each.name
+def _coming(each: Claimant) -> tuple[bool, float, int, str]:
+    return each.is_leaving, each.admitted_at, each.priority, each.name
 
 
 def classify(

@@ -321,7 +321,8 @@ class Draft:
             owner = reserved.gang[0].project
             if owner == project or reserved.name not in self.known:
                 continue
-            if not self.promises[reserved.name].within_share:
+            is_own = self.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
+            if is_own or not self.promises[reserved.name].within_share:
                 continue
             meets = apart(quota, project, owner)[-1].name
             if meets in holding and self.cover_of(reserved) in groups:

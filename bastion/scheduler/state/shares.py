@@ -90,6 +90,12 @@ class Shares(Ledger):
         meets = {apart(self.quota, project, other)[-1].name for other in others}
         return meets <= self.holding(project, asked)
 
+    def outgrown(self, project: str, asked: Amounts) -> frozenset[str]:
+        """The groups of `project` that are within their share, and would not be with `asked`."""
+        if self._nesting is None:
+            return frozenset()
+        return frozenset(self._nesting.outgrown(project, self._rises(project, asked)))
+
     def over_ceiling(self, project: str, asked: Amounts) -> str:
         """The project, or the nearest of its groups, that may not hold `asked` more at all."""
         if not self.project(project).ceiling.holds(self._counted(project), asked):

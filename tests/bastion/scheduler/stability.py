@@ -5,6 +5,7 @@ from __future__ import annotations
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.reasons.reason import Reclaimed, Rotated
+from quota.ledger import apart
 from tests.bastion.scheduler.byhand import placed
 from tests.bastion.scheduler.laws import hosts
 from tests.bastion.scheduler.world import Decide, World
@@ -32,10 +33,11 @@ def assert_quiet(world: World, inner: Decide = decide) -> None:
     """
     A victim of another project that waits again at once has no job of another project stopped.
 
-    In its own project it may outrank lower priority, as if it had just come: that ends.
+    In its own project it may outrank lower priority, as if it had just come: that ends. So does
+    what it takes back for its group from further away than the one it was stopped for.
     """
     stopped = {
-        name
+        name: verdict.by
         for plan in world.turns
         for name, verdict in plan.verdicts.items()
         if isinstance(verdict, Preempt) and isinstance(verdict.reason, Reclaimed | Rotated)
@@ -48,9 +50,14 @@ def assert_quiet(world: World, inner: Decide = decide) -> None:
     again = inner(twin.snapshot(), twin.now)
     stops = [(n, v.by) for n, v in again.verdicts.items() if isinstance(v, Preempt)]
     stops += [(n, each.gang[0]) for each in again.promises for n, _ in each.victims if twin.runs(n)]
+
+    def distance(name: str, other: str) -> int:
+        return len(apart(world.quota, twin.jobs[name].project, twin.jobs[other].project))
+
     for name, by in stops:
-        if stopped & {by, *twin.jobs[by].gang}:
-            assert twin.jobs[name].project == twin.jobs[by].project
+        for victim in stopped.keys() & {by, *twin.jobs[by].gang}:
+            far = distance(victim, name)
+            assert far == 0 or far > distance(victim, stopped[victim])
 
 
 def assert_calm(world: World) -> None:
