@@ -141,13 +141,12 @@ def _found(
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         if is_sure and not gone and units <= reserved.placed.total:
             return True  # what its project borrowed since then does not undo its place
-        with shares.without(gone):
-            if not within_share:
+        if not within_share:
+            with shares.without(gone):
                 return shares.lets_borrow(project, reserved.shape, units)
-            if not shares.is_within(project, units, own=not reserved.shape.borrows):
-                return False
         with shares.without([*gone, *going]):
-            return shares.may_reclaim(project, units, gone)
+            is_within = shares.is_within(project, units, own=not reserved.shape.borrows)
+            return is_within and shares.may_reclaim(project, units, gone)
 
     departing = draft.departing()
     leaving = draft.departures.stopping(draft.shares) if within_share else departing

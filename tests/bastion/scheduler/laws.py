@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 
 from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
@@ -141,8 +142,8 @@ def _goes_over(
     return any(taken[t] > max(ceiling[t], before[t]) for t in asked)
 
 
-_Comer = tuple[bool, float, str, Amounts, list[JobRecord]]
-"""(is being stopped, since when it holds something, name, what, its jobs)"""
+_Comer = tuple[tuple[bool, float, int, str], Amounts, list[JobRecord]]
+"""((is being stopped, since when it holds something, priority, name), what, its jobs)"""
 
 
 def _comers(snapshot: Snapshot) -> list[_Comer]:
@@ -157,12 +158,14 @@ def _comers(snapshot: Snapshot) -> list[_Comer]:
         at = min(job.attempt.admitted_at for job in jobs if job.attempt)
         leaves = jobs[0].phase is Phase.STOPPING
         first = min(jobs, key=lambda job: (job.index, job.id))
-        found.append((leaves, at, first.id, held, jobs))
+        priority = min(job.request.priority for job in jobs)
+        found.append(((leaves, at, priority, first.id), held, jobs))
     for promise in snapshot.promises:
         left = waiting(snapshot, promise.gang)
         if promise.within_share and left:
             cost = promised(snapshot, None, promise)
-            found.append((False, float("inf"), promise.gang[0], cost, left))
+            priority = min(job.request.priority for job in left)
+            found.append(((False, float("inf"), priority, promise.gang[0]), cost, left))
     return found
 
 
@@ -170,14 +173,14 @@ def covers(snapshot: Snapshot, own: set[str]) -> dict[str, str]:
     """
     Jobs beyond their project's share -> the group on whose share they stand.
 
-    `own` are those on their project's. On that of a group stand the first that came, and promises
-    after all that run.
+    `own` are those on their project's. On that of a group stand the first that came, those of high
+    priority before others that came at once, and promises after all that run.
     """
     quota = snapshot.quota
     waiting_for: dict[str, list[_Comer]] = defaultdict(list)
     standing: dict[str, Amounts] = defaultdict(lambda: NOTHING)
     for entry in _comers(snapshot):
-        *_, held, jobs = entry
+        _, held, jobs = entry
         groups = quota.groups_of(jobs[0].project)
         if groups and held and jobs[0].id in own:
             standing[groups[0].name] += held
@@ -186,11 +189,11 @@ def covers(snapshot: Snapshot, own: set[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
         group = quota.groups[name]
-        for entry in sorted(waiting_for[name], key=lambda entry: entry[:3]):
-            held = entry[3]
+        for entry in sorted(waiting_for[name], key=itemgetter(0)):
+            _, held, jobs = entry
             if group.nominal.holds(standing[name], held):
                 standing[name] += held
-                found |= {job.id: name for job in entry[4]}
+                found |= {job.id: name for job in jobs}
             elif group.group:
                 waiting_for[group.group].append(entry)
         if group.group:
