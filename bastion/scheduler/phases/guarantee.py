@@ -206,8 +206,10 @@ def _may_be_within(
     if draft.shares.is_within(project, shape.asked, own=own):
         return True
     lower = draft.outranked(project, shape.priority, later=later)
+    if not lower:
+        return False
     with discounted(draft, lower):
-        return bool(lower) and draft.shares.is_within(project, shape.asked, own=own)
+        return draft.shares.is_within(project, shape.asked, own=own)
 
 
 def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
