@@ -373,6 +373,7 @@ def start_reserved(
     if placed is None:
         draft.put_back([reserved], others)
         return False
+    draft.search.has_opened |= placed.placements != reserved.placed.placements
     draft.drop(reserved)
     draft.admit(reserved.gang, reserved.shape, placed)
     return True

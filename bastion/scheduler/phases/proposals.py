@@ -33,8 +33,8 @@ def shrink_proposals(draft: Draft) -> None:
 
 
 def shrink_again(draft: Draft) -> None:
-    """Make them again once more where a promise was given up, or a start taken back, since then."""
-    if draft.taken_back or len(draft.known) < len(draft.snapshot.promises):
+    """Make them again once more where what was kept is open again, or a start was taken back."""
+    if draft.taken_back or draft.search.has_opened:
         _shrink_each(draft)
 
 

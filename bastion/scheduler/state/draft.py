@@ -260,6 +260,7 @@ class Draft:
         self.drop(reserved)
         self.revised += 1
         self.search.loosened.add(reserved.gang[0].project)  # others of it waited behind this
+        self.search.has_opened = True
         if reserved.is_promise:
             del self.promises[reserved.name]
             self.known.pop(reserved.name, None)

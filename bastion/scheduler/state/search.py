@@ -37,6 +37,8 @@ class Search:
         """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
         self.loosened: set[str] = set()
         """Projects that lost a promise in this cycle: others of them may be within the share."""
+        self.has_opened = False
+        """Whether what was kept for a gang is open again: it was given up, or started elsewhere."""
         self.no_gap: set[tuple[str, int]] = set()
         """(project, shape) that does not start before the planned starts of its project."""
         self.no_start: set[str] = set()
