@@ -358,7 +358,7 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
         return False
     if not (may_borrow or within_share):
         return False
-    if not is_own and is_in_vain(draft, gang, found.victims):
+    if not is_own and is_in_vain(draft, gang, found.victims, within_share=within_share):
         return False
     reserved = make_promise(draft, gang, shape, found, within_share=within_share)
     if not reserved.waits and start_reserved(draft, reserved, guaranteed=within_share):
