@@ -16,6 +16,7 @@ Milliseconds are of processor time, the garbage collector paused as the bastion 
 from __future__ import annotations
 
 import cProfile
+import json
 import pstats
 import sys
 import tracemalloc
@@ -39,13 +40,16 @@ NOW = 1_000_000.0
 DEVICES = 8
 
 
-def quota_of(projects: int, total: int) -> Quota:
-    """Equal shares for `projects`."""
+def quota_of(projects: int, total: int, groups: int = 0) -> Quota:
+    """Equal shares for `projects`, which are in that many equal groups."""
     share = round(1 / projects - 5e-7, 6)
     lines = ['[toml-schema]\nversion = "1"\n[total_resources]', f"h100 = {total}"]
     lines += ["[project_membership]", *(f'p{i:03} = ["user.*"]' for i in range(projects))]
     for i in range(projects):
         lines += [f"[project_resources.p{i:03}]", f"h100 = {share}"]
+    for i in range(groups):
+        members = [f"p{project:03}" for project in range(i, projects, groups)]
+        lines += [f"[project_groups.g{i:03}]", f"members = {json.dumps(members)}"]
     return parse("\n".join(lines) + "\n")
 
 

@@ -22,7 +22,7 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.memory import Memory
 from bastion.spec.where import Where
 from bastion.value import value
-from benchmarks.decide import NOW, admitted, cycle, snapshot_of
+from benchmarks.decide import DEVICES, NOW, admitted, cycle, quota_of, snapshot_of
 from quota import Amounts
 
 MOST_CYCLES = 40
@@ -48,6 +48,8 @@ class Shape:
     """The part of the jobs that hold devices before the others come."""
     by: str = "project"
     """Which are these: those of some projects or of one, those of low priority, or any."""
+    groups: int = 0
+    """The projects are in so many equal groups, or each is in one of its own."""
     pools: int = 1
     """Each job names one of so many pools."""
     asks: str = "devices"
@@ -66,6 +68,9 @@ SHAPES: Mapping[str, Shape] = {
     ),
     "half the projects return, 2,000 machines": Shape(
         jobs=10_000, machines=2_000, projects=100
+    ),
+    "half the projects return, in ten groups": Shape(
+        jobs=10_000, machines=1_000, projects=100, groups=10
     ),
     "no two alike, 1,000 jobs": Shape(
         users=1_000, priorities=5, has_own_limits=True, holding=0.3, by="priority"
@@ -118,6 +123,10 @@ def state_of(shape: Shape, seed: int = 1) -> Snapshot:
     """Return a state: some jobs hold devices past their minimum runtime, and the others come."""
     random = Random(seed)
     plain = snapshot_of(shape.jobs, shape.projects, shape.machines, seed)
+    if shape.groups:
+        groups = min(shape.groups, shape.projects)
+        quota = quota_of(shape.projects, shape.machines * DEVICES, groups)
+        plain = replace(plain, quota=quota)
     made: dict[str, JobRecord] = {}
     machines = tuple(plain.machines)
     for number, (name, job) in enumerate(plain.jobs.items()):
@@ -254,6 +263,7 @@ def mutated(shape: Shape, random: Random) -> Shape:
         "largest": (1, 2, 8),
         "holding": (0.2, 0.5, 0.8),
         "by": ("project", "one", "priority", "any"),
+        "groups": (0, 2),
         "pools": (1, 5, 20),
         "hosts": (0, 1, 8),
         "asks": ("devices", "amounts", "whole", "nothing"),
