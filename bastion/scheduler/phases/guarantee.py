@@ -81,7 +81,7 @@ def look_again(draft: Draft, *, own: bool = False) -> None:
     Look again for victims for gangs that found none, for as long as one more gang is helped.
 
     Args:
-        draft: What was done before has changed it.
+        draft: Changed since its waiting gangs were last looked at.
         own: Whether only the share of the project counts.
     """
     is_better = True
