@@ -76,7 +76,11 @@ def available(quota: Quota, usage: Usage, project: str) -> Amounts:
     over-admitted: a quota or the total was cut, or lenders took theirs back. A project that does
     not borrow is told what it could have if it did: see `may_borrow`.
     """
-    room = unclaimed(quota, usage)
+    return _open_to(quota, usage, project, unclaimed(quota, usage))
+
+
+def _open_to(quota: Quota, usage: Usage, project: str, room: Amounts) -> Amounts:
+    """What `project` could have where `room` is unclaimed; see `available`."""
     for node in reversed(quota.chain(project)):
         taken = _taken(quota, usage, node.name)
         room = (room + missing(node.kept, taken)) & (node.ceiling - taken)
@@ -163,9 +167,16 @@ def covers(quota: Quota, claims: Iterable[tuple[str, Amounts]]) -> list[str]:
     return found
 
 
-def reach(quota: Quota, project: str) -> Amounts:
-    """The most that `project` could hold if all others held nothing: more can never be admitted."""
-    most = available(quota, {}, project)
+def reach(quota: Quota, project: str, room: Amounts | None = None) -> Amounts:
+    """
+    The most that `project` could hold if all others held nothing: more can never be admitted.
+
+    Args:
+        quota: It has that project, or not.
+        project: Its name.
+        room: `unclaimed(quota, {})`, from a caller that asks about many projects.
+    """
+    most = _open_to(quota, {}, project, unclaimed(quota, {}) if room is None else room)
     own = quota.project(project)
     return most if own.borrow else most & own.nominal
 
@@ -213,5 +224,7 @@ def apart(quota: Quota, project: str, other: str) -> list[Node]:
     """The project and those of its groups that `other` is not in, the nearest first."""
     if project == other:
         return []
-    shared = {group.name for group in quota.groups_of(other)}
-    return [node for node in quota.chain(project) if node.name not in shared]
+    own, others, shared = quota.chain(project), quota.groups_of(other), 0
+    while shared < len(others) and own[-1 - shared] is others[-1 - shared]:
+        shared += 1
+    return list(own[: len(own) - shared])

@@ -186,6 +186,9 @@ class Quota:
     unassigned: Amounts = field(init=False, compare=False)
     """The part of `totals` that is no project's and no group's share: anyone may borrow it."""
     _paths: Mapping[str, tuple[Group, ...]] = field(init=False, compare=False, repr=False)
+    _chains: Mapping[str, tuple[Node, ...]] = field(init=False, compare=False, repr=False)
+    _kin: Mapping[str, tuple[str, ...]] = field(init=False, compare=False, repr=False)
+    """Outermost group -> the projects in it."""
     _weights: Mapping[str, float] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -196,6 +199,13 @@ class Quota:
         object.__setattr__(self, "unassigned", totals - assigned)
         paths = {node.name: self._path(node.group) for node in nodes if node.group}
         object.__setattr__(self, "_paths", paths)
+        chains = {node.name: (node, *paths.get(node.name, ())) for node in nodes}
+        object.__setattr__(self, "_chains", chains)
+        kin: dict[str, tuple[str, ...]] = {}
+        for name in self.projects:
+            for group in paths.get(name, ())[-1:]:
+                kin[group.name] = (*kin.get(group.name, ()), name)
+        object.__setattr__(self, "_kin", kin)
         weights = {node.name: _weight(node, totals) for node in nodes}
         object.__setattr__(self, "_weights", weights)
 
@@ -217,13 +227,18 @@ class Quota:
         """The groups that a project or a group is in, the nearest first; most often none."""
         return self._paths.get(name, ())
 
+    def kin(self, name: str) -> tuple[str, ...]:
+        """All projects in the outermost group of a project or a group; without one, none."""
+        groups = self.groups_of(name)
+        return self._kin.get(groups[-1].name if groups else name, ())
+
     def node(self, name: str) -> Node:
         """The group of that name, or else the project; see `project` for one that is neither."""
         return self.groups.get(name) or self.project(name)
 
     def chain(self, name: str) -> tuple[Node, ...]:
         """The group or project of that name and the groups that it is in, the nearest first."""
-        return (self.node(name), *self.groups_of(name))
+        return self._chains.get(name) or (self.node(name), *self.groups_of(name))
 
     def top(self) -> list[Node]:
         """The groups and projects that are in no group."""

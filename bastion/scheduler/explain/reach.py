@@ -10,7 +10,7 @@ from functools import cached_property
 
 from bastion.scheduler.reasons.reason import NeverFits
 from quota.amounts import Amounts
-from quota.ledger import reach
+from quota.ledger import reach, unclaimed
 from quota.reach import beyond_reach
 from quota.tree import Quota
 
@@ -23,22 +23,14 @@ class Reach:
         self._most: dict[str, Amounts] = {}
 
     @cached_property
-    def _all_kept(self) -> Amounts:
-        return Amounts.sum(each.kept for each in self._quota.projects.values())
+    def _unclaimed(self) -> Amounts:
+        return unclaimed(self._quota, {})
 
     def most(self, project: str) -> Amounts:
         """The most that `project` could hold if all others held nothing."""
         if project not in self._most:
-            self._most[project] = self._most_of(project)
+            self._most[project] = reach(self._quota, project, self._unclaimed)
         return self._most[project]
-
-    def _most_of(self, project: str) -> Amounts:
-        quota = self._quota
-        if quota.groups:
-            return reach(quota, project)
-        own = quota.project(project)
-        most = (quota.totals - self._all_kept + own.kept) & own.ceiling
-        return most if own.borrow else most & own.nominal
 
     def beyond(self, project: str, asked: Amounts, *, borrows: bool) -> NeverFits | None:
         """Whether `project` may never hold `asked` for a gang that `borrows`, whatever ends."""

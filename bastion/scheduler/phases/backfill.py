@@ -53,20 +53,17 @@ def displaces(draft: Draft, project: str, units: Amounts) -> bool:
 
     Its victims would have been stopped in vain.
     """
-    groups = {group.name for group in draft.snapshot.quota.groups_of(project)}
-    if not groups:
-        return False
-    leaning = {
-        each.gang[0].project
-        for each in draft.reserved.values()
-        if draft.promises[each.name].within_share and not draft.is_within(each, own=True)
-    }
-    if not leaning:
+    groups_of = draft.snapshot.quota.groups_of
+    if not (groups_of(project) and draft.reserved):
         return False
     with draft.shares.without(standing=draft.departing().sums):
         outgrown = draft.shares.outgrown(project, units)
-    groups_of = draft.snapshot.quota.groups_of
-    return any(group.name in outgrown for owner in leaning for group in groups_of(owner))
+    return bool(outgrown) and any(
+        draft.promises[each.name].within_share
+        and any(group.name in outgrown for group in groups_of(each.gang[0].project))
+        and not draft.is_within(each, own=True)
+        for each in draft.reserved.values()
+    )
 
 
 def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:

@@ -59,14 +59,17 @@ def _furthest_above(draft: Draft, others: Iterable[str]) -> Iterator[Running]:
 def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> Iterator[Running]:
     """Where projects are in groups, which are above their shares themselves."""
     quota, shares = draft.snapshot.quota, draft.shares
-    weight, excess = shares.weight, shares.excess
     lines = {name: _least_lost_first(draft, name, project) for name in others}
     nodes = {name: [n.name for n in reversed(apart(quota, name, project))] for name in lines}
     above: dict[str, Amounts] = {}
     """What those have above their share of which any is let go."""
+    depths: dict[str, float] = {}
 
     def depth(node: str) -> float:
-        return -(weight(above[node]) if node in above else excess(node))
+        known = depths.get(node)
+        if known is None:
+            known = depths[node] = -shares.excess(node)
+        return known
 
     def order(name: str) -> tuple[tuple[float, ...], str]:
         return tuple(map(depth, nodes[name])), name
@@ -86,6 +89,7 @@ def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> 
         for node in nodes[name]:
             before = above[node] if node in above else shares.above_share(node)
             above[node] = before - running.held
+            depths[node] = -shares.weight(above[node])
         heapreplace(heap, order(name))
 
 

@@ -216,7 +216,9 @@ class Draft:
         self.reservations.end_drain(reserved.gang)
         self.revised += 1
         is_firm = not reserved.is_promise or self.promises[reserved.name].within_share
-        self.reservations.add(reserved, is_firm=is_firm)
+        is_own = self.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
+        is_shared = reserved.is_promise and is_firm and reserved.name in self.known and not is_own
+        self.reservations.add(reserved, is_firm=is_firm, is_shared=is_shared)
         self.shut(reserved)
         if reserved.holds_quota:
             self.count(reserved)
@@ -318,14 +320,9 @@ class Draft:
             return []
         holding = self.shares.holding(project, asked)
         found = []
-        for reserved in self.reserved.values():
+        for reserved in self.reservations.shared.values():
             owner = reserved.gang[0].project
-            if owner == project or reserved.name not in self.known:
-                continue
-            is_own = self.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
-            if is_own or not self.promises[reserved.name].within_share:
-                continue
-            meets = apart(quota, project, owner)[-1].name
+            meets = "" if owner == project else apart(quota, project, owner)[-1].name
             if meets in holding and self.cover_of(reserved) in groups:
                 found.append(reserved)
         return found

@@ -253,8 +253,6 @@ class Ledger:
         question = _Question(sums)
         self._asked.append(question)
         before = self.version
-        if self._nesting is not None:
-            self._settle_all()
         try:
             yield
         finally:
@@ -275,6 +273,13 @@ class Ledger:
                 question.stood[project] = [each.get(project) for each in books]
                 self._leave_all(project, question)
         self._asked = asked
+
+    def _nest(self, name: str) -> Nesting | None:
+        """What stands against the groups around `name`, or against the group of that name."""
+        if self._nesting is not None and self._asked:
+            for project in self.quota.kin(name):
+                self._settle(project)
+        return self._nesting
 
     def _settle_all(self) -> None:
         for question in self._asked:

@@ -188,7 +188,8 @@ class Occupancy:
         """
         unsettled = {each.project for each in promised}
         unsettled |= {self.running[name].project for name in victims}
-        projects = sorted(self._families(moved | unsettled | self._unsettled))
+        changed = moved | unsettled | self._unsettled
+        projects = sorted(changed.union(*map(self._quota.kin, changed)))
         self._unsettled = unsettled
         found = [each for name in projects for each in self.by_project.get(name, ())]
         for each in found:
@@ -211,18 +212,6 @@ class Occupancy:
                 touched.update(_machines_of(each))
         self._refill(touched)
         return classes
-
-    def _families(self, projects: set[str]) -> set[str]:
-        """`projects`, and all that are in a group with any of them."""
-        outermost = {
-            self._quota.groups_of(name)[-1].name for name in projects if self._quota.groups_of(name)
-        }
-        found = set(projects)
-        for name in self._quota.projects if outermost else ():
-            groups = self._quota.groups_of(name)
-            if groups and groups[-1].name in outermost:
-                found.add(name)
-        return found
 
 
 def _holds(job: JobRecord) -> bool:

@@ -135,6 +135,8 @@ class Reservations:
     def __init__(self) -> None:
         self.weak: dict[str, Reserved] = {}
         """Promises that rest on priority alone, by the name of the gang."""
+        self.shared: dict[str, Reserved] = {}
+        """Likewise those of earlier cycles that rest on the share of a group."""
         self._by_project: dict[str, dict[str, Reserved]] = {}
         self._lowest: dict[str, int] = {}
         """Project -> the largest number among the priorities of all promises to it so far."""
@@ -148,8 +150,8 @@ class Reservations:
         self._ends: Ends | None = None
         """As long as none is added or removed."""
 
-    def add(self, reserved: Reserved, *, is_firm: bool) -> None:
-        """Take part from now on."""
+    def add(self, reserved: Reserved, *, is_firm: bool, is_shared: bool) -> None:
+        """Take part from now on: in `weak` unless it `is_firm`, in `shared` if it `is_shared`."""
         self._made += 1
         self._ends = None
         reserved.number = self._made
@@ -160,6 +162,8 @@ class Reservations:
             self._lowest[project] = max(priority, self._lowest.get(project, priority))
         if not is_firm:
             self.weak[reserved.name] = reserved
+        if is_shared:
+            self.shared[reserved.name] = reserved
         self._link(reserved)
 
     def remove(self, reserved: Reserved) -> None:
@@ -169,6 +173,7 @@ class Reservations:
         kept = self._by_project if reserved.is_promise else self._plans
         kept[reserved.gang[0].project].pop(reserved.name, None)
         self.weak.pop(reserved.name, None)
+        self.shared.pop(reserved.name, None)
 
     def drain(self, reserved: Reserved) -> None:
         """Keep it for a gang from those of its project that come after it."""

@@ -49,7 +49,8 @@ class Shares(Ledger):
             return False
         if not self.project(project).ceiling.holds(self._counted(project), asked):
             return False
-        return bool(self._nesting.covering(project, self._rises(project, asked)))
+        nesting = self._nest(project)
+        return nesting is not None and bool(nesting.covering(project, self._rises(project, asked)))
 
     def may_start(self, project: str, asked: Amounts, *, own: bool = False) -> bool:
         """Whether `asked` is within a share, and nothing of its groups has to end before."""
@@ -58,16 +59,17 @@ class Shares(Ledger):
 
     def is_under_group_ceilings(self, project: str, asked: Amounts) -> bool:
         """Whether the groups of `project` may hold `asked` more."""
-        nesting = self._nesting
-        if nesting is None or not self.quota.groups_of(project):
+        nesting = self._nest(project) if self.quota.groups_of(project) else None
+        if nesting is None:
             return True
         return nesting.is_under_ceilings(project, self._rises(project, asked))
 
     def holding(self, project: str, asked: Amounts) -> frozenset[str]:
         """The project and its groups, as far as their share holds `asked`."""
         found = [project] if self.is_own(project, asked) else []
-        if self._nesting is not None and asked:
-            found += self._nesting.holding(project, self._rises(project, asked))
+        nesting = self._nest(project) if asked else None
+        if nesting is not None:
+            found += nesting.holding(project, self._rises(project, asked))
         return frozenset(found)
 
     def cover(self, project: str, asked: Amounts) -> str:
@@ -92,17 +94,19 @@ class Shares(Ledger):
 
     def outgrown(self, project: str, asked: Amounts) -> frozenset[str]:
         """The groups of `project` that are within their share, and would not be with `asked`."""
-        if self._nesting is None:
+        nesting = self._nest(project)
+        if nesting is None:
             return frozenset()
-        return frozenset(self._nesting.outgrown(project, self._rises(project, asked)))
+        return frozenset(nesting.outgrown(project, self._rises(project, asked)))
 
     def over_ceiling(self, project: str, asked: Amounts) -> str:
         """The project, or the nearest of its groups, that may not hold `asked` more at all."""
         if not self.project(project).ceiling.holds(self._counted(project), asked):
             return project
-        if self._nesting is None:
+        nesting = self._nest(project)
+        if nesting is None:
             return ""
-        return next(iter(self._nesting.over_ceilings(project, self._rises(project, asked))), "")
+        return next(iter(nesting.over_ceilings(project, self._rises(project, asked))), "")
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether it borrows, and `asked` fits under its ceiling and into what is idle and lent."""
@@ -183,9 +187,10 @@ class Shares(Ledger):
 
     def closes(self, name: str) -> Amounts:
         """What stands against the limits of a project or a group."""
-        if name not in self.quota.groups or self._nesting is None:
+        nesting = self._nest(name) if name in self.quota.groups else None
+        if nesting is None:
             return self._counted(name)
-        return Amounts({t: self._nesting.taken(name, t) for t in self.quota.types})
+        return Amounts({t: nesting.taken(name, t) for t in self.quota.types})
 
     def borrowed(self, name: str) -> float:
         """The part of the total that a project or a group holds above its share."""

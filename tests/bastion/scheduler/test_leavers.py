@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 import pytest
@@ -84,3 +85,44 @@ def test_many_at_once_leave_what_they_leave_one_by_one(quota: Quota) -> None:
         else:
             to = next(name for name, a in shares._gifts[giver.name].items() if a)
             shares.give([(giver, -unit)], to=to)
+
+
+ASKED = Amounts({"gpu": 6})
+QUESTIONS: list[Callable[[Shares, str], object]] = [
+    lambda shares, name: shares.held(name),
+    lambda shares, name: shares.excess(name),
+    lambda shares, name: shares.dominant(name),
+    lambda shares, name: [shares.closes(each) for each in shares.quota.groups],
+    lambda shares, name: [shares.excess(each) for each in shares.quota.groups],
+    lambda shares, name: shares.is_within(name, ASKED),
+    lambda shares, name: shares.is_under_group_ceilings(name, ASKED),
+    lambda shares, name: shares.holding(name, ASKED),
+    lambda shares, name: shares.outgrown(name, ASKED),
+    lambda shares, name: shares.over_ceiling(name, ASKED),
+    lambda shares, name: shares.may_borrow(name, ASKED),
+    lambda shares, name: shares.available(name, ASKED),
+]
+TIGHT = quota_of(
+    {"gpu": 32},
+    {"A": {"gpu": 0.3}, "B": {"gpu": 0.25}, "C": {"gpu": 0.25}},
+    groups={"one": 'members = ["A", "B"]\nceiling = { gpu = 0.6 }'},
+)
+
+
+@pytest.mark.parametrize("quota", [FLAT, NESTED, TIGHT])
+def test_a_question_alone_counts_what_left_in_all_projects_that_it_depends_on(quota: Quota) -> None:
+    """As if it had been asked after every other question, the groups of the project among them."""
+    random, draft = Random(4), surveyed(quota)
+    shares, running = draft.shares, list(draft.running.values())
+    found: dict[Callable[[Shares, str], object], set[str]] = {ask: set() for ask in QUESTIONS}
+    for _ in range(60):
+        gone = random.sample(running, random.randrange(20))
+        for ask in QUESTIONS:
+            name = random.choice("ABC")
+            with shares.without(gone):
+                alone = ask(shares, name)
+            shares.leave(*gone)
+            assert alone == ask(shares, name)
+            shares.stay(*gone)
+            found[ask].add(str(alone))
+    assert quota is not TIGHT or all(len(answers) > 1 for answers in found.values())
