@@ -24,6 +24,7 @@ from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of,
 from bastion.scheduler.phases.backfill import discounted, may_fit_again
 from bastion.scheduler.phases.guarantee import is_in_vain, look_again
 from bastion.scheduler.phases.new_promise import doom_of
+from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.stop_times import spare_until, stop_at, stop_by
@@ -40,13 +41,18 @@ _frees_at = attrgetter("frees_at")
 
 
 def stand_by(draft: Draft) -> None:
-    """Take over every promise that still holds."""
+    """Take over every promise that still holds; the others have no part in the classes."""
     promises = draft.snapshot.promises
     named = frozenset(job for promise in promises for job, _ in promise.victims)
+    void = set()
     for promise in sorted(promises, key=lambda p: p.made_at):
         found = draft.memory.waiting(promise.gang, draft.rank)
-        if found is not None and not _take_over(draft, promise, *found, named):
+        if found is None:
+            void.add(promise.gang[0])
+        elif not _take_over(draft, promise, *found, named):
+            void.add(promise.gang[0])
             draft.lapsed.append(found[1][3])
+    classify_again(draft, void)
 
 
 def fulfil(draft: Draft) -> None:

@@ -9,7 +9,7 @@ It must not know what fits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.eligibility import wait_or_queue
@@ -27,17 +27,35 @@ def survey(draft: Draft) -> None:
     snapshot, held = draft.snapshot, draft.occupancy
     moved = draft.memory.take_in(snapshot)
     promised = promised_by(snapshot.promises, snapshot.jobs, draft.cost_of)
-    draft.newcomers = {each.name: each for each in promised}
     void = {each.name for each in promised if not may_stand(snapshot.quota, each)}
-    firm = [each for each in snapshot.promises if each.within_share and each.gang[0] not in void]
-    named = [job for each in firm for job, _ in each.victims]
-    victims = {held.of_job[job].name for job in named if job in held.of_job}
-    draft.class_of_promise = held.classify(draft.parts.classify, moved, promised, victims)
+    draft.newcomers = {each.name: each for each in promised}
+    draft.class_of_promise = held.classify(
+        draft.parts.classify, moved, promised, _victims(draft, void)
+    )
     draft.running = held.running
     draft.lowest = held.lowest.copy()
     draft.shares = Shares(snapshot.quota, held.held)
     draft.capacity.begin_cycle(snapshot.seq)
     _line_up(draft)
+
+
+def classify_again(draft: Draft, void: Collection[str]) -> None:
+    """Derive the classes without the promises that are `void`, by gang: they take up no share."""
+    if draft.newcomers.keys().isdisjoint(void):
+        return
+    for name in void:
+        draft.newcomers.pop(name, None)
+    draft.class_of_promise = draft.occupancy.classify_again(
+        draft.parts.classify, list(draft.newcomers.values()), _victims(draft, void)
+    )
+
+
+def _victims(draft: Draft, void: Collection[str]) -> set[str]:
+    """What promises within the share will have stopped, by name; those that are `void` apart."""
+    of_job, promises = draft.occupancy.of_job, draft.snapshot.promises
+    firm = [each for each in promises if each.within_share and each.gang[0] not in void]
+    named = [job for each in firm for job, _ in each.victims]
+    return {of_job[job].name for job in named if job in of_job}
 
 
 def _line_up(draft: Draft) -> None:

@@ -64,7 +64,7 @@ class Draft:
         self.starts_beyond = False
         """Whether any of these began beyond the share of its project."""
         self.class_of_promise: Mapping[str, JobClass] = {}
-        self.newcomers: Mapping[str, Newcomer] = {}
+        self.newcomers: dict[str, Newcomer] = {}
         """Gangs with a promise of an earlier cycle: their class, and what they ask the shares."""
         self.known = {promise.gang[0]: promise for promise in snapshot.promises}
         """Promises of earlier cycles, by the name of the gang; not those that are given up."""

@@ -188,19 +188,13 @@ class Occupancy:
         """
         unsettled = {each.project for each in promised}
         unsettled |= {self.running[name].project for name in victims}
-        changed = moved | unsettled | self._unsettled
-        projects = sorted(changed.union(*map(self._quota.kin, changed)))
+        found = self._with_kin(moved | unsettled | self._unsettled)
         self._unsettled = unsettled
-        found = [each for name in projects for each in self.by_project.get(name, ())]
         for each in found:
-            each.begin()
-        classes = classify(self._quota, found, promised, victims)
+            each.refund()
+        classes = self._derive(classify, found, promised, victims)
         touched: set[str] = set()
         for each in found:
-            if each.has_other_class:
-                self.reclassed[each.name] = each
-            else:
-                self.reclassed.pop(each.name, None)
             was, is_guaranteed = self._counted.get(each.name), not each.is_borrowed
             if was is is_guaranteed:
                 continue
@@ -211,6 +205,34 @@ class Occupancy:
             else:
                 touched.update(_machines_of(each))
         self._refill(touched)
+        return classes
+
+    def classify_again(
+        self, classify: Classify, promised: list[Newcomer], victims: Collection[str]
+    ) -> Mapping[str, JobClass]:
+        """`classify` with fewer `promised`; the machines count what runs as before."""
+        return self._derive(classify, self._with_kin(self._unsettled), promised, victims)
+
+    def _with_kin(self, projects: set[str]) -> list[Running]:
+        """What runs in `projects`, and in those that are in a group with any of them."""
+        names = sorted(projects.union(*map(self._quota.kin, projects)))
+        return [each for name in names for each in self.by_project.get(name, ())]
+
+    def _derive(
+        self,
+        classify: Classify,
+        running: list[Running],
+        promised: list[Newcomer],
+        victims: Collection[str],
+    ) -> Mapping[str, JobClass]:
+        for each in running:
+            each.restore_class()
+        classes = classify(self._quota, running, promised, victims)
+        for each in running:
+            if each.has_other_class:
+                self.reclassed[each.name] = each
+            else:
+                self.reclassed.pop(each.name, None)
         return classes
 
 

@@ -87,12 +87,12 @@ class Running:
         self._was = JobClass.BORROWED if JobClass.BORROWED in recorded else JobClass.GUARANTEED
         self.recorded_class = self._was if len(recorded) == 1 else None
         """Its class, where the records of all its jobs say the same."""
-        self.begin()
-
-    def begin(self) -> None:
-        """Be as at the beginning of a cycle."""
-        self.job_class = self._was
+        self.restore_class()
         self.refund()
+
+    def restore_class(self) -> None:
+        """Have the class of its record."""
+        self.job_class = self._was
 
     def refund(self) -> None:
         """No gang that waits for its end counts on anything of it."""

@@ -222,6 +222,14 @@ def _firm(snapshot: Snapshot) -> list[Promise]:
     ]
 
 
+def _without_void(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """`snapshot` with the promises that are kept alone: those that are void shield nothing."""
+    kept = {promise.gang[0] for promise in plan.promises if not _is_new(snapshot, promise)}
+    kept |= {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
+    holding = [promise for promise in snapshot.promises if promise.gang[0] in kept]
+    return replace(snapshot, promises=tuple(holding))
+
+
 def _is_void(snapshot: Snapshot, promise: Promise) -> bool:
     left = waiting(snapshot, promise.gang)
     if not left:
@@ -391,7 +399,7 @@ def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """No job within its share is stopped, now or by promise, for another project."""
-    own = guaranteed(snapshot)
+    own = guaranteed(snapshot) & guaranteed(_without_void(snapshot, plan))
     on = covers(snapshot, own)
     for name, verdict in preempts(plan).items():
         if not verdict.by:
@@ -773,10 +781,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
         if _is_new(snapshot, promise):
             assert promise.deadline <= bound
     held = usage(snapshot, plan, promises=plan.promises)
-    kept = {promise.gang[0] for promise in plan.promises if not _is_new(snapshot, promise)}
-    kept |= {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
-    holding = [promise for promise in snapshot.promises if promise.gang[0] in kept]
-    own = guaranteed(replace(snapshot, promises=tuple(holding)))  # void ones shield nothing
+    own = guaranteed(_without_void(snapshot, plan))
     on = covers(snapshot, own)
     for name, verdict in plan.verdicts.items():
         if not isinstance(verdict, Wait) or _is_aside(verdict.reason.kind):
