@@ -352,13 +352,13 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
     with draft.shares.without([*found.victims, *_leaving(draft)]):
         own = not shape.borrows
         within_share = draft.shares.may_start(line.project, found.placed.total, own=own)
-        is_own = within_share and draft.shares.is_own(line.project, found.placed.total)
+        cover = draft.shares.cover(line.project, found.placed.total) if within_share else ""
     if not found.victims and not within_share:
         draft.search.patient.add(line.key)
         return False
     if not (may_borrow or within_share):
         return False
-    if not is_own and is_in_vain(draft, gang, found.victims, within_share=within_share):
+    if cover != line.project and is_in_vain(draft, gang, found.victims, group=cover):
         return False
     reserved = make_promise(draft, gang, shape, found, within_share=within_share)
     if not reserved.waits and start_reserved(draft, reserved, guaranteed=within_share):

@@ -358,9 +358,12 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
 
 def _would_go_to_a_sibling(draft: Draft, line: Line, found: Found) -> bool:
     """Whether one nearer to its own share takes what `found` frees on the share of a group."""
-    if not draft.shares.is_nested or draft.shares.is_own(line.project, found.placed.total):
+    shares, asked = draft.shares, found.placed.total
+    if not shares.is_nested or shares.is_own(line.project, asked):
         return False
-    return is_in_vain(draft, line.head, found.victims, within_share=True)
+    with shares.without([*draft.departing(firm=True), *found.victims]):
+        group = shares.cover(line.project, asked)
+    return is_in_vain(draft, line.head, found.victims, group=group)
 
 
 def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> bool:
@@ -411,9 +414,7 @@ def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     )
 
 
-def is_in_vain(
-    draft: Draft, gang: Gang, going: Sequence[Running], *, within_share: bool = False
-) -> bool:
+def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
     """
     Whether one of another project has a right to what `going` leave for `gang`, and takes it.
 
@@ -421,27 +422,25 @@ def is_in_vain(
 
     It waits within its share, and only borrowers may be preempted for it: where `going` stand on
     a share, their own project would have preempted them for the gang of another. Where `gang` is
-    `within_share`, on that of a group, only siblings have that right.
+    on the share of a `group`, only projects in that have the right.
     """
     stays = (r for r in going if not r.is_leaving)
     is_any_safe = any(r.cover or not r.is_borrowed for r in stays)
-    return is_any_safe and would_be_taken(draft, gang, going, by_siblings=within_share)
+    return is_any_safe and would_be_taken(draft, gang, going, group=group)
 
 
-def would_be_taken(
-    draft: Draft, gang: Gang, going: Sequence[Running], *, by_siblings: bool = False
-) -> bool:
+def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
     """
     Whether a gang of another project, within its share, would start once `going` have gone.
 
-    Only projects in a group with that of `gang` count where it is asked for `by_siblings`.
+    Only projects in the `group` count, where one is named.
     """
     if not draft.search.hopeless:
         return False
     others = [name for name in draft.rest if name != gang[0].project]
-    if by_siblings:
-        own, groups_of = gang[0].project, draft.snapshot.quota.groups_of
-        others = [name for name in others if groups_of(own)[-1:] == groups_of(name)[-1:]]
+    if group:
+        groups_of = draft.snapshot.quota.groups_of
+        others = [name for name in others if any(g.name == group for g in groups_of(name))]
     return any(
         _would_take(draft, line, gang, going)
         for line in chain.from_iterable(draft.rest[name] for name in others)

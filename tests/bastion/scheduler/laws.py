@@ -751,10 +751,15 @@ def _giving_way(snapshot: Snapshot, plan: Plan, own: set[str], project: str) -> 
     """
     Promises of earlier cycles on the share of a group that `project`, another, is in too.
 
-    They give way to a gang that is nearer to its own share. What is being stopped does not count:
-    it is gone when they are kept.
+    They give way to a gang that is nearer to its own share. What is being stopped, or will be for a
+    promise, does not count: it is gone when they are kept.
     """
-    jobs = {n: job for n, job in snapshot.jobs.items() if job.phase is not Phase.STOPPING}
+    going = {name for promise in plan.promises for name, _ in promise.victims}
+    jobs = {
+        name: job
+        for name, job in snapshot.jobs.items()
+        if job.phase is not Phase.STOPPING and name not in going
+    }
     on = covers(replace(snapshot, jobs=jobs), own)
     groups = {group.name for group in snapshot.quota.groups_of(project)}
     return [
