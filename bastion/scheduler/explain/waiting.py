@@ -101,16 +101,20 @@ class Waiting:
         return rank, used.get(line.user, 0.0), submitted, name
 
     def _with_plans(self) -> Iterator[Told]:
-        """The gangs for which something is kept; from then on their lines begin behind them."""
+        """The gangs for which something is kept; from then on they are in no line."""
         draft = self.draft
-        kept = {each.name: each for each in (*draft.plans.values(), *draft.reservations.drained())}
-        for line in draft.blocked if kept else ():
-            plan = kept.get(line.head[0].id)
-            if plan is not None:
+        kept = (*draft.plans.values(), *draft.reservations.drained())
+        lines: dict[tuple[str, int], list[Line]] = {}
+        for blocked in draft.blocked if kept else ():
+            lines.setdefault(blocked.key, []).append(blocked)
+        for plan in kept:
+            key = plan.gang[0].project, id(plan.shape)
+            line = next((each for each in lines.get(key, ()) if each.has(plan.gang)), None)
+            if line is not None:
                 at = None if plan.drains else plan.until
                 ending = tuple(job for running in plan.waits for job in running.ids)
-                yield line.head, Wait(reason=Planned(at=at, waiting_for=ending), estimated_at=at)
-                line.at += 1
+                yield plan.gang, Wait(reason=Planned(at=at, waiting_for=ending), estimated_at=at)
+                line.remove(plan.gang)
 
     def _not_considered(self) -> Generator[Told, None, set[Line]]:
         """The gangs that the cycle did not come to; what can never run is told so all the same."""
