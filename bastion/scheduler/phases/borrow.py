@@ -23,8 +23,9 @@ from bastion.scheduler.phases.backfill import (
     may_borrow_beside,
     start_borrowing,
 )
+from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.growth import widen
-from bastion.scheduler.phases.guarantee import is_in_vain, look_again, queue_of, spent
+from bastion.scheduler.phases.guarantee import look_again, queue_of, spent
 from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again

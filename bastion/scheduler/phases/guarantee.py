@@ -10,29 +10,22 @@ It must not know how borrowers are ordered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import is_covered
-from bastion.scheduler.phases.backfill import backfill, closed, counted, discounted, gaps
+from bastion.scheduler.phases.backfill import backfill, closed, counted, gaps
+from bastion.scheduler.phases.entitlement import (
+    is_in_vain,
+    is_out_of_reach,
+    legal_victims,
+    may_be_within,
+    within_share_after,
+)
 from bastion.scheduler.phases.new_promise import earlier_of, make_promise
-from bastion.scheduler.phases.revocation import (
-    borrowing,
-    could_borrow,
-    may_yield,
-    waits_for_its_rest,
-)
-from bastion.scheduler.preemption.borrowers import borrowers_for
-from bastion.scheduler.preemption.harm import in_project
-from bastion.scheduler.preemption.victims import (
-    Allows,
-    Found,
-    find,
-    gives_way,
-    is_legal,
-    legal_for,
-)
+from bastion.scheduler.phases.revocation import could_borrow, waits_for_its_rest
+from bastion.scheduler.preemption.victims import Found, find, gives_way, legal_for
 from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.queue.shape import Shape
@@ -62,7 +55,7 @@ def _go_out_of_turn(draft: Draft) -> None:
     for gang in [*draft.lapsed, *_planned_behind(draft), *drained]:
         line = draft.line_of(gang)
         waiting = next((each for each in draft.lines[line.project] if each.has(gang)), None)
-        if waiting is None or not _may_be_within(draft, line.project, line.shape):
+        if waiting is None or not may_be_within(draft, line.project, line.shape):
             continue
         if start_or_promise(draft, line):
             waiting.remove(gang)
@@ -140,10 +133,10 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
             if projects.comes_after(name, line.since):
                 projects.put(name, line.since)
                 break
-            if not _may_be_within(draft, name, line.shape, own=own):
+            if not may_be_within(draft, name, line.shape, own=own):
                 rest.append(line)
                 queue.pass_over()
-                shapes[name] = [s for s in shapes[name] if _may_be_within(draft, name, s, own=own)]
+                shapes[name] = [s for s in shapes[name] if may_be_within(draft, name, s, own=own)]
                 if not shapes[name] and len(draft.promises) == made:
                     rest.extend(queue.drain())  # what is beyond the share stays so
             elif start_or_promise(draft, line):
@@ -175,7 +168,7 @@ def _divide(
     for shape in draft.backlogs[project].shapes if is_all else shapes_of(lines):
         key = shape.form, shape.priority if draft.reserved else 0  # some give way to priority
         if key not in known:
-            known[key] = _may_be_within(draft, project, shape, own=own)
+            known[key] = may_be_within(draft, project, shape, own=own)
         if known[key]:
             fitting.add(id(shape))
     if not fitting:
@@ -185,31 +178,6 @@ def _divide(
     for line in lines:
         (within if id(line.shape) in fitting else beyond).append(line)
     return within, beyond
-
-
-def _may_be_within(
-    draft: Draft, project: str, shape: Shape, *, own: bool = False, later: bool = False
-) -> bool:
-    """
-    Whether it may be within a share; what whole machines cost is known when they are found.
-
-    Args:
-        draft: Unchanged when this returns.
-        project: That of the gang.
-        shape: What the gang asks for.
-        own: Whether only the share of the project counts.
-        later: As in `Draft.outranked`.
-    """
-    if shape.takes_whole and not shape.asked:
-        return True
-    own = own or not shape.borrows
-    if draft.shares.is_within(project, shape.asked, own=own):
-        return True
-    lower = draft.outranked(project, shape.priority, later=later)
-    if not lower:
-        return False
-    with discounted(draft, lower):
-        return draft.shares.is_within(project, shape.asked, own=own)
 
 
 def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
@@ -239,7 +207,7 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
     if not drained:
         return _beside_plans(draft, line)
     with closed(draft, drained):
-        is_within = _may_be_within(draft, line.project, line.shape)
+        is_within = may_be_within(draft, line.project, line.shape)
         return is_within and _beside_plans(draft, line)
 
 
@@ -248,7 +216,7 @@ def _beside_plans(draft: Draft, line: Line) -> bool:
     if not ahead:
         return _start_or_promise(draft, line)
     with counted(draft, ahead):
-        is_within = _may_be_within(draft, line.project, line.shape)
+        is_within = may_be_within(draft, line.project, line.shape)
         if is_within and _start_or_promise(draft, line, ahead):
             return True
     return _start_in_gap(draft, line, ahead)
@@ -260,7 +228,7 @@ def _start_in_gap(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     if not opened or line.key in draft.search.no_gap or draft.search.effort.is_spent:
         return False
     with counted(draft, [plan for plan in ahead if plan not in opened]):
-        is_within = _may_be_within(draft, line.project, line.shape)
+        is_within = may_be_within(draft, line.project, line.shape)
         if is_within and backfill(draft, line.shape, opened, partial(_start, draft, line)):
             return True
     draft.search.no_gap.add(line.key)
@@ -332,28 +300,38 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
         return False
     if not draft.search.may_search(gang):
         return False
-    if _is_out_of_reach(draft, line):
+    if is_out_of_reach(draft, line):
         draft.search.hopeless.add(line.key)
         return False
-    allows = _is_within(draft, gang[0].project, shape)
-    legal = _legal(draft, gang, shape)
-    may_stop = legal_for(draft, gang, shape)
     spared = [
         victim
         for victim in chain.from_iterable(each.victims for each in weak)
         if not (victim.is_leaving or gives_way(draft, victim, gang, shape, shape.asked))
     ]
-    found = find(draft, shape, legal, allows, guaranteed=True, may_stop=may_stop, staying=spared)
-    if (
-        found is None
-        or _rather_borrows(draft, gang[0].project, shape, found)
-        or _would_go_to_a_sibling(draft, line, found)
-    ):
+    found = _search(draft, line, spared)
+    if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)
         return False
     found = earlier_of(draft, shape, found, draft.plans.get(gang[0].id))
     make_promise(draft, gang, shape, found, within_share=True)
     return True
+
+
+def _search(draft: Draft, line: Line, spared: Sequence[Running]) -> Found | None:
+    """Where the head of `line` may start, and for which victims, but not those `spared`."""
+    gang, shape = line.head, line.shape
+    allows = within_share_after(draft, gang[0].project, shape)
+    may_stop = legal_for(draft, gang, shape)
+    passed: Sequence[Running] = ()
+    for _ in range(2):
+        legal = (each for each in legal_victims(draft, gang, shape) if each not in passed)
+        found = find(
+            draft, shape, legal, allows, guaranteed=True, may_stop=may_stop, staying=spared
+        )
+        if found is None or not _would_go_to_a_sibling(draft, line, found):
+            return found
+        passed = found.victims  # what others leave may be too little for a sibling
+    return None
 
 
 def _would_go_to_a_sibling(draft: Draft, line: Line, found: Found) -> bool:
@@ -378,118 +356,3 @@ def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> b
         return False
     draft.search.is_deferred = True
     return True
-
-
-def _is_within(draft: Draft, project: str, shape: Shape, going: Sequence[Running] = ()) -> Allows:
-    """
-    Whether a charge is within a share of `project`: no victim makes room in that.
-
-    Victims, and those that are `going`, make room in the groups that it is in.
-    """
-    shares, own = draft.shares, not shape.borrows
-    ending = {r.name: r for r in (*draft.departing(firm=True), *going)} if shares.is_nested else {}
-
-    def allows(units: Amounts, victims: Sequence[Running]) -> bool:
-        if not shares.is_within(project, units, own=own):
-            return False
-        if not shares.is_nested:
-            return True
-        gone = {**ending, **{running.name: running for running in victims}}
-        with shares.without(gone.values()):
-            return shares.may_reclaim(project, units, victims)
-
-    return allows
-
-
-def _legal(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
-    """Borrowers of other projects first, those that start now before all; then its own lower."""
-    project = gang[0].project
-    policy = draft.parts.preemption
-    new = may_yield(draft, project, shape.priority, follows_order=False)
-    lower = in_project(draft, project, new, lambda r: r.priority > shape.priority, firm=True)
-    return chain(
-        borrowing(draft, project),
-        borrowers_for(draft, project, shape.asked) if policy.reclaims else (),
-        lower if policy.outranks else (),
-    )
-
-
-def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
-    """
-    Whether one of another project has a right to what `going` leave for `gang`, and takes it.
-
-    What is closed for `gang` itself is open already.
-
-    It waits within its share, and only borrowers may be preempted for it: where `going` stand on
-    a share, their own project would have preempted them for the gang of another. Where `gang` is
-    on the share of a `group`, only projects in that have the right.
-    """
-    stays = (r for r in going if not r.is_leaving)
-    is_any_safe = any(r.cover or not r.is_borrowed for r in stays)
-    return is_any_safe and would_be_taken(draft, gang, going, group=group)
-
-
-def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
-    """
-    Whether a gang of another project, within its share, would start once `going` have gone.
-
-    Only projects in the `group` count, where one is named.
-    """
-    if not draft.search.hopeless:
-        return False
-    others = [name for name in draft.rest if name != gang[0].project]
-    if group:
-        groups_of = draft.snapshot.quota.groups_of
-        others = [name for name in others if any(g.name == group for g in groups_of(name))]
-    return any(
-        _would_take(draft, line, gang, going)
-        for line in chain.from_iterable(draft.rest[name] for name in others)
-        if line.key in draft.search.hopeless and not line.is_over
-        if not _is_out_of_reach(draft, line, going)
-    )
-
-
-def _is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) -> bool:
-    """Whether the head of `line` has no room even with all gone that it may have stopped."""
-    if draft.shares.is_nested or line.shape.priority < draft.lowest_priority(line.project):
-        return False
-    if not all(running.is_borrowed or running.is_leaving for running in going):
-        return False
-    if 2 * sum(map(len, draft.borrowers.values())) < len(draft.capacity.rooms):
-        return False  # to go through the borrowers is quicker
-    return not draft.upper_bound.may_fit(line.shape)
-
-
-def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
-    """Whether the head of `line`, within its share, could start once `going` have gone."""
-    reservations = draft.reservations
-    ahead = [plan for plan in reservations.ahead_of(line) if not plan.holds_quota]
-    with closed(draft, reservations.drained_before(line)), counted(draft, ahead):
-        return _would_take_beside(draft, line, gang, going, ahead)
-
-
-def _would_take_beside(
-    draft: Draft, line: Line, gang: Gang, going: Sequence[Running], ahead: Sequence[Reserved]
-) -> bool:
-    own = draft.plans.get(line.head[0].id)
-    with discounted(draft, [own] if own is not None and own.holds_quota else []):
-        if not _may_be_within(draft, line.project, line.shape, later=True):
-            return False
-    weak = draft.weak(line.project, line.shape.asked, ahead)
-    weak = [each for each in weak if each.gang is not gang]
-    weak += draft.outranked(line.project, line.shape.priority, later=True)
-    weak = [each for each in weak if each.hold is not None]  # the others are lent already
-    for each in weak:
-        draft.lend(each)
-    gone = set(going)
-    legal = (each for each in _legal(draft, line.head, line.shape) if each not in gone)
-    allows = _is_within(draft, line.project, line.shape, going)
-
-    def may_stop(running: Running) -> bool:
-        is_gone = running in gone
-        return is_gone or is_legal(draft, running, line.head, line.shape, within_share=True)
-
-    found = find(draft, line.shape, legal, allows, guaranteed=True, going=going, may_stop=may_stop)
-    for each in weak:
-        draft.call_in(each)
-    return found is not None

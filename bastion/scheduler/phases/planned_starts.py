@@ -35,6 +35,7 @@ from bastion.scheduler.phases.backfill import (
     start_borrowing,
 )
 from bastion.scheduler.phases.claims import Claims
+from bastion.scheduler.phases.entitlement import would_be_taken
 from bastion.scheduler.phases.first_fit import (
     ends_at,
     first_fit,
@@ -42,7 +43,7 @@ from bastion.scheduler.phases.first_fit import (
     is_reclaimable,
     known_ends,
 )
-from bastion.scheduler.phases.guarantee import look_again, would_be_taken
+from bastion.scheduler.phases.guarantee import look_again
 from bastion.scheduler.phases.promises import located_again, start_reserved
 from bastion.scheduler.phases.revocation import (
     borrowing,

@@ -22,7 +22,8 @@ from operator import attrgetter
 from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of, is_covered
 from bastion.scheduler.phases.backfill import discounted, may_fit_again
-from bastion.scheduler.phases.guarantee import is_in_vain, look_again
+from bastion.scheduler.phases.entitlement import is_in_vain
+from bastion.scheduler.phases.guarantee import look_again
 from bastion.scheduler.phases.new_promise import doom_of
 from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.capacity import Capacity

@@ -11,7 +11,7 @@ import pytest
 
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEPS, left_for_searches
-from bastion.scheduler.phases import guarantee, planned_starts
+from bastion.scheduler.phases import entitlement, guarantee, planned_starts
 from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.harm import excess_of
@@ -108,7 +108,7 @@ def test_a_search_that_ends_early_finds_the_same(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 60), marks=pytest.mark.prove)])
 def test_what_is_out_of_reach_is_not_found(monkeypatch: pytest.MonkeyPatch, seeds: range) -> None:
     """In every state of random histories the plan is the same with the searches it leaves out."""
-    whole = guarantee._is_out_of_reach
+    whole = entitlement.is_out_of_reach
     left_out = 0
 
     def counted(draft: Draft, line: Line, going: Iterable[Running] = ()) -> bool:
@@ -118,9 +118,11 @@ def test_what_is_out_of_reach_is_not_found(monkeypatch: pytest.MonkeyPatch, seed
         return is_out
 
     def both(snapshot: Snapshot, now: float) -> Plan:
-        monkeypatch.setattr(guarantee, "_is_out_of_reach", counted)
+        for part in (entitlement, guarantee):
+            monkeypatch.setattr(part, "is_out_of_reach", counted)
         plan = decide(snapshot, now)
-        monkeypatch.setattr(guarantee, "_is_out_of_reach", lambda *_: False)
+        for part in (entitlement, guarantee):
+            monkeypatch.setattr(part, "is_out_of_reach", lambda *_: False)
         again = decide(snapshot, now)
         assert (again.promises, again.planned) == (plan.promises, plan.planned)
         assert moves(again) == moves(plan)

@@ -1,0 +1,167 @@
+"""
+What a gang within a share is entitled to, and whether it would take what is freed for another.
+
+It may start within the share, have others stopped, and break promises that rest on less. Nothing is
+stopped for a gang that would not get what that leaves.
+
+It must not know which gang is looked at next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+
+from bastion.scheduler.phases.backfill import closed, counted, discounted
+from bastion.scheduler.phases.revocation import borrowing, may_yield
+from bastion.scheduler.preemption.borrowers import borrowers_for
+from bastion.scheduler.preemption.harm import in_project
+from bastion.scheduler.preemption.victims import Allows, find, is_legal
+from bastion.scheduler.queue.order import Gang, Line
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.running import Running
+from quota.amounts import Amounts
+
+
+def may_be_within(
+    draft: Draft, project: str, shape: Shape, *, own: bool = False, later: bool = False
+) -> bool:
+    """
+    Whether it may be within a share; what whole machines cost is known when they are found.
+
+    Args:
+        draft: Unchanged when this returns.
+        project: That of the gang.
+        shape: What the gang asks for.
+        own: Whether only the share of the project counts.
+        later: As in `Draft.outranked`.
+    """
+    if shape.takes_whole and not shape.asked:
+        return True
+    own = own or not shape.borrows
+    if draft.shares.is_within(project, shape.asked, own=own):
+        return True
+    lower = draft.outranked(project, shape.priority, later=later)
+    if not lower:
+        return False
+    with discounted(draft, lower):
+        return draft.shares.is_within(project, shape.asked, own=own)
+
+
+def within_share_after(
+    draft: Draft, project: str, shape: Shape, going: Sequence[Running] = ()
+) -> Allows:
+    """
+    Whether a charge is within a share of `project`: no victim makes room in that.
+
+    Victims, and those that are `going`, make room in the groups that it is in.
+    """
+    shares, own = draft.shares, not shape.borrows
+    ending = {r.name: r for r in (*draft.departing(firm=True), *going)} if shares.is_nested else {}
+
+    def allows(units: Amounts, victims: Sequence[Running]) -> bool:
+        if not shares.is_within(project, units, own=own):
+            return False
+        if not shares.is_nested:
+            return True
+        gone = {**ending, **{running.name: running for running in victims}}
+        with shares.without(gone.values()):
+            return shares.may_reclaim(project, units, victims)
+
+    return allows
+
+
+def legal_victims(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
+    """Borrowers of other projects first, those that start now before all; then its own lower."""
+    project = gang[0].project
+    policy = draft.parts.preemption
+    new = may_yield(draft, project, shape.priority, follows_order=False)
+    lower = in_project(draft, project, new, lambda r: r.priority > shape.priority, firm=True)
+    return chain(
+        borrowing(draft, project),
+        borrowers_for(draft, project, shape.asked) if policy.reclaims else (),
+        lower if policy.outranks else (),
+    )
+
+
+def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
+    """
+    Whether one of another project has a right to what `going` leave for `gang`, and takes it.
+
+    What is closed for `gang` itself is open already.
+
+    It waits within its share, and only borrowers may be preempted for it: where `going` stand on
+    a share, their own project would have preempted them for the gang of another. Where `gang` is
+    on the share of a `group`, only projects in that have the right.
+    """
+    stays = (r for r in going if not r.is_leaving)
+    is_any_safe = any(r.cover or not r.is_borrowed for r in stays)
+    return is_any_safe and would_be_taken(draft, gang, going, group=group)
+
+
+def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
+    """
+    Whether a gang of another project, within its share, would start once `going` have gone.
+
+    Only projects in the `group` count, where one is named.
+    """
+    if not draft.search.hopeless:
+        return False
+    others = [name for name in draft.rest if name != gang[0].project]
+    if group:
+        groups_of = draft.snapshot.quota.groups_of
+        others = [name for name in others if any(g.name == group for g in groups_of(name))]
+    return any(
+        _would_take(draft, line, gang, going)
+        for line in chain.from_iterable(draft.rest[name] for name in others)
+        if line.key in draft.search.hopeless and not line.is_over
+        if not is_out_of_reach(draft, line, going)
+    )
+
+
+def is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) -> bool:
+    """Whether the head of `line` has no room even with all gone that it may have stopped."""
+    if draft.shares.is_nested or line.shape.priority < draft.lowest_priority(line.project):
+        return False
+    if not all(running.is_borrowed or running.is_leaving for running in going):
+        return False
+    if 2 * sum(map(len, draft.borrowers.values())) < len(draft.capacity.rooms):
+        return False  # to go through the borrowers is quicker
+    return not draft.upper_bound.may_fit(line.shape)
+
+
+def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
+    """Whether the head of `line`, within its share, could start once `going` have gone."""
+    reservations = draft.reservations
+    ahead = [plan for plan in reservations.ahead_of(line) if not plan.holds_quota]
+    with closed(draft, reservations.drained_before(line)), counted(draft, ahead):
+        return _would_take_beside(draft, line, gang, going, ahead)
+
+
+def _would_take_beside(
+    draft: Draft, line: Line, gang: Gang, going: Sequence[Running], ahead: Sequence[Reserved]
+) -> bool:
+    own = draft.plans.get(line.head[0].id)
+    with discounted(draft, [own] if own is not None and own.holds_quota else []):
+        if not may_be_within(draft, line.project, line.shape, later=True):
+            return False
+    weak = draft.weak(line.project, line.shape.asked, ahead)
+    weak = [each for each in weak if each.gang is not gang]
+    weak += draft.outranked(line.project, line.shape.priority, later=True)
+    weak = [each for each in weak if each.hold is not None]  # the others are lent already
+    for each in weak:
+        draft.lend(each)
+    gone = set(going)
+    legal = (each for each in legal_victims(draft, line.head, line.shape) if each not in gone)
+    allows = within_share_after(draft, line.project, line.shape, going)
+
+    def may_stop(running: Running) -> bool:
+        is_gone = running in gone
+        return is_gone or is_legal(draft, running, line.head, line.shape, within_share=True)
+
+    found = find(draft, line.shape, legal, allows, guaranteed=True, going=going, may_stop=may_stop)
+    for each in weak:
+        draft.call_in(each)
+    return found is not None
