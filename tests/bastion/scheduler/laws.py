@@ -398,21 +398,29 @@ def gangs_are_whole(snapshot: Snapshot, now: float, plan: Plan) -> None:
 
 
 def no_guaranteed_victim(snapshot: Snapshot, now: float, plan: Plan) -> None:
-    """No job within its share is stopped, now or by promise, for another project."""
-    own = guaranteed(snapshot) & guaranteed(_without_void(snapshot, plan))
-    on = covers(snapshot, own)
+    """
+    No job within its share is stopped, now or by promise, for another project.
+
+    A promise given up in this cycle has a part in the shares until then, and none afterwards.
+    """
+    before = snapshot, _without_void(snapshot, plan)
+    worlds = [(each, own, covers(each, own)) for each in before for own in [guaranteed(each)]]
+
+    def is_kept(name: str, other: str) -> bool:
+        return all(is_safe(each, own, on, name, other) for each, own, on in worlds)
+
     for name, verdict in preempts(plan).items():
         if not verdict.by:
             continue  # it starts again larger, or leaves for maintenance
         other = snapshot.jobs[verdict.by].project
         if other != snapshot.jobs[name].project:
-            assert not is_safe(snapshot, own, on, name, other)
+            assert not is_kept(name, other)
     for promise in plan.promises:
         for name, _ in promise.victims:
             victim = snapshot.jobs.get(name)
             other = snapshot.jobs[promise.gang[0]].project
             if victim and victim.phase is Phase.RUNNING and victim.project != other:
-                assert not is_safe(snapshot, own, on, name, other)
+                assert not is_kept(name, other)
 
 
 def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> None:
