@@ -59,15 +59,15 @@ def within_share_after(
     Victims, and those that are `going`, make room in the groups that it is in.
     """
     shares, own = draft.shares, not shape.borrows
-    ending = {r.name: r for r in (*draft.departing(firm=True), *going)} if shares.is_nested else {}
 
     def allows(units: Amounts, victims: Sequence[Running]) -> bool:
         if not shares.is_within(project, units, own=own):
             return False
         if not shares.is_nested:
             return True
-        gone = {**ending, **{running.name: running for running in victims}}
-        with shares.without(gone.values()):
+        departing = draft.departing(firm=True)
+        gone = [running for running in (*going, *victims) if running not in departing]
+        with shares.without(gone, standing=departing.sums):
             return shares.may_reclaim(project, units, victims)
 
     return allows

@@ -320,18 +320,24 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
 def _search(draft: Draft, line: Line, spared: Sequence[Running]) -> Found | None:
     """Where the head of `line` may start, and for which victims, but not those `spared`."""
     gang, shape = line.head, line.shape
-    allows = within_share_after(draft, gang[0].project, shape)
-    may_stop = legal_for(draft, gang, shape)
-    passed: Sequence[Running] = ()
-    for _ in range(2):
-        legal = (each for each in legal_victims(draft, gang, shape) if each not in passed)
-        found = find(
-            draft, shape, legal, allows, guaranteed=True, may_stop=may_stop, staying=spared
-        )
-        if found is None or not _would_go_to_a_sibling(draft, line, found):
-            return found
-        passed = found.victims  # what others leave may be too little for a sibling
-    return None
+    search = partial(
+        find,
+        draft,
+        shape,
+        allows=within_share_after(draft, gang[0].project, shape),
+        guaranteed=True,
+        may_stop=legal_for(draft, gang, shape),
+        staying=spared,
+    )
+    first = search(legal_victims(draft, gang, shape))
+    if first is None or not _would_go_to_a_sibling(draft, line, first):
+        return first
+    # What others leave may be too little for the sibling.
+    others = (each for each in legal_victims(draft, gang, shape) if each not in first.victims)
+    second = search(others)
+    if second is None or _would_go_to_a_sibling(draft, line, second):
+        return None
+    return second
 
 
 def _would_go_to_a_sibling(draft: Draft, line: Line, found: Found) -> bool:
@@ -339,7 +345,9 @@ def _would_go_to_a_sibling(draft: Draft, line: Line, found: Found) -> bool:
     shares, asked = draft.shares, found.placed.total
     if not shares.is_nested or shares.is_own(line.project, asked):
         return False
-    with shares.without([*draft.departing(firm=True), *found.victims]):
+    departing = draft.departing(firm=True)
+    gone = [running for running in found.victims if running not in departing]
+    with shares.without(gone, standing=departing.sums):
         group = shares.cover(line.project, asked)
     return is_in_vain(draft, line.head, found.victims, group=group)
 

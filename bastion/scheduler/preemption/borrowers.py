@@ -29,12 +29,12 @@ def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Runnin
     if not quota.groups:
         yield from _furthest_above(draft, others)
         return
-    gone = list(draft.departing(firm=True))
+    departing, gone = draft.departing(firm=True), list[Running]()
     for node in quota.chain(project):
         near = [name for name in others if apart(quota, project, name)[-1] is node]
         if not near:
             continue
-        with shares.without(gone):
+        with shares.without(gone, standing=departing.sums):
             is_within = not asked or node.name in shares.holding(project, asked)
         for running in _furthest_above_first(draft, project, near) if is_within else ():
             gone.append(running)

@@ -428,5 +428,5 @@ def gives_way(
         return False
     if running.project == project or not quota.groups or not asked:
         return True
-    with shares.without(draft.departing(firm=True)):
+    with shares.without(standing=draft.departing(firm=True).sums):
         return apart(quota, project, running.project)[-1].name in shares.holding(project, asked)

@@ -274,12 +274,12 @@ class Ledger:
                 self._leave_all(project, question)
         self._asked = asked
 
-    def _nest(self, name: str) -> Nesting | None:
-        """What stands against the groups around `name`, or against the group of that name."""
-        if self._nesting is not None and self._asked:
+    def _groups(self, nesting: Nesting, name: str) -> Nesting:
+        """`nesting`, with all counted that stands against the group `name`, or those around it."""
+        if self._asked:
             for project in self.quota.kin(name):
                 self._settle(project)
-        return self._nesting
+        return nesting
 
     def _settle_all(self) -> None:
         for question in self._asked:

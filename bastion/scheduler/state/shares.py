@@ -49,8 +49,8 @@ class Shares(Ledger):
             return False
         if not self.project(project).ceiling.holds(self._counted(project), asked):
             return False
-        nesting = self._nest(project)
-        return nesting is not None and bool(nesting.covering(project, self._rises(project, asked)))
+        groups = self._groups(self._nesting, project)
+        return bool(groups.covering(project, self._rises(project, asked)))
 
     def may_start(self, project: str, asked: Amounts, *, own: bool = False) -> bool:
         """Whether `asked` is within a share, and nothing of its groups has to end before."""
@@ -59,17 +59,17 @@ class Shares(Ledger):
 
     def is_under_group_ceilings(self, project: str, asked: Amounts) -> bool:
         """Whether the groups of `project` may hold `asked` more."""
-        nesting = self._nest(project) if self.quota.groups_of(project) else None
-        if nesting is None:
+        if self._nesting is None or not self.quota.groups_of(project):
             return True
-        return nesting.is_under_ceilings(project, self._rises(project, asked))
+        groups = self._groups(self._nesting, project)
+        return groups.is_under_ceilings(project, self._rises(project, asked))
 
     def holding(self, project: str, asked: Amounts) -> frozenset[str]:
         """The project and its groups, as far as their share holds `asked`."""
         found = [project] if self.is_own(project, asked) else []
-        nesting = self._nest(project) if asked else None
-        if nesting is not None:
-            found += nesting.holding(project, self._rises(project, asked))
+        if self._nesting is not None and asked:
+            groups = self._groups(self._nesting, project)
+            found += groups.holding(project, self._rises(project, asked))
         return frozenset(found)
 
     def cover(self, project: str, asked: Amounts) -> str:
@@ -94,19 +94,19 @@ class Shares(Ledger):
 
     def outgrown(self, project: str, asked: Amounts) -> frozenset[str]:
         """The groups of `project` that are within their share, and would not be with `asked`."""
-        nesting = self._nest(project)
-        if nesting is None:
+        if self._nesting is None:
             return frozenset()
-        return frozenset(nesting.outgrown(project, self._rises(project, asked)))
+        groups = self._groups(self._nesting, project)
+        return frozenset(groups.outgrown(project, self._rises(project, asked)))
 
     def over_ceiling(self, project: str, asked: Amounts) -> str:
         """The project, or the nearest of its groups, that may not hold `asked` more at all."""
         if not self.project(project).ceiling.holds(self._counted(project), asked):
             return project
-        nesting = self._nest(project)
-        if nesting is None:
+        if self._nesting is None:
             return ""
-        return next(iter(nesting.over_ceilings(project, self._rises(project, asked))), "")
+        groups = self._groups(self._nesting, project)
+        return next(iter(groups.over_ceilings(project, self._rises(project, asked))), "")
 
     def may_borrow(self, project: str, asked: Amounts) -> bool:
         """Whether it borrows, and `asked` fits under its ceiling and into what is idle and lent."""
@@ -187,10 +187,10 @@ class Shares(Ledger):
 
     def closes(self, name: str) -> Amounts:
         """What stands against the limits of a project or a group."""
-        nesting = self._nest(name) if name in self.quota.groups else None
-        if nesting is None:
+        if name not in self.quota.groups or self._nesting is None:
             return self._counted(name)
-        return Amounts({t: nesting.taken(name, t) for t in self.quota.types})
+        groups = self._groups(self._nesting, name)
+        return Amounts({t: groups.taken(name, t) for t in self.quota.types})
 
     def borrowed(self, name: str) -> float:
         """The part of the total that a project or a group holds above its share."""
