@@ -15,6 +15,7 @@ from functools import partial
 
 from bastion.job import Attempt, initial_hosts
 from bastion.scheduler.phases.outcome import classes_after, covers_after
+from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Gang, ids_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Dependency
@@ -125,8 +126,16 @@ def _as_running(draft: Draft, admitted: Admitted) -> Running:
 
 
 def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
-    """Undo the start of those `victims` that start in this cycle; the rest are returned."""
+    """
+    Undo the start of those `victims` that start in this cycle; the rest are returned.
+
+    Where one has to stop now, jobs of its gang that start again do not, either.
+    """
     back = [each for each in victims if each.name in draft.starting]
+    parts = (each for each in victims if len(each.gang) > len(each.jobs))
+    torn = {each.gang for each in parts if stop_at(draft, each) <= draft.now}
+    if torn:
+        back += [each for each in starting(draft) if each.gang in torn and each not in back]
     if not back:
         return tuple(victims)
     ids = {running.ids for running in back}
