@@ -7,8 +7,9 @@ It must not know how it was found.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.phases.revocation import starting, take_back
@@ -22,6 +23,8 @@ from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Located, Reserved
 from bastion.scheduler.state.running import Running
+from quota.amounts import Amounts
+from quota.ledger import apart
 
 
 def make_promise(
@@ -151,14 +154,35 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
     """
     project, total = gang[0].project, found.placed.total
     within_share = draft.shares.is_within(project, total)
-    return [
+    by_right = partial(gives_way, draft, gang=gang, shape=shape, asked=total)
+    devices = [
         running
         for running in found.ending
         if running.name in draft.doomed
         and not running.is_leaving
         and running.footprint.meets(found.at.footprint)
-        and gives_way(draft, running, gang, shape, total, within_share=within_share)
+        and by_right(running, within_share=within_share)
     ]
+    stopped = [running for running in (*found.victims, *devices) if running.project != project]
+    if not (stopped and draft.shares.is_nested):
+        return devices
+    return [*devices, *filter(by_right, _needed_by_groups(draft, project, total, stopped))]
+
+
+def _needed_by_groups(
+    draft: Draft, project: str, total: Amounts, stopped: Sequence[Running]
+) -> Iterator[Running]:
+    """Other victims without whose end a group has no right to those `stopped`."""
+    quota, shares = draft.snapshot.quota, draft.shares
+    meets = {apart(quota, project, running.project)[-1].name for running in stopped}
+    departing = draft.departing(firm=True)
+    for running in [*departing]:
+        if running.is_leaving or running in stopped or running.project not in quota.kin(project):
+            continue
+        with shares.without(standing=departing.sums, staying=[running]):
+            is_needed = not meets <= shares.holding(project, total)
+        if is_needed:
+            yield running
 
 
 def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:
