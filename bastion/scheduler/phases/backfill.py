@@ -102,6 +102,26 @@ def closed(draft: Draft, drained: Sequence[Reserved]) -> Iterator[None]:
 
 
 @contextmanager
+def lent(draft: Draft, weak: Sequence[Reserved], drained: Sequence[Reserved]) -> Iterator[None]:
+    """Open what is `weak` for a moment; what is `drained`, and closed, is not opened with it."""
+    for each in drained:
+        draft.open(each)
+    for each in weak:
+        draft.lend(each)
+    for each in drained:
+        draft.shut(each)
+    try:
+        yield
+    finally:
+        for each in drained:
+            draft.open(each)
+        for each in weak:
+            draft.call_in(each)
+        for each in drained:
+            draft.shut(each)
+
+
+@contextmanager
 def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
     """Let planned starts hold their room in the quota for a moment, as promises do."""
     for plan in plans:

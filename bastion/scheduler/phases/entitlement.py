@@ -10,9 +10,10 @@ It must not know which gang is looked at next.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.backfill import closed, counted, discounted
+from bastion.scheduler.phases.backfill import closed, counted, discounted, lent
 from bastion.scheduler.phases.revocation import borrowing, may_yield
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
@@ -151,8 +152,7 @@ def _would_take_beside(
     weak = [each for each in weak if each.gang is not gang]
     weak += draft.outranked(line.project, line.shape.priority, later=True)
     weak = [each for each in weak if each.hold is not None]  # the others are lent already
-    for each in weak:
-        draft.lend(each)
+    drained = draft.reservations.drained_before(line) if weak else ()
     gone = set(going)
     legal = (each for each in legal_victims(draft, line.head, line.shape) if each not in gone)
     allows = within_share_after(draft, line.project, line.shape, going)
@@ -161,7 +161,6 @@ def _would_take_beside(
         is_gone = running in gone
         return is_gone or is_legal(draft, running, line.head, line.shape, within_share=True)
 
-    found = find(draft, line.shape, legal, allows, guaranteed=True, going=going, may_stop=may_stop)
-    for each in weak:
-        draft.call_in(each)
-    return found is not None
+    search = partial(find, draft, line.shape, guaranteed=True, going=going, may_stop=may_stop)
+    with lent(draft, weak, drained):
+        return search(legal, allows) is not None

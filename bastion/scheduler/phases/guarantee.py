@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import is_covered
-from bastion.scheduler.phases.backfill import backfill, closed, counted, gaps
+from bastion.scheduler.phases.backfill import backfill, closed, counted, gaps, lent
 from bastion.scheduler.phases.entitlement import (
     is_in_vain,
     is_out_of_reach,
@@ -270,13 +270,10 @@ def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     lower = draft.outranked(project, shape.priority)
     within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
     weak = [*draft.weak(project, shape.asked, ahead), *lower]
-    for each in weak:
-        draft.lend(each)
-    done = bool(weak) and _start(draft, line)
-    if not done and not gang[0].fail_when_busy:
-        done = _promise(draft, line, weak)
-    for each in weak:
-        draft.call_in(each)
+    with lent(draft, weak, draft.reservations.drained_before(line) if weak else ()):
+        done = bool(weak) and _start(draft, line)
+        if not done and not gang[0].fail_when_busy:
+            done = _promise(draft, line, weak)
     if done:
         _give_up_broken(draft, weak, within)
     return done
