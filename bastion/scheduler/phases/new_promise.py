@@ -175,14 +175,15 @@ def _needed_by_groups(
     """Other victims without whose end a group has no right to those `stopped`."""
     quota, shares = draft.snapshot.quota, draft.shares
     meets = {apart(quota, project, running.project)[-1].name for running in stopped}
-    departing = draft.departing(firm=True)
-    for running in [*departing]:
-        if running.is_leaving or running in stopped or running.project not in quota.kin(project):
-            continue
-        with shares.without(standing=departing.sums, staying=[running]):
-            is_needed = not meets <= shares.holding(project, total)
-        if is_needed:
-            yield running
+    departing, kin = draft.departing(firm=True), quota.kin(project)
+    others = [r for r in departing if r.project in kin and not (r.is_leaving or r in stopped)]
+
+    def are_needed(some: Sequence[Running]) -> bool:
+        with shares.without(standing=departing.sums, staying=some):
+            return not meets <= shares.holding(project, total)
+
+    if are_needed(others):
+        yield from (running for running in others if are_needed([running]))
 
 
 def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:
