@@ -6,11 +6,11 @@ It must not know which gang is next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from bastion.scheduler.phases.first_fit import fits_share
+from bastion.scheduler.phases.lending import count_plans
 from bastion.scheduler.phases.revocation import newest, waits_for_its_rest
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
@@ -85,82 +85,6 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
     may_borrow = partial(draft.shares.lets_borrow, project, shape)
     return draft.try_admit(gang, shape, may_borrow, guaranteed=False)
-
-
-@contextmanager
-def closed(draft: Draft, drained: Sequence[Reserved]) -> Iterator[None]:
-    """Close what is drained for a moment, and let it hold its room in the quota."""
-    for each in drained:
-        draft.shut(each)
-        draft.count(each)
-    try:
-        yield
-    finally:
-        for each in drained:
-            draft.discount(each)
-            draft.open(each)
-
-
-@contextmanager
-def lent(draft: Draft, weak: Sequence[Reserved], drained: Sequence[Reserved]) -> Iterator[None]:
-    """Open what is `weak` for a moment; what is `drained`, and closed, is not opened with it."""
-    for each in drained:
-        draft.open(each)
-    for each in weak:
-        draft.lend(each)
-    for each in drained:
-        draft.shut(each)
-    try:
-        yield
-    finally:
-        for each in drained:
-            draft.open(each)
-        for each in weak:
-            draft.call_in(each)
-        for each in drained:
-            draft.shut(each)
-
-
-@contextmanager
-def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
-    """Let planned starts hold their room in the quota for a moment, as promises do."""
-    for plan in plans:
-        plan.holds_quota = True
-        draft.count(plan)
-    try:
-        yield
-    finally:
-        for plan in plans:
-            draft.discount(plan)
-            plan.holds_quota = False
-
-
-@contextmanager
-def discounted(draft: Draft, held: Sequence[Reserved]) -> Iterator[None]:
-    """Let promises, or planned starts that hold their room in the quota, leave it for a moment."""
-    for each in held:
-        draft.discount(each)
-    try:
-        yield
-    finally:
-        for each in held:
-            draft.count(each)
-
-
-def count_plans(draft: Draft) -> None:
-    """Let all planned starts hold their room in the quota: nothing borrows it."""
-    for plan in draft.plans.values():
-        if not plan.holds_quota:
-            plan.holds_quota = True
-            draft.count(plan)
-
-
-def discount_plans(draft: Draft) -> None:
-    """Let no planned start hold its room: no gang is stopped for the room of another's."""
-    for plan in draft.plans.values():
-        if plan.holds_quota:
-            draft.discount(plan)
-            plan.holds_quota = False
 
 
 def gaps(draft: Draft, shape: Shape, reserved: Iterable[Reserved]) -> list[Reserved]:

@@ -17,8 +17,6 @@ from itertools import chain
 
 from bastion.scheduler.phases.backfill import (
     backfill,
-    count_plans,
-    discount_plans,
     may_backfill,
     may_borrow_beside,
     start_borrowing,
@@ -26,6 +24,7 @@ from bastion.scheduler.phases.backfill import (
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import look_again, queue_of, spent
+from bastion.scheduler.phases.lending import count_plans, discount_plans
 from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.outcome import stopped_now
 from bastion.scheduler.phases.planned_starts import plan_again

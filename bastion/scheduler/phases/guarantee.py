@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 
 from bastion.scheduler.phases.awaited import is_covered
-from bastion.scheduler.phases.backfill import backfill, closed, counted, gaps, lent
+from bastion.scheduler.phases.backfill import backfill, gaps
 from bastion.scheduler.phases.entitlement import (
     is_in_vain,
     is_out_of_reach,
@@ -23,6 +23,7 @@ from bastion.scheduler.phases.entitlement import (
     may_be_within,
     within_share_after,
 )
+from bastion.scheduler.phases.lending import closed, counted, lent
 from bastion.scheduler.phases.new_promise import earlier_of, make_promise
 from bastion.scheduler.phases.revocation import could_borrow, waits_for_its_rest
 from bastion.scheduler.preemption.victims import Found, find, gives_way, legal_for

@@ -26,14 +26,7 @@ from itertools import chain
 
 from bastion.scheduler.phases.aged import aged, aged_on_shares
 from bastion.scheduler.phases.awaited import awaited, holders_of, is_covered
-from bastion.scheduler.phases.backfill import (
-    closed,
-    count_plans,
-    counted,
-    discount_plans,
-    may_borrow_beside,
-    start_borrowing,
-)
+from bastion.scheduler.phases.backfill import may_borrow_beside, start_borrowing
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.entitlement import would_be_taken
 from bastion.scheduler.phases.first_fit import (
@@ -44,6 +37,7 @@ from bastion.scheduler.phases.first_fit import (
     known_ends,
 )
 from bastion.scheduler.phases.guarantee import look_again
+from bastion.scheduler.phases.lending import closed, count_plans, counted, discount_plans
 from bastion.scheduler.phases.promises import located_again, start_reserved
 from bastion.scheduler.phases.revocation import (
     borrowing,

@@ -21,9 +21,10 @@ from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
 from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of, is_covered
-from bastion.scheduler.phases.backfill import discounted, may_fit_again
+from bastion.scheduler.phases.backfill import may_fit_again
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
+from bastion.scheduler.phases.lending import discounted, lent
 from bastion.scheduler.phases.new_promise import doom_of
 from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.capacity import Capacity
@@ -174,12 +175,8 @@ def _break_in(draft: Draft, reserved: Reserved) -> bool:
     project, asked = reserved.gang[0].project, reserved.placed.total
     ahead = draft.reservations.ahead_of(draft.line_of(reserved.gang))
     weak = [each for each in draft.weak(project, asked, ahead) if each is not reserved]
-    for each in weak:
-        draft.lend(each)
-    done = bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
-    for each in weak:
-        draft.call_in(each)
-    return done
+    with lent(draft, weak):
+        return bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
 
 
 def _take_over(

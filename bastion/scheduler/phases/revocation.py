@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from bastion.job import Attempt, initial_hosts
+from bastion.scheduler.phases.lending import reopened
 from bastion.scheduler.phases.outcome import classes_after, covers_after
 from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Gang, ids_of
@@ -141,6 +142,13 @@ def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
     ids = {running.ids for running in back}
     for admitted in (draft.admitted, *(draft.admitted_by[each.project] for each in back)):
         admitted[:] = [each for each in admitted if ids_of(each.gang) not in ids]
+    with reopened(draft, draft.reservations.drained()):
+        _undo(draft, back)
+    return tuple(each for each in victims if each not in back)
+
+
+def _undo(draft: Draft, back: Sequence[Running]) -> None:
+    """Undo these starts; what is closed where they would have been is so for what is left."""
     for running in back:
         waiting = draft.reservations.waiting_for([running.name])
         closed = [each for each in waiting if each.hold is not None]
@@ -157,4 +165,3 @@ def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
         gang = tuple(draft.snapshot.jobs[name] for name in running.ids)
         draft.taken_back.append(draft.wait_again(gang))
         draft.search.loosened.add(running.project)
-    return tuple(each for each in victims if each not in back)
