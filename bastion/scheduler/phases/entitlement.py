@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.lending import closed, counted, discounted, lent
+from bastion.scheduler.phases.lending import called_in, closed, counted, discounted, lent
 from bastion.scheduler.phases.revocation import borrowing, may_yield
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
@@ -135,9 +135,12 @@ def is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) -> 
 
 def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
     """Whether the head of `line`, within its share, could start once `going` have gone."""
-    reservations = draft.reservations
-    ahead = [plan for plan in reservations.ahead_of(line) if not plan.holds_quota]
-    with closed(draft, reservations.drained_before(line)), counted(draft, ahead):
+    ahead = draft.reservations.ahead_of(line)
+    with (
+        closed(draft, draft.reservations.drained_before(line)),
+        called_in(draft, [plan for plan in ahead if plan.hold is None]),
+        counted(draft, [plan for plan in ahead if not plan.holds_quota]),
+    ):
         return _would_take_beside(draft, line, gang, going, ahead)
 
 

@@ -61,6 +61,18 @@ def reopened(draft: Draft, drained: Iterable[Reserved]) -> Iterator[None]:
 
 
 @contextmanager
+def called_in(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
+    """Close for a moment what is lent."""
+    for plan in plans:
+        draft.call_in(plan)
+    try:
+        yield
+    finally:
+        for plan in plans:
+            draft.lend(plan)
+
+
+@contextmanager
 def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
     """Let planned starts hold their room in the quota for a moment, as promises do."""
     for plan in plans:
