@@ -327,15 +327,12 @@ def _search(draft: Draft, line: Line, spared: Sequence[Running]) -> Found | None
         may_stop=legal_for(draft, gang, shape),
         staying=spared,
     )
-    first = search(legal_victims(draft, gang, shape))
-    if first is None or not _would_go_to_a_sibling(draft, line, first):
-        return first
-    # What others leave may be too little for the sibling.
-    others = (each for each in legal_victims(draft, gang, shape) if each not in first.victims)
-    second = search(others)
-    if second is None or _would_go_to_a_sibling(draft, line, second):
-        return None
-    return second
+    tried: set[Running] = set()
+    while True:
+        found = search(each for each in legal_victims(draft, gang, shape) if each not in tried)
+        if found is None or not _would_go_to_a_sibling(draft, line, found):
+            return found
+        tried.update(found.victims)  # what others leave may be too little for the sibling
 
 
 def _would_go_to_a_sibling(draft: Draft, line: Line, found: Found) -> bool:
