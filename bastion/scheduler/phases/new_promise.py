@@ -172,7 +172,7 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
 def _needed_by_groups(
     draft: Draft, project: str, total: Amounts, stopped: Sequence[Running]
 ) -> Iterator[Running]:
-    """Other victims without whose end a group has no right to those `stopped`."""
+    """Other victims without whose end a group has no right to those `stopped`, or is too full."""
     quota, shares = draft.snapshot.quota, draft.shares
     meets = {apart(quota, project, running.project)[-1].name for running in stopped}
     departing, kin = draft.departing(firm=True), quota.kin(project)
@@ -180,7 +180,8 @@ def _needed_by_groups(
 
     def are_needed(some: Sequence[Running]) -> bool:
         with shares.without(standing=departing.sums, staying=some):
-            return not meets <= shares.holding(project, total)
+            is_under = shares.is_under_group_ceilings(project, total)
+            return not (is_under and meets <= shares.holding(project, total))
 
     if are_needed(others):
         yield from (running for running in others if are_needed([running]))
