@@ -72,7 +72,7 @@ def _rows(work: Path, flags: argparse.Namespace) -> list[dict[str, object]]:
     return rows
 
 
-def _measure(name: str, work: Callable[[int], Bundle | None], runs: int) -> tuple[str, float, int]:
+def _measure(name: str, work: Callable[[int], Bundle | None], runs: int) -> dict[str, object]:
     times, sent = [], []
     for run in range(runs):
         began = time.perf_counter()

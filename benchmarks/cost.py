@@ -237,7 +237,7 @@ class World(Rig):
             ),
             InlineLane(),
             self.nonce,
-            home=SimHome(cast("Port", Straight())),
+            home=SimHome(cast("Port", Straight()), home),
             ports=lambda: 29500,
             say=lambda _: None,
         )

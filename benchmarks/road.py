@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -101,7 +102,7 @@ class Road:
         """Put `number` launches of one job each into the inbox; the ULIDs."""
         names = []
         for _ in range(number):
-            job = Job(processes=[Process(argv, resources=Resources(**asked))])  # type: ignore[arg-type]
+            job = Job(processes=[Process(argv, resources=Resources(**asked))])
             body = encode(LaunchRequest(launch=Launch(name="bench", jobs=(job,))))
             name = ulid.make(time.time(), os.urandom(10))
             self.store.create(layout.request("road", "bench", name, "launch"), body)
@@ -113,12 +114,12 @@ class Road:
         folder = self.folder / "root" / layout.results_of("road")
         return sum(1 for _ in folder.iterdir()) if folder.is_dir() else 0
 
-    def processor_s(self) -> Counter[str]:
+    def processor_s(self) -> dict[str, float]:
         """Processor seconds by kind of program, the jobs of a keeper with the keeper."""
         programs = [(f"{_kind(each)}s", each) for each in self.processes()]
         if self._serve is not None:
             programs.append(("the bastion", psutil.Process(self._serve.pid)))
-        used: Counter[str] = Counter()
+        used: dict[str, float] = defaultdict(float)
         for kind, each in programs:
             used[kind] += sum(each.cpu_times()[:4])
         return used
@@ -239,8 +240,10 @@ def rated(
     """Yield the rate of `number` jobs, in jobs a second, and the processor time by program."""
     before = made.processor_s()
     yield _row(f"{what} a second", run(made, number), wanted)
-    for kind, used_s in sorted((made.processor_s() - before).items()):
-        yield _row(f"{what}: processor of {kind}, ms each", 1e3 * used_s / number, "")
+    for kind, used_s in sorted(made.processor_s().items()):
+        used_ms = 1e3 * (used_s - before[kind])
+        if used_ms > 0:
+            yield _row(f"{what}: processor of {kind}, ms each", used_ms / number, "")
 
 
 def slurms() -> Iterator[Row]:
@@ -272,14 +275,18 @@ def cancels(made: Road) -> list[float]:
         argv = ["sleep", f"{98765 + sample}.{os.getpid()}"]
         job = Job(processes=[Process(argv, resources=Resources(cpu=1))])
         handle = made.client.launch(Launch(name="cancel", jobs=(job,)))
-        _until(lambda argv=argv: _running(argv))
+        _until(partial(_running, argv))
         (sleeper,) = _running(argv)
         began = time.perf_counter()
         handle.cancel()
-        _until(lambda sleeper=sleeper: not sleeper.is_running())
+        _until(partial(_has_ended, sleeper))
         took.append(time.perf_counter() - began)
         time.sleep(0.2)
     return took
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    return not process.is_running()
 
 
 def _running(argv: list[str]) -> list[psutil.Process]:

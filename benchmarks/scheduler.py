@@ -110,7 +110,8 @@ def hard(name: str, wanted_s: float) -> Iterator[Limit]:
 
     def longest_s() -> float:
         runs[:] = [cycles_of(SHAPES[name]) for _ in range(RUNS)]
-        return max(map(median, zip(*(run.costs for run in runs)))) / 1_000
+        longest: float = max(median(costs) for costs in zip(*(run.costs for run in runs)))
+        return longest / 1_000
 
     yield Limit(name, wanted_s, "s a cycle", longest_s)
     if name in PROMISED_AFTER:
