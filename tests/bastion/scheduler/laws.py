@@ -223,11 +223,22 @@ def _firm(snapshot: Snapshot) -> list[Promise]:
 
 
 def _without_void(snapshot: Snapshot, plan: Plan) -> Snapshot:
-    """`snapshot` with the promises that are kept alone: those that are void shield nothing."""
+    """
+    `snapshot` with the promises that are kept alone: those that are void shield nothing.
+
+    One is void, too, where its gang starts elsewhere than it was promised.
+    """
     kept = {promise.gang[0] for promise in plan.promises if not _is_new(snapshot, promise)}
-    kept |= {n for n, v in admits(plan).items() if v.job_class is JobClass.GUARANTEED}
-    holding = [promise for promise in snapshot.promises if promise.gang[0] in kept]
-    return replace(snapshot, promises=tuple(holding))
+    starts = admits(plan)
+
+    def is_kept(promise: Promise) -> bool:
+        start = starts.get(promise.gang[0])
+        if start is None:
+            return promise.gang[0] in kept
+        is_there = start.placement == promise.placements[0]
+        return is_there and start.job_class is JobClass.GUARANTEED
+
+    return replace(snapshot, promises=tuple(filter(is_kept, snapshot.promises)))
 
 
 def _is_void(snapshot: Snapshot, promise: Promise) -> bool:
