@@ -17,7 +17,7 @@ from bastion.scheduler.phases.lending import called_in, closed, counted, discoun
 from bastion.scheduler.phases.revocation import borrowing, may_yield
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
-from bastion.scheduler.preemption.victims import Allows, find, is_legal
+from bastion.scheduler.preemption.victims import Allows, Found, find, is_legal
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
@@ -87,7 +87,9 @@ def legal_victims(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     )
 
 
-def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
+def is_in_vain(
+    draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "", nested: bool = False
+) -> bool:
     """
     Whether one of another project has a right to what `going` leave for `gang`, and takes it.
 
@@ -95,18 +97,27 @@ def is_in_vain(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str
 
     It waits within its share, and only borrowers may be preempted for it: where `going` stand on
     a share, their own project would have preempted them for the gang of another. Where `gang` is
-    on the share of a `group`, only projects in that have the right.
+    on the share of a `group`, only projects in that have the right. `nested` as in
+    `would_be_taken`.
     """
     stays = (r for r in going if not r.is_leaving)
     is_any_safe = any(r.cover or not r.is_borrowed for r in stays)
-    return is_any_safe and would_be_taken(draft, gang, going, group=group)
+    return is_any_safe and would_be_taken(draft, gang, going, group=group, nested=nested)
 
 
-def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "") -> bool:
+def would_be_taken(
+    draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "", nested: bool = False
+) -> bool:
     """
     Whether a gang of another project, within its share, would start once `going` have gone.
 
-    Only projects in the `group` count, where one is named.
+    Args:
+        draft: Unchanged when this returns.
+        gang: They would be stopped for it.
+        going: Those who would be stopped.
+        group: Only projects in it count, where one is named.
+        nested: Whether this is asked of a gang that would take what others leave. Then it is not
+            asked who would take what its own victims leave.
     """
     if not draft.search.hopeless:
         return False
@@ -115,7 +126,7 @@ def would_be_taken(draft: Draft, gang: Gang, going: Sequence[Running], *, group:
         groups_of = draft.snapshot.quota.groups_of
         others = [name for name in others if any(g.name == group for g in groups_of(name))]
     return any(
-        _would_take(draft, line, gang, going)
+        _would_take(draft, line, gang, going, nested=nested)
         for line in chain.from_iterable(draft.rest[name] for name in others)
         if line.key in draft.search.hopeless and not line.is_over
         if not is_out_of_reach(draft, line, going)
@@ -133,29 +144,40 @@ def is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) -> 
     return not draft.upper_bound.may_fit(line.shape)
 
 
-def _would_take(draft: Draft, line: Line, gang: Gang, going: Sequence[Running]) -> bool:
-    """Whether the head of `line`, within its share, could start once `going` have gone."""
+def _would_take(
+    draft: Draft, line: Line, gang: Gang, going: Sequence[Running], *, nested: bool
+) -> bool:
+    """
+    Whether the head of `line`, within its share, could start once `going` have gone.
+
+    It does not where it needs victims of its own, and a sibling would take what these leave.
+    """
     ahead = draft.reservations.ahead_of(line)
     with (
         closed(draft, draft.reservations.drained_before(line)),
         called_in(draft, [plan for plan in ahead if plan.hold is None]),
         counted(draft, [plan for plan in ahead if not plan.holds_quota]),
     ):
-        return _would_take_beside(draft, line, gang, going, ahead)
+        found = _found_beside(draft, line, gang, going, ahead)
+        if found is None or not found.victims or nested:
+            return found is not None
+        gone, units = [*going, *found.victims], found.placed.total
+        return not goes_to_a_sibling(draft, line, gone, units, nested=True)
 
 
-def _would_take_beside(
+def _found_beside(
     draft: Draft, line: Line, gang: Gang, going: Sequence[Running], ahead: Sequence[Reserved]
-) -> bool:
+) -> Found | None:
+    """Where the head of `line` would start once `going` have gone, and for which victims."""
     own = draft.plans.get(line.head[0].id)
     with discounted(draft, [own] if own is not None and own.holds_quota else []):
         if not may_be_within(draft, line.project, line.shape, later=True):
-            return False
+            return None
     weak = draft.weak(line.project, line.shape.asked, ahead)
     weak = [each for each in weak if each.gang is not gang]
     weak += draft.outranked(line.project, line.shape.priority, later=True)
     weak = [each for each in weak if each.hold is not None]  # the others are lent already
-    drained = draft.reservations.drained_before(line) if weak else ()
+    kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
     gone = set(going)
     legal = (each for each in legal_victims(draft, line.head, line.shape) if each not in gone)
     allows = within_share_after(draft, line.project, line.shape, going)
@@ -165,5 +187,28 @@ def _would_take_beside(
         return is_gone or is_legal(draft, running, line.head, line.shape, within_share=True)
 
     search = partial(find, draft, line.shape, guaranteed=True, going=going, may_stop=may_stop)
-    with lent(draft, weak, drained):
-        return search(legal, allows) is not None
+    with lent(draft, weak, kept):
+        return search(legal, allows)
+
+
+def goes_to_a_sibling(
+    draft: Draft, line: Line, going: Sequence[Running], units: Amounts, *, nested: bool = False
+) -> bool:
+    """
+    Whether one nearer to its own share takes what `going` leave on the share of a group.
+
+    Args:
+        draft: Unchanged when this returns.
+        line: Of the gang that they would be stopped for.
+        going: Those who would be stopped.
+        units: What the gang would be charged.
+        nested: As in `would_be_taken`.
+    """
+    shares = draft.shares
+    if not shares.is_nested or shares.is_own(line.project, units):
+        return False
+    departing = draft.departing(firm=True)
+    gone = [running for running in going if running not in departing]
+    with shares.without(gone, standing=departing.sums):
+        group = shares.cover(line.project, units)
+    return is_in_vain(draft, line.head, going, group=group, nested=nested)

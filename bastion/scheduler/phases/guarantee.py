@@ -17,7 +17,7 @@ from itertools import chain
 from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill, gaps
 from bastion.scheduler.phases.entitlement import (
-    is_in_vain,
+    goes_to_a_sibling,
     is_out_of_reach,
     legal_victims,
     may_be_within,
@@ -271,7 +271,8 @@ def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     lower = draft.outranked(project, shape.priority)
     within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
     weak = [*draft.weak(project, shape.asked, ahead), *lower]
-    with lent(draft, weak, draft.reservations.drained_before(line) if weak else ()):
+    kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
+    with lent(draft, weak, kept):
         done = bool(weak) and _start(draft, line)
         if not done and not gang[0].fail_when_busy:
             done = _promise(draft, line, weak)
@@ -330,21 +331,9 @@ def _search(draft: Draft, line: Line, spared: Sequence[Running]) -> Found | None
     tried: set[Running] = set()
     while True:
         found = search(each for each in legal_victims(draft, gang, shape) if each not in tried)
-        if found is None or not _would_go_to_a_sibling(draft, line, found):
+        if found is None or not goes_to_a_sibling(draft, line, found.victims, found.placed.total):
             return found
         tried.update(found.victims)  # what others leave may be too little for the sibling
-
-
-def _would_go_to_a_sibling(draft: Draft, line: Line, found: Found) -> bool:
-    """Whether one nearer to its own share takes what `found` frees on the share of a group."""
-    shares, asked = draft.shares, found.placed.total
-    if not shares.is_nested or shares.is_own(line.project, asked):
-        return False
-    departing = draft.departing(firm=True)
-    gone = [running for running in found.victims if running not in departing]
-    with shares.without(gone, standing=departing.sums):
-        group = shares.cover(line.project, asked)
-    return is_in_vain(draft, line.head, found.victims, group=group)
 
 
 def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> bool:
