@@ -112,7 +112,8 @@ def _parents(
         for index, member in enumerate(checks.words(table["members"], path, "projects and groups")):
             at = (*path, index)
             if member not in projects and member not in tables:
-                checks.known(member, at, [*projects, *tables], "no project and no group")
+                others = [each for each in tables if each != name]
+                checks.known(member, at, [*projects, *others], "no project and no group")
             elif member in inside:
                 checks.note(at, f"{member} is in {inside[member]} already, list it once")
             else:

@@ -170,7 +170,7 @@ TABLE = [
             "write a list of projects and groups",
             "line 11: project_groups.h.members[1]: 3 is not allowed, write projects and groups",
             "line 11: project_groups.h.members[0]: no project and no group, "
-            "allowed are g, h, p, q, nearest is p",
+            "allowed are g, p, q, nearest is p",
         ],
     ),
     (
