@@ -153,8 +153,9 @@ def _would_take(
     It does not where it needs victims of its own, and a sibling would take what these leave.
     """
     ahead = draft.reservations.ahead_of(line)
+    drained = draft.reservations.drained_before(line)
     with (
-        closed(draft, draft.reservations.drained_before(line)),
+        closed(draft, [each for each in drained if each.hold is None]),
         called_in(draft, [plan for plan in ahead if plan.hold is None]),
         counted(draft, [plan for plan in ahead if not plan.holds_quota]),
     ):

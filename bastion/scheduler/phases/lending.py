@@ -28,29 +28,27 @@ def closed(draft: Draft, drained: Sequence[Reserved]) -> Iterator[None]:
 
 
 @contextmanager
-def lent(
-    draft: Draft, weak: Sequence[Reserved], drained: Sequence[Reserved] = ()
-) -> Iterator[None]:
+def lent(draft: Draft, weak: Sequence[Reserved], kept: Sequence[Reserved] = ()) -> Iterator[None]:
     """
-    Open what is `weak` for a moment; what is `drained`, and closed, is not opened with it.
+    Open what is `weak` for a moment; what is `kept`, and closed, is not opened with it.
 
     Promises are closed again before plans: what both need is closed for as long as the promise is.
     """
-    with reopened(draft, drained):
+    with reopened(draft, kept):
         for each in weak:
             draft.lend(each)
     try:
         yield
     finally:
-        with reopened(draft, drained):
+        with reopened(draft, kept):
             for each in sorted(weak, key=lambda each: (not each.is_promise, each.number)):
                 draft.call_in(each)
 
 
 @contextmanager
-def reopened(draft: Draft, drained: Iterable[Reserved]) -> Iterator[None]:
-    """Open for a moment what is drained, and closed; then it is closed for what is left."""
-    shut = [each for each in drained if each.hold is not None]
+def reopened(draft: Draft, reserved: Iterable[Reserved]) -> Iterator[None]:
+    """Open for a moment what is `reserved`, and closed; then it is closed for what is left."""
+    shut = [each for each in reserved if each.hold is not None]
     for each in shut:
         draft.open(each)
     try:
