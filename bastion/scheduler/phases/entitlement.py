@@ -155,7 +155,7 @@ def _would_take(
     ahead = draft.reservations.ahead_of(line)
     drained = draft.reservations.drained_before(line)
     with (
-        closed(draft, [each for each in drained if each.hold is None]),
+        closed(draft, [each for each in drained if each.hold is None]),  # the others are already
         called_in(draft, [plan for plan in ahead if plan.hold is None]),
         counted(draft, [plan for plan in ahead if not plan.holds_quota]),
     ):

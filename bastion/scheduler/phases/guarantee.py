@@ -35,6 +35,9 @@ from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
+MOST_TRIES = 4
+"""Victims of a gang that are tried, where a sibling would take what they leave."""
+
 
 def guarantee(draft: Draft) -> None:
     """Admit, or promise to, every waiting gang within a share, as far as it fits."""
@@ -329,11 +332,12 @@ def _search(draft: Draft, line: Line, spared: Sequence[Running]) -> Found | None
         staying=spared,
     )
     tried: set[Running] = set()
-    while True:
+    for _ in range(MOST_TRIES):
         found = search(each for each in legal_victims(draft, gang, shape) if each not in tried)
         if found is None or not goes_to_a_sibling(draft, line, found.victims, found.placed.total):
             return found
         tried.update(found.victims)  # what others leave may be too little for the sibling
+    return None
 
 
 def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> bool:
