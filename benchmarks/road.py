@@ -241,7 +241,7 @@ def rated(
     before = made.processor_s()
     yield _row(f"{what} a second", run(made, number), wanted)
     for kind, used_s in sorted(made.processor_s().items()):
-        used_ms = 1e3 * (used_s - before[kind])
+        used_ms = 1e3 * (used_s - before.get(kind, 0.0))
         if used_ms > 0:
             yield _row(f"{what}: processor of {kind}, ms each", used_ms / number, "")
 
