@@ -489,6 +489,9 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     A victim that two promises name may be needed by the other one. Another promise that lies on its
     devices without naming it would be void if it went on, and what is stopped for that alone would
     go on too: one victim was too many if the gang fits so as well.
+    The victims of another promise are sure to go once two cycles have named them. A promise has
+    begun once some of its victims are being stopped: its gang then waits for nothing that ends
+    after the time that it was told.
     """
     doomed = {
         name: each.reason.by
@@ -496,11 +499,12 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         if isinstance(each, Preempt | Keep) and hasattr(each.reason, "by")
     }
     stopping = {job.id for job in alive(snapshot) if job.phase is Phase.STOPPING}
+    named = {(each.gang, name) for each in snapshot.promises for name, _ in each.victims}
     firm = {
         name
         for promise in plan.promises
         for name, _ in promise.victims
-        if promise.within_share and not _is_new(snapshot, promise)
+        if promise.within_share and not _is_new(snapshot, promise) and (promise.gang, name) in named
     }
     told = preempts(plan)
     for promise in plan.promises:
@@ -509,7 +513,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         shared = {name for each in others for name, _ in each.victims}
         own = {n for n in victims - shared if n in told and doomed[n] == promise.gang[0]}
         for victim in _gangs(snapshot, own):
-            gone = stopping | ((firm | victims) - victim)
+            gone = _gone_in_time(snapshot, promise, stopping) | ((firm | victims) - victim)
             may_start = partial(_may_start, snapshot, now, plan, promise, victim)
             void = _void_beside(snapshot, victim, others)
             standing = [each for each in others if each not in void]
@@ -517,6 +521,18 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
             spared -= {name for each in standing for name, _ in each.victims}
             is_needless = may_start(gone, others) and may_start(gone - spared, standing)
             assert not is_needless, (promise, victim)
+
+
+def _gone_in_time(snapshot: Snapshot, promise: Promise, stopping: set[str]) -> set[str]:
+    """Those of `stopping` that `promise` may wait for: once it has begun, what ends by its time."""
+    if not any(name in stopping for name, _ in promise.victims):
+        return stopping
+    attempts = {name: snapshot.jobs[name].attempt for name in stopping}
+    return {
+        name
+        for name, attempt in attempts.items()
+        if attempt and attempt.stop and attempt.stop.deadline <= promise.deadline
+    }
 
 
 def _void_beside(
