@@ -20,7 +20,9 @@ import json
 import pstats
 import sys
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from statistics import median
 from time import process_time
@@ -31,7 +33,7 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.memory import Memory
-from bastion.service.decide.python_gc import paused
+from bastion.service.python_gc import paused
 from bastion.spec.request import Request
 from benchmarks.table import show
 from quota import Amounts, Quota, parse
@@ -118,10 +120,12 @@ def admitted(snapshot: Snapshot, plan: Plan | None = None) -> Snapshot:
     return replace(snapshot, jobs=jobs, promises=plan.promises, planned=plan.planned)
 
 
-def cycle(snapshot: Snapshot, now: float, memory: Memory | None = None) -> Plan:
-    """`decide`, as the bastion calls it."""
+def taken_s(work: Callable[[], Plan]) -> tuple[float, Plan]:
+    """Seconds of processor time that `work` takes; garbage is collected before it and after it."""
     with paused():
-        return decide(snapshot, now, memory)
+        began = process_time()
+        plan = work()
+        return process_time() - began, plan
 
 
 def cycle_ms(runs: int, snapshot: Snapshot, now: float = NOW) -> float:
@@ -132,9 +136,9 @@ def cycle_ms(runs: int, snapshot: Snapshot, now: float = NOW) -> float:
     """
     taken = []
     for _ in range(runs + 1):
-        memory, began = Memory(), process_time()
-        plan = cycle(snapshot, now, memory)
-        taken.append(process_time() - began)
+        memory = Memory()
+        seconds, plan = taken_s(partial(decide, snapshot, now, memory))
+        taken.append(seconds)
         del plan, memory
     return 1000 * median(taken[1:])
 
@@ -150,9 +154,8 @@ def little_changed_s(snapshot: Snapshot, cycles: int = 9) -> float:
     """Seconds of a cycle with a warm cache; before each cycle one job ends and one is queued."""
     memory, random, seconds = Memory(), Random(2), []
     for number in range(cycles + 1):
-        began = process_time()
-        plan = cycle(snapshot, NOW + number, memory)
-        seconds.append(process_time() - began)
+        took, plan = taken_s(partial(decide, snapshot, NOW + number, memory))
+        seconds.append(took)
         snapshot = admitted(snapshot, plan)
         jobs = dict(snapshot.jobs)
         del jobs[random.choice([name for name, job in jobs.items() if job.is_admitted])]

@@ -18,6 +18,7 @@ from functools import cache
 from statistics import median
 from typing import NamedTuple
 
+from bastion.scheduler.cycle import decide
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.memory import Memory
 from bastion.simulator import Recipe
@@ -25,7 +26,6 @@ from benchmarks.decide import (
     NOW,
     admitted,
     changed,
-    cycle,
     cycle_ms,
     little_changed_s,
     snapshot_of,
@@ -98,9 +98,9 @@ def unchanged_ms(snapshot: Snapshot, cycles: int = 5) -> float:
     """Milliseconds of a cycle that finds everything as the last one left it."""
     memory = Memory()
     for number in range(3):
-        snapshot = admitted(snapshot, cycle(snapshot, NOW + number, memory))
-    cycle(snapshot, NOW + 3, memory)
-    found = [milliseconds(lambda: cycle(snapshot, NOW + 4, memory))[0] for _ in range(cycles)]
+        snapshot = admitted(snapshot, decide(snapshot, NOW + number, memory))
+    decide(snapshot, NOW + 3, memory)
+    found = [milliseconds(lambda: decide(snapshot, NOW + 4, memory))[0] for _ in range(cycles)]
     return median(found)
 
 

@@ -12,20 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from cProfile import Profile
 from dataclasses import replace
+from functools import partial
 from random import Random
-from time import process_time
 from types import CodeType
 from typing import NamedTuple
 
 import bastion.scheduler
 import quota.value
 from bastion.job import JobRecord, Phase, Stop, StopReason
+from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.memory import Memory
 from bastion.spec.where import Where
 from bastion.value import value
-from benchmarks.decide import DEVICES, NOW, admitted, cycle, quota_of, snapshot_of
+from benchmarks.decide import DEVICES, NOW, admitted, quota_of, snapshot_of, taken_s
 from quota import Amounts
 
 MOST_CYCLES = 40
@@ -220,9 +221,8 @@ class Cycles(NamedTuple):
 
 def milliseconds(run: Callable[[], Plan]) -> tuple[float, Plan]:
     """Processor time of `run`."""
-    began = process_time()
-    plan = run()
-    return 1_000 * (process_time() - began), plan
+    seconds, plan = taken_s(run)
+    return 1_000 * seconds, plan
 
 
 def calls(run: Callable[[], Plan]) -> tuple[float, Plan]:
@@ -257,7 +257,7 @@ def cycles_of(
     promised_after = 0
     for number in range(most):
         now = NOW + shape.waited_s + number
-        took, plan = cost(lambda: cycle(snapshot, now, memory))  # noqa: B023 - called at once
+        took, plan = cost(partial(decide, snapshot, now, memory))
         costs.append(took)
         if {each.gang for each in plan.promises} - {each.gang for each in snapshot.promises}:
             promised_after = number + 1

@@ -59,6 +59,7 @@ from bastion.service.intake.requests import general_problems
 from bastion.service.journal import Journal
 from bastion.service.monitors import Monitors
 from bastion.service.publish.views import Publisher
+from bastion.service.python_gc import paused
 from bastion.store import ObjectStore
 
 SEAL_AT = 500
@@ -142,9 +143,10 @@ class Leader:
         passed_s = self._clock.monotonic() - self._synced_at
         return max(self.held.root.now, self.held.modified_at + passed_s)
 
+    @paused()
     def turn(self) -> bool:
         """
-        Take one turn; True when something moved.
+        Take one turn; True when something moved. Python's garbage collector waits until it ends.
 
         Raises:
             FencedError: Another bastion leads now.

@@ -18,7 +18,6 @@ from bastion.scheduler.effort import steps_within
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.memory import Memory
-from bastion.service.decide.python_gc import paused
 from bastion.service.journal import Journal
 
 SEARCH_SHARE = 1 / 6
@@ -66,8 +65,7 @@ class Cycles:
         self.times.append(now)
         snapshot = replace(snapshot, steps=steps_within(self._left_s))
         try:
-            with paused():
-                plan = decide(snapshot, now, self._memory)
+            plan = decide(snapshot, now, self._memory)
         except Exception as error:  # noqa: BLE001 - running jobs are monitored all the same
             self._journal.failure("scheduler", error)
             return self._without_reasons(snapshot, now)
@@ -77,8 +75,7 @@ class Cycles:
 
     def _without_reasons(self, snapshot: Snapshot, now: float) -> Plan | None:
         try:
-            with paused():
-                return decide(snapshot, now, tells=False)
+            return decide(snapshot, now, tells=False)
         except Exception as error:  # noqa: BLE001 - as above
             self._journal.failure("scheduler without reasons", error)
             return None

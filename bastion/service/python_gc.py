@@ -1,8 +1,8 @@
 """
-A pause of Python's garbage collector while the scheduler decides.
+A pause of Python's garbage collector while a turn is taken.
 
-A decision makes tens of thousands of values, hardly any of them in reference cycles. Without the
-pause the collector would walk the whole state several times meanwhile.
+A turn makes tens of thousands of values, hardly any of them in reference cycles. Without the pause
+the collector would walk the whole state several times before the turn is committed.
 """
 
 from __future__ import annotations
