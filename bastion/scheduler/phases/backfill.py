@@ -20,8 +20,8 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 
-CHECKED = 32
-"""Reservations whose charge is added up in the time of one step."""
+COUNTED = 32
+"""Reservations whose devices are counted in the time of one step."""
 
 
 def put_off(draft: Draft, plans: Iterable[Reserved], shape: Shape) -> list[Reserved]:
@@ -101,11 +101,11 @@ def backfill(
     """
     Whether a gang of `shape` can `start` while these are open; each then waits for it, too.
 
-    Nothing is opened where the tiers would lack the units, or the machines devices, all the same.
+    Nothing is opened where machines would lack devices all the same.
     """
     reserved = draft.closed
-    draft.search.effort.spend(1 + len(reserved) // CHECKED)
-    if not (_tiers_may_do(draft, shape, reserved) and may_fit_beside(draft, shape, opened)):
+    draft.search.effort.spend(1 + len(opened) // COUNTED)
+    if not may_fit_beside(draft, shape, opened):
         return False
     draft.search.effort.spend(len(reserved))
     others = [each for each in reserved if each not in opened]
@@ -123,21 +123,8 @@ def backfill(
 def may_backfill(draft: Draft, shape: Shape) -> bool:
     """Whether a gang of `shape` could start if all that is reserved were open; not for sure."""
     reserved = draft.closed
-    draft.search.effort.spend(1 + len(reserved) // CHECKED)
-    return _tiers_may_do(draft, shape, reserved) and may_fit_beside(draft, shape, reserved)
-
-
-def _tiers_may_do(draft: Draft, shape: Shape, reserved: Sequence[Reserved]) -> bool:
-    """Whether the tiers would have room for `shape` if all that is reserved were open."""
-    holds = [each.hold for each in reserved if each.hold is not None]
-    return all(
-        units
-        <= sum(
-            max(0, free[resource] + sum(hold.charge[tier][resource] for hold in holds))
-            for tier, free in enumerate(draft.capacity.tier_free)
-        )
-        for resource, units in shape.asked.items()
-    )
+    draft.search.effort.spend(1 + len(reserved) // COUNTED)
+    return may_fit_beside(draft, shape, reserved)
 
 
 def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
@@ -24,7 +24,7 @@ from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of,
 from bastion.scheduler.phases.backfill import may_fit_again
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
-from bastion.scheduler.phases.lending import discounted, lent
+from bastion.scheduler.phases.lending import discounted
 from bastion.scheduler.phases.new_promise import doom_of
 from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.capacity import Capacity
@@ -164,19 +164,7 @@ def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> No
     if start_reserved(draft, reserved, guaranteed=guaranteed):
         del draft.promises[reserved.name]
     elif draft.now >= reserved.until and not any(map(draft.is_departing, reserved.waits)):
-        if guaranteed and _break_in(draft, reserved):
-            del draft.promises[reserved.name]
-        else:
-            draft.give_up(reserved)
-
-
-def _break_in(draft: Draft, reserved: Reserved) -> bool:
-    """Start it within its share on what is reserved for gangs that are beyond theirs."""
-    project, asked = reserved.gang[0].project, reserved.placed.total
-    ahead = draft.reservations.ahead_of(draft.line_of(reserved.gang))
-    weak = [each for each in draft.weak(project, asked, ahead) if each is not reserved]
-    with lent(draft, weak):
-        return bool(weak) and start_reserved(draft, reserved, guaranteed=True, lent=weak)
+        draft.give_up(reserved)
 
 
 def _take_over(
@@ -365,13 +353,11 @@ def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
     return True
 
 
-def start_reserved(
-    draft: Draft, reserved: Reserved, *, guaranteed: bool, lent: Sequence[Reserved] = ()
-) -> bool:
+def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
     if not may_fit_again(draft, reserved):
         return False
-    others = [each for each in sharing(draft, reserved) if each not in lent]
+    others = sharing(draft, reserved)
     draft.set_apart([reserved], others)
     placed = _taken(draft, reserved, guaranteed=guaranteed) if _has_room(draft, reserved) else None
     if placed is None:
