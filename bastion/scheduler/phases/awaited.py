@@ -73,7 +73,13 @@ def awaited(
     if not counts_quota and has_room():
         return _last_first(draft, certain.values())
 
-    able = (each for each in filter(has_ended, ending) if each.name not in certain)
+    def matters(running: Running) -> bool:
+        """Whether it gives anything: all that it leaves may be promised to others."""
+        gives = counts_quota and (running.project == project or draft.shares.left_of(running))
+        return bool(gives) or gone.is_less_with(running)
+
+    some = filter(has_ended, ending if counts_quota else gone.givers(ending))
+    able = (each for each in some if each.name not in certain)
 
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
@@ -83,7 +89,7 @@ def awaited(
     needed: dict[str, Running] = {}
     with draft.shares.without(certain.values() if counts_quota else ()):
         try:
-            if not _add_until(needed, _in_order(draft, able, order), go, has_room):
+            if not _add_until(needed, _in_order(draft, filter(matters, able), order), go, has_room):
                 return None
             for running in spared([*reversed(needed.values())], go, has_room):
                 del needed[running.name]
@@ -221,6 +227,24 @@ class _Gone:
                 frees = self._shares.frees(running)
                 for resource in self.beyond:
                     self.beyond[resource] -= sign * frees[resource]
+
+    def is_less_with(self, running: Running) -> bool:
+        """Whether it gives anything of what is lacking."""
+        if not running.is_spent:
+            for tier, short in self.short:
+                left = running.left[tier]
+                for resource in short:  # asked of thousands: a generator costs twice as much
+                    if left[resource]:
+                        return True
+        if running.project == self._owner:
+            return True
+        return any(running.footprint.frees(*where) for where in self.lacking)
+
+    def givers(self, some: Iterable[Running]) -> Iterable[Running]:
+        """Those of `some` that may give anything, in one look at each."""
+        if self.lacking:
+            return some
+        return (each for each in some if each.project == self._owner or not each.is_spent)
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""
