@@ -79,7 +79,7 @@ def borrow(draft: Draft) -> None:
                 break
             else:
                 blocked.append(line)
-                if not line.fail_when_busy:
+                if not line.fail_when_busy and may_borrow_beside(draft, line):
                     hopeless.add(line.key)  # equal gangs of its project fare no better
             queue.pass_over()
     _look_again(draft, made)
@@ -248,9 +248,9 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     """Promise the devices of lower priority of the same project, if that lets it start."""
     if line.key in outranks_none:
         return False
-    outranks_none.add(line.key)
     if draft.reservations.drained_before(line):
         return False
+    outranks_none.add(line.key)
     if line.fail_when_busy or line.shape.priority >= _highest_to_outrank(draft, line.project):
         return False
     own = draft.plans.get(line.head[0].id)

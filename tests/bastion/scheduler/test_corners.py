@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from bastion.scheduler.cycle import decide
+from bastion.scheduler.plan import Admit, Wait
 from bastion.spec.where import Where
 from quota import Amounts
 from tests.bastion.scheduler.histories import slices_of
@@ -220,3 +222,22 @@ def test_a_borrower_is_not_rotated_while_its_own_project_takes_what_it_leaves() 
     world.end("a")
     world.cycle()
     assert world.preemptions == [("borrower", "c0")]
+
+
+def test_a_gang_starts_beside_its_drain_though_an_equal_one_goes_behind_that() -> None:
+    """That is looked at first, as its user has used less; a free machine is not for it."""
+    shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+    world = World(quota_of({"gpu": 16}, shares, plan_after_s=60), machines_of(2, gpu=8))
+    world.ask("A", "running", user="v", where=Where(hostnames=("p-000",)), gpu=8)
+    world.ask("B", "other", where=Where(hostnames=("p-001",)), gpu=8)
+    world.cycle()
+    world.ask("A", "first", user="u", gpu=8)
+    world.pass_time(61)
+    world.cycle()
+    assert world.reason("first") == "Planned"
+    world.ask("A", "second", user="v", gpu=8)
+    world.end("other")
+    snapshot = replace(world.snapshot(), decayed_by_user={("A", "u"): 1e6})
+    plan = decide(snapshot, world.now)
+    assert isinstance(plan.verdicts["first"], Admit)
+    assert isinstance(plan.verdicts["second"], Wait)

@@ -37,6 +37,7 @@ BROKE_VARIED = {
     29: "a replica that had ended before its job was preempted was gone with the others",
     108: "the replicas of a preempted gang that had ended before it were given back twice",
     45: "a job that did its work after its user had cancelled it was not seen to leave",
+    54: "a job waited beside a free machine, as an equal one behind it was looked at before",
 }
 """The same of varied services."""
 
