@@ -79,8 +79,9 @@ def borrow(draft: Draft) -> None:
                 break
             else:
                 blocked.append(line)
+                # Equal gangs of its project fare no better, unless it fails for its place alone.
                 if not line.fail_when_busy and may_borrow_beside(draft, line):
-                    hopeless.add(line.key)  # equal gangs of its project fare no better
+                    hopeless.add(line.key)
             queue.pass_over()
     _look_again(draft, made)
     if draft.taken_back:

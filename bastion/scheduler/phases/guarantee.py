@@ -36,7 +36,7 @@ from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
 MOST_TRIES = 4
-"""Victims of a gang that are tried, where a sibling would take what they leave."""
+"""Sets of victims that are tried for a gang, where a sibling would take what they leave."""
 
 
 def guarantee(draft: Draft) -> None:
