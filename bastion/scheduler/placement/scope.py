@@ -66,7 +66,8 @@ class Scope:
         if self.allowed is None:
             return True
         if _is_new(room):
-            return passes(self.where, room.machine, room.shelf.pool)
+            is_left = room.shelf in self.tiers[room.shelf.tier]  # maintenance may close the pool
+            return is_left and passes(self.where, room.machine, room.shelf.pool)
         return room.ordinal in self.allowed
 
     def all(self) -> list[Room]:

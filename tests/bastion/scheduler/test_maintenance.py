@@ -123,6 +123,17 @@ def test_a_window_is_no_reason_to_refuse() -> None:
     assert w.runs("a")
 
 
+def test_a_machine_that_is_made_for_another_is_closed_too() -> None:
+    """It may be made for what ends in time; higher priority that does not end has no room there."""
+    w = world(Window(starts_at=HOUR, ends_at=2 * HOUR), machines=0, pools=2)
+    w.ask("A", "short", gpu=8, max_runtime_s=60.0)
+    w.ask("A", "endless", replicas=2, gpu=1, priority=1)
+    unresumed(w, "endless")
+    w.cycle()
+    assert w.runs("short")
+    assert w.reason("endless") == "Maintenance"
+
+
 def nothing_starts_into_a_window(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """What starts ends before its machines close, or can be told in time to resume elsewhere."""
     options = snapshot.quota.scheduler
