@@ -6,7 +6,7 @@ The bastion that accepts a launch and the client that checks it first use the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bastion.spec.quantity import text_of_seconds
@@ -72,27 +72,43 @@ def limit_problems(
         launch: The launch, checked.
         requests: The requests of its jobs, in the same order.
     """
-    problems = []
+    problems, every = [], []
     for job, request in zip(launch.jobs, requests):
         if problem := runtime_problem(quota, project, user, request.max_runtime_s):
             problems.append(f"jobs.{job.name}.{problem}")
-        if not request.borrow and not request.takes_whole and not _charged(quota, [request]):
-            problems.append(
-                f"jobs.{job.name}.borrow: false is not possible for a job that asks for nothing"
-                " under quota: it has no share to stand on"
-            )
-    gangs = [list(requests)] if launch.together else [[each] for each in requests]
-    every = [text for gang in gangs for text in _gang_problems(quota, project, user, gang)]
+    named = [(job.name, request) for job, request in zip(launch.jobs, requests)]
+    for named_gang in [named] if launch.together else [[each] for each in named]:
+        gang = dict(named_gang)
+        if not _charged(quota, gang.values()) and not any(r.takes_whole for r in gang.values()):
+            problems += _without_share(quota, project, gang)
+        every += _gang_problems(quota, project, user, [*gang.values()])
     return problems + list(dict.fromkeys(every))
+
+
+def _without_share(quota: Quota, project: str, gang: Mapping[str, Request]) -> list[str]:
+    """Why a gang that asks for nothing under quota never starts: it, or its project, says so."""
+    kept = next((job for job, request in gang.items() if not request.borrow), None)
+    if kept is not None:
+        return [
+            f"jobs.{kept}.borrow: false is not possible for a job that asks for nothing under"
+            " quota: it has no share to stand on"
+        ]
+    if quota.project(project).borrow:
+        return []
+    place = quota.place("project_options", project, "borrow")
+    return [
+        f"jobs.{next(iter(gang))}: asks for nothing under quota, so it has no share to stand on,"
+        f" and {project} does not borrow; charge it to another project, or an admin changes {place}"
+    ]
 
 
 def _gang_problems(quota: Quota, project: str, user: str, gang: Sequence[Request]) -> list[str]:
     asked = _charged(quota, gang)
     problems = _walls(quota, project, asked) if asked else []
-    own = _charged(quota, [request for request in gang if not request.borrow])
     share = quota.project(project).nominal
-    for resource, units in own.items():
-        if units > share[resource] and not problems:
+    is_own = not all(request.borrow for request in gang)
+    for resource, units in asked.items():
+        if is_own and units > share[resource] and not problems:
             place = quota.place("project_resources", project, resource)
             problems.append(
                 f"asks for {units} {resource} with borrow = false, and the share of {project} is"
@@ -123,6 +139,6 @@ def _walls(quota: Quota, project: str, asked: Amounts) -> list[str]:
     return [str(each) for each in walls if each.asked <= quota.totals[each.resource]]
 
 
-def _charged(quota: Quota, requests: Sequence[Request]) -> Amounts:
+def _charged(quota: Quota, requests: Iterable[Request]) -> Amounts:
     """Return the least that `requests` are charged: whole machines may be more."""
     return Amounts.sum(request.units for request in requests).only(quota.types)

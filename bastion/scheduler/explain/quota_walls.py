@@ -87,7 +87,9 @@ class QuotaWalls:
             over = self.never(project, shape) or self._over_ceiling(name, asked)
             if over is not None:
                 return over
-        if not asked or shares.is_within(project, asked, own=not shape.borrows):
+        if not asked:
+            return self.never(project, shape)
+        if shares.is_within(project, asked, own=not shape.borrows):
             return None
         return self.never(project, shape) or self._beyond_share(project, shape)
 
@@ -95,7 +97,10 @@ class QuotaWalls:
         """Why the quota file never lets a gang of `project` start; None where it may some day."""
         if self._is_trial:
             return None
-        return self._reach.beyond(project, self.draft.asks(shape), borrows=shape.borrows)
+        if asked := self.draft.asks(shape):
+            return self._reach.beyond(project, asked, borrows=shape.borrows)
+        is_free = shape.takes_whole  # charged for whole machines, on whichever it lies
+        return None if is_free else self._reach.without_share(project, borrows=shape.borrows)
 
     def _over_ceiling(self, name: str, asked: Amounts) -> OverCeiling | None:
         """Unless the ceiling is the total, and the total would do."""

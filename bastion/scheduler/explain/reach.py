@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from bastion.scheduler.reasons.reason import NeverFits
-from quota.amounts import Amounts
+from quota.amounts import NOTHING, Amounts
 from quota.ledger import reach, unclaimed
 from quota.reach import beyond_reach
 from quota.tree import Quota
@@ -31,6 +31,19 @@ class Reach:
         if project not in self._most:
             self._most[project] = reach(self._quota, project, self._unclaimed)
         return self._most[project]
+
+    def without_share(self, project: str, *, borrows: bool) -> NeverFits | None:
+        """Whether `project` may never hold what is not under quota, for a gang that `borrows`."""
+        if borrows and self._quota.project(project).borrow:
+            return None
+        place = self._quota.place("project_options", project, "borrow") if borrows else ""
+        return NeverFits(
+            asked=NOTHING,
+            most=NOTHING,
+            of="share",
+            project=project,
+            walls=((f"{project} does not borrow", place),) if borrows else (),
+        )
 
     def beyond(self, project: str, asked: Amounts, *, borrows: bool) -> NeverFits | None:
         """Whether `project` may never hold `asked` for a gang that `borrows`, whatever ends."""

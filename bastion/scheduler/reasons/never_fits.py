@@ -27,10 +27,11 @@ class NeverFits:
     """By one replica where one replica is too much, else by the whole gang."""
     most: Amounts
     """That could ever be had; nothing where that is not what is in the way."""
-    of: Literal["replica", "gang", "total", "layout", "pool", "quota"]
+    of: Literal["replica", "gang", "total", "layout", "pool", "quota", "share"]
     """What is too much: for the largest machine, for all of them, for the quota file's totals; or
     there is enough, but no way to lay it out, or none in one pool, where a policy keeps gangs
-    together; or the quota file lets its project never have it."""
+    together; or the quota file lets its project never have it; or no share holds what is not under
+    quota, and it never borrows."""
     replicas: int = 0
     """Of the same shape, where all machines together are too few for them."""
     fitting: int = 0
@@ -60,6 +61,8 @@ class NeverFits:
                 f"{NEVER}: it asks for {units(self.asked)}, and {self.project} can never hold more"
                 f" than {units(self.most)}: {why}; ask for less, or an admin changes {places}{more}"
             )
+        if self.of == "share":
+            return f"{NEVER}: {self._without_share()}"
         if self.of == "replica":
             return f"{NEVER}: one replica asks for {units(self.asked)}, {self._too_small()}"
         if self.guests:
@@ -81,6 +84,12 @@ class NeverFits:
             f" all machines it may use{self._where()} have room for {self.fitting} of them; ask for"
             f" less, or an admin lets {self._pool()} have more machines in {CONFIG}"
         )
+
+    def _without_share(self) -> str:
+        what = "it asks for nothing under quota, so it has no share to stand on, and"
+        for why, place in self.walls:
+            return f"{what} {why}; charge it to another project, or an admin changes {place}"
+        return f"{what} it may not borrow; submit it without --no_borrow"
 
     def _too_many_guests(self) -> str:
         """It asks for nothing, and there are too few machines to take all of its replicas."""

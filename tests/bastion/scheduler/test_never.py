@@ -190,6 +190,38 @@ def test_a_machine_of_a_fixed_pool_that_is_lost_is_named(lost: dict[str, Any], w
     assert w.runs("a")
 
 
+@pytest.mark.parametrize(
+    ("borrows", "told"),
+    [
+        (
+            True,
+            "A does not borrow; charge it to another project, or an admin changes"
+            " project_options.A.borrow, line 13",
+        ),
+        (False, "it may not borrow; submit it without --no_borrow"),
+    ],
+)
+def test_what_no_share_holds_and_never_borrows_is_told_so(borrows: bool, told: str) -> None:
+    """Processors alone, by a quota file that came later; with one that lets it borrow it starts."""
+    options = {"A": "borrow = false"} if borrows else {}
+    machines = machines_of(1, gpu=8, cpu=8)
+    w = World(quota_of({"gpu": 8}, HALVES, options=options), machines)
+    name = w.ask("A", cpu=4)
+    request = replace(w.jobs[name].request, borrow=borrows)
+    w.jobs[name] = replace(w.jobs[name], queued_at=w.now - 1000, request=request)
+    w.cycle()
+    verdict = w.plan.verdicts[name]
+    assert isinstance(verdict, Wait)
+    assert verdict.reason.words(w.now) == (
+        "can never run: it asks for nothing under quota, so it has no share to stand on, and "
+        f"{told}"
+    )
+    w.quota = quota_of({"gpu": 8}, HALVES)
+    w.jobs[name] = replace(w.jobs[name], request=replace(request, borrow=True))
+    w.cycle()
+    assert w.runs(name)
+
+
 def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
     """What the pool may make in its place counts; where it may make none, it can never run."""
     w = world_of()

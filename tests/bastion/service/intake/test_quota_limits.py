@@ -127,10 +127,30 @@ def test_a_job_that_must_not_borrow_fits_its_share() -> None:
         "jobs.main.borrow: false is not possible for a job that asks for nothing under quota: it"
         " has no share to stand on",
     )
+    assert problems(Rig(quota=quota), job("a", h100=8), job("b", h100=1, borrow=False)) == (
+        "asks for 9 h100 with borrow = false, and the share of blue is 8: ask for less, let it"
+        " borrow, or an admin changes project_resources.blue.h100, line 10",
+    )
     rig = Rig(quota=quota)
     assert not rig.root.jobs
     name = rig.submit("one", jobs=(job(h100=8, borrow=False),))
     assert not rig.root.jobs[name].request.borrow
+
+
+def test_what_is_not_under_quota_needs_a_project_that_borrows() -> None:
+    """Such a job has no share to stand on, unless it starts together with one that has."""
+    quota = LIMITS.replace("max_running_per_user = 2", "borrow = false")
+    (told,) = problems(Rig(quota=quota), job(h100=0))
+    assert told == (
+        "jobs.main: asks for nothing under quota, so it has no share to stand on, and blue does not"
+        " borrow; charge it to another project, or an admin changes project_options.blue.borrow,"
+        " line 22"
+    )
+    for whole in (True, False):
+        rig = Rig(quota=quota)
+        asked = rig.launch(jobs=(job("a", h100=4), job("b", h100=0, borrow=whole)))
+        rig.turn()
+        assert rig.answer(asked).accepted
 
 
 def test_an_update_keeps_to_the_longest_run() -> None:
