@@ -60,7 +60,7 @@ def borrow(draft: Draft) -> None:
     made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
-    blocked = draft.blocked
+    blocked, drains = draft.blocked, len(draft.reservations.drained())
     gaps = _Gaps(draft)
     while (name := projects.pop()) is not None:
         if name not in queues:
@@ -84,7 +84,7 @@ def borrow(draft: Draft) -> None:
                     hopeless.add(line.key)
             queue.pass_over()
     _look_again(draft, made)
-    if draft.taken_back:
+    if draft.taken_back or len(draft.reservations.drained()) < drains:
         _start_blocked(draft)
     plan_again(draft, partial(_use_again, draft))
     widen(draft)
@@ -136,7 +136,7 @@ def _use_again(draft: Draft) -> None:
 
 
 def _start_blocked(draft: Draft) -> None:
-    """Start what was blocked, where a start was taken back or a planned start given up."""
+    """Start what was blocked, where a start was taken back, or a plan or a drain has ended."""
     for line in [*draft.taken_back, *draft.blocked]:
         while not line.is_over and _start(draft, line):
             draft.forget_plan(line.head)

@@ -241,3 +241,23 @@ def test_a_gang_starts_beside_its_drain_though_an_equal_one_goes_behind_that() -
     plan = decide(snapshot, world.now)
     assert isinstance(plan.verdicts["first"], Admit)
     assert isinstance(plan.verdicts["second"], Wait)
+
+
+def test_all_that_waited_behind_a_drain_start_once_its_gang_does() -> None:
+    """Those that were looked at before the gang, too: nothing is kept for it any more."""
+    shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+    world = World(quota_of({"gpu": 16}, shares, plan_after_s=60), machines_of(2, gpu=8))
+    world.ask("A", "running", user="v", where=Where(hostnames=("p-000",)), gpu=4)
+    world.ask("B", "other", where=Where(hostnames=("p-001",)), gpu=8)
+    world.cycle()
+    world.ask("A", "gang", user="u", replicas=4, gpu=2)
+    world.pass_time(61)
+    world.cycle()
+    assert world.reason("gang") == "Planned"
+    names = ("second", "third")
+    for name in names:
+        world.ask("A", name, user="v", gpu=1)
+    world.end("other")
+    snapshot = replace(world.snapshot(), decayed_by_user={("A", "u"): 1e6})
+    plan = decide(snapshot, world.now)
+    assert all(isinstance(plan.verdicts[name], Admit) for name in ("gang", *names))
