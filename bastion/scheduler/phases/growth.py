@@ -2,11 +2,12 @@
 Growth: elastic gangs get what nothing else can use.
 
 Rules: an elastic gang starts with its fewest replicas, as any other gang does. Once all others have
-been looked at, those that start get more, one replica each in turn. One that runs is stopped, to
-start again with more, only where nothing waits for what it asks for, it has run for
+been looked at, those that start get more, one replica each in turn; where `min_runtime_s` is 0 only
+if nothing waits for what they ask for, as that could take it back at once. One that runs is
+stopped, to start again with more, only where nothing waits for what it asks for, it has run for
 `min_runtime_s`, and it gains a quarter of its replicas at least. One of which a replica has ended
-is left to end: what that replica did would be done again. A replica above the fewest is
-placed on machines that stand, unless the gang waits for new ones anyway.
+is left to end: what that replica did would be done again. A replica above the fewest is placed on
+machines that stand, unless the gang waits for new ones anyway.
 
 It must not know how gangs give back what they hold above their fewest: see `preemption.victims`.
 """
@@ -39,7 +40,12 @@ After that it has met a shortage, and is given those of its fewest.
 def widen(draft: Draft) -> None:
     """Give gangs that start now more than their fewest replicas, as far as it fits."""
     effort = _effort(draft)
-    growing = [at for at, each in enumerate(draft.admitted) if each.shape.may_grow]
+    wanted = frozenset() if draft.options.min_runtime_s else _wanted(draft)
+    growing = [
+        at
+        for at, each in enumerate(draft.admitted)
+        if each.shape.may_grow and not each.shape.types & wanted
+    ]
     new = {at: _may_make(draft, draft.admitted[at]) for at in growing}
     projects = {draft.admitted[at].gang[0].project for at in growing}
     while growing and not effort.is_spent:

@@ -51,6 +51,21 @@ def test_others_come_before_what_is_above_the_fewest() -> None:
     assert count(w, "e") == 6
 
 
+@pytest.mark.parametrize(("min_runtime_s", "most"), [(600, 6), (0, 2)])
+def test_what_could_be_taken_back_at_once_is_not_given(min_runtime_s: int, most: int) -> None:
+    """A gang waits for more than is free: what starts beside it keeps what it gets for a while."""
+    w = world()
+    w.quota = replace(
+        w.quota, scheduler=replace(w.quota.scheduler, min_runtime_s=float(min_runtime_s))
+    )
+    w.ask("A", "runs", gpu=8)
+    w.cycle()
+    w.ask("A", "waits", replicas=2, gpu=8)
+    w.ask("B", "e", replicas=2, most=6, gpu=1)
+    w.cycle()
+    assert count(w, "e") == most
+
+
 def test_elastic_jobs_grow_by_turns() -> None:
     """Two that could take everything share it."""
     w = world()
