@@ -136,7 +136,9 @@ def _found(
     """Where it fits with some of its `own` victims; they are not being stopped."""
     shares, project = draft.shares, reserved.gang[0].project
     is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
-    is_sure = within_share and is_own and not shares.is_nested
+    # What never borrows has its class whatever its project holds: only what is held tells.
+    counts_all = shares.is_nested or not shares.ever_borrows(project, reserved.shape)
+    is_sure = within_share and is_own and not counts_all
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         if is_sure and not gone and units <= reserved.placed.total:
@@ -151,6 +153,6 @@ def _found(
     departing = draft.departing()
     leaving = draft.departures.stopping(draft.shares) if within_share else departing
     mine = [running for running in own if running in leaving]
-    going = [r for r in draft.departing(firm=True) if r not in leaving] if shares.is_nested else []
+    going = [r for r in draft.departing(firm=True) if r not in leaving] if counts_all else []
     with shares.without(standing=leaving.sums, staying=mine):
         return find(draft, reserved.shape, own, may_have, guaranteed=within_share, staying=own)

@@ -143,6 +143,7 @@ class Stand:
 
     spots: dict[str, Spot]
     tiers: list[Amounts]
+    now: float
 
 
 def stand(
@@ -202,7 +203,7 @@ def stand(
             is_sound=not out,
             guests=guests[name],
         )
-    return Stand({**spots, **_to_make(snapshot, now, machines)}, tiers)
+    return Stand({**spots, **_to_make(snapshot, now, machines)}, tiers, now)
 
 
 def spot_of(snapshot: Snapshot, machine: Machine) -> Spot:
@@ -247,12 +248,17 @@ class _Need:
     hosts: int
     is_exclusive: bool
     where: Where
+    closed: frozenset[str]
+    """Spots where maintenance does not let it start."""
 
 
 def can_start(
     snapshot: Snapshot, gang: Iterable[JobRecord], left: Stand, allows: Callable[[Amounts], bool]
 ) -> bool:
     """Whether some placement holds all of `gang`, and what it is charged there is allowed."""
+    gang = list(gang)
+    resumes = all(job.resume for job in gang)
+    closed = {job.id: _closed_for(snapshot, job, left, resumes=resumes) for job in gang}
     needs = [
         _Need(
             job=job.id,
@@ -260,12 +266,41 @@ def can_start(
             hosts=job.request.hosts,
             is_exclusive=job.request.where.exclusive,
             where=job.request.where,
+            closed=closed[job.id],
         )
         for job in gang
         for _ in range(job.request.replicas)
     ]
     needs.sort(key=lambda need: (-need.hosts, not need.is_exclusive, -sum(_sizes(need)), need.job))
     return _try(snapshot.quota.types, needs, left.spots, left.tiers, NOTHING, allows)
+
+
+def _closed_for(
+    snapshot: Snapshot, job: JobRecord, left: Stand, *, resumes: bool
+) -> frozenset[str]:
+    """
+    Where a window begins before `job` has ended, or if it `resumes` before it had its least time.
+
+    A promise may start it later than now, by the bound of all promises: that long is left to spare.
+    """
+    options, limit_s = snapshot.quota.scheduler, job.request.max_runtime_s
+    asked_s = options.grace_s if job.request.grace_s is None else job.request.grace_s
+    runs_s = float("inf") if limit_s is None else limit_s
+    if resumes:
+        runs_s = min(runs_s, max(options.min_runtime_s, 1.0))
+    spare_s = options.min_runtime_s + options.max_grace_s
+    ends_at = left.now + spare_s + runs_s + min(asked_s, options.max_grace_s)
+    windows = [
+        w for w in snapshot.quota.maintenance if w.starts_at < ends_at and w.ends_at > left.now
+    ]
+    return frozenset(
+        name
+        for name, spot in left.spots.items()
+        for window in windows
+        if not (window.pools or window.machines)
+        or spot.pool in window.pools
+        or {*window.machines} & {*spot.names}
+    )
 
 
 def _sizes(need: _Need) -> list[int]:
@@ -319,7 +354,7 @@ def _ways(need: _Need, spots: Mapping[str, Spot]) -> Iterable[dict[str, Spot]]:
         yield from _slices(need, spots)
         return
     for name, spot in spots.items():
-        if spot.slice or not is_wanted(need.where, spot):
+        if spot.slice or name in need.closed or not is_wanted(need.where, spot):
             continue
         if not need.units and not need.is_exclusive:
             if spot.guests < GUESTS and not spot.owner:
@@ -340,6 +375,7 @@ def _slices(need: _Need, spots: Mapping[str, Spot]) -> Iterable[dict[str, Spot]]
         is_free = all(s.is_vacant and s.is_sound and not s.owner for s in hosts.values())
         size = Amounts.sum(spot.size for spot in hosts.values())
         is_free = is_free and all(is_wanted(need.where, spot) for spot in hosts.values())
+        is_free = is_free and not need.closed & hosts.keys()
         if len(hosts) == need.hosts and is_free and need.units <= size:
             yield {n: replace(spot, is_vacant=False, owner=need.job) for n, spot in hosts.items()}
 

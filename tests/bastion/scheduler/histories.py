@@ -297,7 +297,7 @@ def edit(random: Random, world: World) -> None:
             tiers if len(tiers) > 1 else tiers[0],
             {name: {"gpu": share} for name, share in shares.items()},
         )
-    world.quota = replace(edited, scheduler=world.quota.scheduler)
+    world.quota = replace(world.written(edited), scheduler=world.quota.scheduler)
 
 
 def ask(random: Random, world: World) -> None:

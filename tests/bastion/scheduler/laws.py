@@ -45,7 +45,7 @@ from tests.bastion.scheduler.byhand import (
 
 Devices = Counter[tuple[str, str, int]]
 Law = Callable[[Snapshot, float, Plan], None]
-_Claim = tuple[bool, bool, bool, float, float, str, Amounts, Sequence[JobRecord]]
+_Claim = tuple[bool, bool, bool, bool, float, float, str, Amounts, Sequence[JobRecord]]
 
 
 def devices(placements: Iterable[Placement]) -> Devices:
@@ -184,7 +184,7 @@ def covers(snapshot: Snapshot, own: set[str]) -> dict[str, str]:
         groups = quota.groups_of(jobs[0].project)
         if groups and held and jobs[0].id in own:
             standing[groups[0].name] += held
-        elif groups and held:
+        elif groups and held and not _never_borrows(snapshot, jobs):
             waiting_for[groups[0].name].append(entry)
     found: dict[str, str] = {}
     for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
@@ -254,6 +254,7 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
     """
     Jobs on their project's own share by the fixed order, worked out here once more.
 
+    What never borrows has its place whatever the share is.
     What is being stopped, or named to be for a gang on the share, has its place until it has ended,
     each job of it on its own, and after all that run on: two that follow each other never cost a
     third its place. In a group a promise comes after what runs on, whatever its priority: it may
@@ -282,7 +283,9 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         held = Amounts.sum(held_by(snapshot, j) for j in members)
         is_named = not named.isdisjoint(j.id for j in members)
         leaves = (job.phase is Phase.STOPPING or is_named) and not was
-        gangs[job.project].append((was, leaves, False, priority, at, first, held, members))
+        never = _never_borrows(snapshot, members)
+        entry = (leaves or not never, was, leaves, False, priority, at, first, held, members)
+        gangs[job.project].append(entry)
     for promise in snapshot.promises:
         left = waiting(snapshot, promise.gang)
         is_sound = all(
@@ -296,12 +299,15 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
             held = promised(snapshot, None, promise)
             project = left[0].project
             is_last = bool(snapshot.quota.groups_of(project))
-            entry = (False, False, is_last, priority, float("inf"), promise.gang[0], held, left)
+            stands = _never_borrows(snapshot, left)
+            order = (not stands, False, False, is_last, priority, float("inf"), promise.gang[0])
+            entry = (*order, held, left)
             gangs[project].append(entry)
     for project, entries in gangs.items():
         room = snapshot.quota.project(project).nominal
-        for _, leaves, *_, held, jobs in sorted(entries, key=lambda entry: entry[:6]):
-            if held and (leaves or all(units <= room[t] for t, units in held.items())):
+        for may_borrow, _, leaves, *_, held, jobs in sorted(entries, key=lambda entry: entry[:7]):
+            is_forced = leaves or not may_borrow
+            if held and (is_forced or all(units <= room[t] for t, units in held.items())):
                 room = room - held
                 found |= {job.id for job in jobs}
     return found
@@ -442,7 +448,7 @@ def borrowers_have_their_time(snapshot: Snapshot, now: float, plan: Plan) -> Non
     promise that has named it already.
     """
     for name, verdict in preempts(plan).items():
-        if snapshot.jobs[verdict.by].project == snapshot.jobs[name].project:
+        if not verdict.by or snapshot.jobs[verdict.by].project == snapshot.jobs[name].project:
             continue
         attempts = [job.attempt for job in gang_of(snapshot, name) if job.attempt]
         started = min(each.started_at or each.admitted_at for each in attempts)
@@ -459,6 +465,8 @@ def none_above_its_share_reclaims(snapshot: Snapshot, now: float, plan: Plan) ->
     planned = {each.gang[0] for each in (*snapshot.planned, *plan.planned)}
     known = {promise.gang for promise in snapshot.promises}
     for name, verdict in preempts(plan).items():
+        if not verdict.by:
+            continue  # stopped for no other job: to grow, or as its machines close
         by = snapshot.jobs[verdict.by]
         is_own = by.project == snapshot.jobs[name].project
         assert is_own or verdict.by in planned or any(verdict.by in gang for gang in known)
@@ -571,7 +579,7 @@ def _may_start(
         for name in named
         if snapshot.jobs[name].phase is not Phase.STOPPING
     }
-    return can_start(snapshot, gang, left, _allows(snapshot, gang[0].project, held, met))
+    return can_start(snapshot, gang, left, _allows(snapshot, gang, held, met))
 
 
 def _gave_way(
@@ -594,16 +602,35 @@ def _gave_way(
     ]
 
 
+def _never_borrows(snapshot: Snapshot, gang: Sequence[JobRecord]) -> bool:
+    """Whether `gang` may stand on its project's own share alone."""
+    borrows = all(job.request.borrow for job in gang)
+    return not (borrows and snapshot.quota.project(gang[0].project).borrow)
+
+
+def _is_own(snapshot: Snapshot, held: dict[str, Amounts], project: str, asked: Amounts) -> bool:
+    """Whether `asked` fits in the share of `project` itself."""
+    return asked <= snapshot.quota.project(project).nominal - held.get(project, NOTHING)
+
+
 def _allows(
-    snapshot: Snapshot, project: str, held: dict[str, Amounts], victims: Iterable[str] = ()
+    snapshot: Snapshot,
+    gang: Sequence[JobRecord],
+    held: dict[str, Amounts],
+    victims: Iterable[str] = (),
 ) -> Callable[[Amounts], bool]:
     """Whether a charge is allowed within a share, or out of what others leave idle."""
+    project = gang[0].project
+    is_own = _never_borrows(snapshot, gang)
+    fits = _is_own if is_own else is_within
 
     def allows(charge: Amounts) -> bool:
-        if is_within(snapshot, held, project, charge) and reclaims(
+        if fits(snapshot, held, project, charge) and reclaims(
             snapshot, held, project, charge, victims
         ):
             return True
+        if is_own:
+            return False
         if snapshot.quota.groups and set(victims) - {project}:
             return False  # what another has to leave is had within a share alone
         room = available(snapshot.quota, held, project)
@@ -666,12 +693,12 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
         project = gang[0].project
         if name in planned or project in draining:
             continue
-        allows = _allows(snapshot, project, beside)
+        allows = _allows(snapshot, gang, beside)
         if any(_would_put_off(snapshot, now, gang, each) for each in told):
             allows = partial(is_within, snapshot, beside, project)
         assert not can_start(snapshot, gang, left, allows), f"{name} could: {verdict.reason}"
         if ends_by(snapshot, now, gang) <= until:
-            allows = _allows(snapshot, project, held)
+            allows = _allows(snapshot, gang, held)
             assert not can_start(snapshot, gang, open_left, allows), f"{name}: {verdict.reason}"
 
 
@@ -843,6 +870,7 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
             or (job.project == project and job.id not in own and _lowest(snapshot, job) > priority)
         }
         giving_way = _giving_way(snapshot, plan, own, project)
+        fits = _is_own if _never_borrows(snapshot, gang) else is_within
         # First what stands in its own group, then what stands in the group around that.
         for level in snapshot.quota.chain(project):
             movable |= {
@@ -870,8 +898,9 @@ def the_guarantee(snapshot: Snapshot, now: float, plan: Plan) -> None:
                 stays: dict[str, Amounts] = stays,
                 met: set[str] = met,
                 own_plans: Amounts = own_plans,
+                fits: Callable[..., bool] = fits,
             ) -> bool:
-                if not is_within(snapshot, held, project, charge + own_plans):
+                if not fits(snapshot, held, project, charge + own_plans):
                     return False
                 return reclaims(snapshot, stays, project, charge, met)
 

@@ -78,6 +78,6 @@ def assert_calm(world: World) -> None:
     kept = [each.placements for each in world.plan.promises]
     for plan in world.turns:
         for name, verdict in plan.verdicts.items():
-            if isinstance(verdict, Preempt) and verdict.by not in at_rest:
+            if isinstance(verdict, Preempt) and verdict.by and verdict.by not in at_rest:
                 left = hosts([placed(world.jobs[name])])
                 assert any(hosts(placements) & left for placements in kept), (name, verdict.by)

@@ -111,6 +111,8 @@ class World:
         self.ends: dict[str, float] = {}
         self.decayed: dict[str, float] = {}
         self.extra: dict[str, object] = {}
+        self.written: Callable[[Quota], Quota] = lambda quota: quota
+        """What the quota file says beyond its shares."""
         self.is_mixed = False
         """Whether its jobs ask for several types."""
         self.is_grouped = False
