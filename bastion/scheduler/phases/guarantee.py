@@ -41,11 +41,8 @@ MOST_TRIES = 4
 
 def guarantee(draft: Draft) -> None:
     """Admit, or promise to, every waiting gang within a share, as far as it fits."""
-    before = draft.revised
     _go_out_of_turn(draft)
     _go_through(draft, draft.lines)
-    if draft.revised > before:  # victims may leave more than what they are stopped for
-        look_again(draft)
 
 
 def _go_out_of_turn(draft: Draft) -> None:

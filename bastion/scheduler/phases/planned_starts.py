@@ -36,7 +36,6 @@ from bastion.scheduler.phases.first_fit import (
     is_reclaimable,
     known_ends,
 )
-from bastion.scheduler.phases.guarantee import look_again
 from bastion.scheduler.phases.lending import closed, count_plans, counted, discount_plans
 from bastion.scheduler.phases.promises import located_again, start_reserved
 from bastion.scheduler.phases.revocation import (
@@ -190,8 +189,8 @@ def _renew_plans(draft: Draft) -> None:
     """
     Start or keep what holds, and give up the rest.
 
-    What is given up kept others of its project from their share: it is planned anew first, then
-    these are looked at again, and what is planned now is held against what that has changed.
+    What is given up kept others of its project from their share, which are looked at again in phase
+    5: it is planned anew first, and what is planned now is held against what that has changed.
     """
     tried: set[str] = set()
     while lapsed := _renew_each(draft):
@@ -199,7 +198,6 @@ def _renew_plans(draft: Draft) -> None:
         tried |= {gang[0].id for gang in lapsed}
         discount_plans(draft)
         _plan_ahead(draft, [draft.line_of(gang) for gang in lapsed])
-        look_again(draft)
 
 
 def plan_again(draft: Draft, start_blocked: Callable[[], None]) -> None:

@@ -71,7 +71,7 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
             (seed, histories.wide_world_of)
             for seed in (
                 *(1_022, 1_408, 1_464, 166_746, 220_632, 707_692_981, 19_300_922, 443, 187),
-                *(157_481, 7_625),
+                *(157_481, 7_625, 950_042, 950_119),
             )
         ),
         (21_069, histories.wide_world_of),
