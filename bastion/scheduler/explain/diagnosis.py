@@ -29,6 +29,8 @@ from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
 from bastion.scheduler.phases.backfill import put_off
+from bastion.scheduler.phases.lending import counted
+from bastion.scheduler.placement.feasibility import Beyond
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.preemption.victims import Found, find
@@ -135,6 +137,10 @@ class Diagnosis:
         )
         return self._with_next(gang, shape, found)
 
+    def never(self, project: str, shape: Shape) -> Beyond | None:
+        """Why a gang of `project` can never start, whatever ends; None where it may some day."""
+        return self.draft.beyond(shape) or self.quota.never(project, shape)
+
     def wall_after(
         self, gang: Sequence[JobRecord], shape: Shape, change: Change, *, is_limited: bool = True
     ) -> NextWall | None:
@@ -144,8 +150,7 @@ class Diagnosis:
         It `is_limited` where the limits of its user hold then, too.
         """
         project = gang[0].project
-        never = self.draft.beyond(shape) or self.quota.never(project, shape)
-        if never is not None:
+        if (never := self.never(project, shape)) is not None:
             return wall_of(never)
         over = user_wall(self.draft, gang, shape, change.gone) if is_limited else None
         if over is not None:
@@ -258,7 +263,7 @@ class Diagnosis:
         capacity = self.draft.capacity
         if not capacity.closures:
             return None
-        with capacity.without_maintenance():
+        with capacity.maintained_until():
             capacity.begin()
             for running in gone:
                 Release(capacity, running)
@@ -276,21 +281,21 @@ class Diagnosis:
         """Whether gangs of its project that go first would be put off, or drain what it needs."""
         first, opened = gang[0], self.change.opened if self.change else ()
         project, place = first.project, (shape.priority, first.submitted_at, first.id)
-        drained = [
-            each
-            for each in self.draft.reservations.drained_for(project)
-            if not each.shape.scarce.isdisjoint(shape.scarce)
-        ]
-        planned: list[Reserved] = []
-        if not self.draft.shares.may_start(project, shape.asked, own=not shape.borrows):
-            plans = self.draft.reservations.planned_for(project)
-            planned = put_off(self.draft, plans, shape)
+
+        def goes_first(each: Reserved) -> bool:
+            its = each.shape.priority, each.gang[0].submitted_at, each.name
+            return its < place and each.name not in opened
+
+        planned = list(filter(goes_first, self.draft.reservations.planned_for(project)))
         kept = [
             each
-            for each in (*drained, *planned)
-            if (each.shape.priority, each.gang[0].submitted_at, each.name) < place
-            and each.name not in opened
+            for each in filter(goes_first, self.draft.reservations.drained_for(project))
+            if not each.shape.scarce.isdisjoint(shape.scarce)
         ]
+        with counted(self.draft, planned):
+            is_within = self.draft.shares.may_start(project, shape.asked, own=not shape.borrows)
+        if not is_within:
+            kept += put_off(self.draft, planned, shape)
         return _kept(kept) if kept else None
 
     def _by_closure(self, shape: Shape) -> WaitingReason | None:

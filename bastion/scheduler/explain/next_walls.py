@@ -67,7 +67,7 @@ def change_of(
             return Change(gone=tuple(n for n in draft.running if n in named or not named))
         case Maintenance():
             gone = (n for n, each in draft.running.items() if each.frees_at <= reason.until)
-            return Change(is_maintained=True, gone=tuple(gone))
+            return Change(maintained_until=reason.until, gone=tuple(gone))
         case OverCeiling():
             return Change(ceiling=reason.project)
         case PlannedForOther():

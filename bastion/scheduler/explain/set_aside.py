@@ -36,7 +36,7 @@ class SetAside:
         diagnosis.trials = 0  # as many again as for those in line
 
     def with_next(self, job: JobRecord, reason: WaitingReason) -> WaitingReason:
-        """`reason`, with what `job` and its gang meet once it has gone."""
+        """`reason`, with what `job` and its gang meet once it has gone; or that it never helps."""
         match reason:
             case Held() | WaitsFor():
                 never = self.draft.beyond(self.draft.shapes.of(self._gang(job)))
@@ -44,6 +44,10 @@ class SetAside:
             case Dependency() | OverUserLimit():
                 gang = self._gang(job)
                 shape = self.draft.shapes.of(gang)
+                if isinstance(reason, OverUserLimit):
+                    never = self._diagnosis.never(job.project, shape)
+                    if isinstance(never, NeverFits):
+                        return never
                 key = reason.kind, job.project, job.user, shape.form, job.gang
                 if key not in self._known:
                     self._known[key] = self._wall_after(gang, shape, reason)

@@ -34,8 +34,8 @@ class Change:
     """The project or group that may hold everything."""
     is_restocked: bool = False
     """Whether providers make machines."""
-    is_maintained: bool = False
-    """Whether all maintenance is over."""
+    maintained_until: float | None = None
+    """When it would start: all maintenance that ends by then is over."""
 
 
 @contextmanager
@@ -46,8 +46,8 @@ def made(draft: Draft, change: Change) -> Iterator[None]:
     opened = [each for each in closed if each.name in change.opened]
     gone = [draft.running[name] for name in change.gone]
     with ExitStack() as stack:
-        if change.is_maintained:
-            stack.enter_context(capacity.without_maintenance())
+        if change.maintained_until is not None:
+            stack.enter_context(capacity.maintained_until(change.maintained_until))
         for each in opened:
             draft.lend(each)
         draft.rest = {}

@@ -12,6 +12,7 @@ It must not know projects, orders or policies.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -150,10 +151,10 @@ class Capacity:
         return [room for room in rooms if passes(where, room.machine, room.shelf.pool)]
 
     @contextmanager
-    def without_maintenance(self) -> Iterator[None]:
-        """Look for room as if nothing were closed for maintenance, for a moment."""
+    def maintained_until(self, at: float = math.inf) -> Iterator[None]:
+        """Look for room as if all maintenance that ends by `at` were over, for a moment."""
         closures, scopes = self.closures, self._scope_of
-        self.closures, self._scope_of = Closures(replace(self.quota, maintenance=()), 0.0), {}
+        self.closures, self._scope_of = Closures(self.quota, at), {}
         try:
             yield
         finally:

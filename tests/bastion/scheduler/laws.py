@@ -695,7 +695,8 @@ def work_is_conserved(snapshot: Snapshot, now: float, plan: Plan) -> None:
             continue
         allows = _allows(snapshot, gang, beside)
         if any(_would_put_off(snapshot, now, gang, each) for each in told):
-            allows = partial(is_within, snapshot, beside, project)
+            fits = _is_own if _never_borrows(snapshot, gang) else is_within
+            allows = partial(fits, snapshot, beside, project)
         assert not can_start(snapshot, gang, left, allows), f"{name} could: {verdict.reason}"
         if ends_by(snapshot, now, gang) <= until:
             allows = _allows(snapshot, gang, held)
