@@ -59,13 +59,12 @@ class SetAside:
     def _wall_after(
         self, gang: Sequence[JobRecord], shape: Shape, reason: Dependency | OverUserLimit
     ) -> NextWall | None:
-        gone: tuple[str, ...] = ()
         if isinstance(reason, Dependency):
-            gone = self._ending(gang)
-        elif reason.asked <= reason.most:
-            gone = self._of_user(gang[0])
-        is_limited = isinstance(reason, Dependency)
-        return self._diagnosis.wall_after(gang, shape, Change(gone=gone), is_limited=is_limited)
+            change, is_limited = Change(gone=self._ending(gang)), True
+        else:
+            is_limited = reason.asked <= reason.most  # else that limit is higher then
+            change = Change(gone=self._of_user(gang[0]) if is_limited else ())
+        return self._diagnosis.wall_after(gang, shape, change, is_limited=is_limited)
 
     def _gang(self, job: JobRecord) -> Sequence[JobRecord]:
         """The jobs that start together: those that run on already are there."""

@@ -62,7 +62,7 @@ class NextWall:
                 named = f" with {listed(self.names)}" if self.names else ""
                 return f"; then it waits for a machine{named}"
             case "OverUserLimit":
-                return f"; then it waits for jobs of {listed(self.names)}, whose limit is reached"
+                return f"; then a limit of {listed(self.names)} in its project is in the way"
             case "Maintenance":
                 return f"; then it waits for maintenance to end: {listed(self.names)}"
             case _:

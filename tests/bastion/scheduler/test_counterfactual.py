@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.bastion.scheduler import histories, mutants, obstacles
 from tests.bastion.scheduler.counterfactual import Tally, reasons_are_true
+from tests.bastion.scheduler.features import featured
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 from tests.rigs.length import at_length
 
@@ -53,7 +54,8 @@ def test_reasons_that_were_once_untrue(seed: int, make: histories.Make) -> None:
 def tally(plain: range, obstructed: range, steps: int) -> Tally:
     """Of every reason in that many histories of all kinds, some with more in the way of jobs."""
     found = Tally()
-    for make in (*histories.WORLDS, histories.grouped_world_of):
+    kinds = (*histories.WORLDS, histories.grouped_world_of)
+    for make in (*kinds, *map(featured, kinds)):
         for seed in plain:
             histories.run(seed, (), steps=steps, after=found.add, make=make)
         for seed in obstructed:

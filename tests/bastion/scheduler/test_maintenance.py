@@ -134,6 +134,18 @@ def test_a_machine_that_is_made_for_another_is_closed_too() -> None:
     assert w.reason("endless") == "Maintenance"
 
 
+def test_the_next_window_is_named_too() -> None:
+    """What ends with the first one does not help a job that the second one would stop."""
+    first, second = Window(starts_at=0, ends_at=HOUR), Window(starts_at=2 * HOUR, ends_at=3 * HOUR)
+    for windows, is_next in (((first, second), True), ((first,), False)):
+        w = world(*windows)
+        w.ask("A", "a", gpu=8)
+        unresumed(w, "a")
+        w.cycle()
+        assert w.reason("a") == "Maintenance"
+        assert ("; then it waits for maintenance to end" in w.why("a")) == is_next
+
+
 def nothing_starts_into_a_window(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """What starts ends before its machines close, or can be told in time to resume elsewhere."""
     options = snapshot.quota.scheduler

@@ -106,6 +106,28 @@ def test_a_limit_that_is_cut_stops_nothing() -> None:
     assert w.reason("waits") == "OverUserLimit"
 
 
+def test_another_limit_of_the_user_is_named_as_next() -> None:
+    """A gang of two waits for devices of its user, and is one job too many anyway."""
+    w = world("max_units_per_user = { gpu = 4 }\nmax_running_per_user = 1")
+    w.ask("A", "runs", gpu=4)
+    w.cycle()
+    for name in ("a", "b"):
+        w.ask("A", name, gang=("a", "b"), gpu=2)
+    w.cycle()
+    assert w.reason("a") == "OverUserLimit"
+    assert w.why("a").endswith("; then a limit of u in its project is in the way")
+
+
+def test_what_can_never_run_is_not_left_to_wait_for_a_limit() -> None:
+    """It is refused when it is new, as if its user had nothing."""
+    w = world("max_units_per_user = { gpu = 16 }", machines=1)
+    w.ask("A", "runs", gpu=8)
+    w.cycle()
+    w.ask("A", "large", gpu=9)
+    w.cycle()
+    assert "large" not in w.jobs
+
+
 def users_stay_within_limits(snapshot: Snapshot, _: float, plan: Plan) -> None:
     """Whatever starts, its user has no more than the limits of the project allow afterwards."""
     jobs: Counter[tuple[str, str]] = Counter()
