@@ -19,6 +19,7 @@ from bastion.scheduler.reasons.reason import (
     Held,
     NeverFits,
     NextWall,
+    OverLoad,
     OverUserLimit,
     WaitingReason,
     WaitsFor,
@@ -41,7 +42,7 @@ class SetAside:
             case Held() | WaitsFor():
                 never = self.draft.beyond(self.draft.shapes.of(self._gang(job)))
                 return replace(reason, then=never) if isinstance(never, NeverFits) else reason
-            case Dependency() | OverUserLimit():
+            case Dependency() | OverUserLimit() | OverLoad():
                 gang = self._gang(job)
                 shape = self.draft.shapes.of(gang)
                 if isinstance(reason, OverUserLimit):
@@ -57,13 +58,18 @@ class SetAside:
                 return reason
 
     def _wall_after(
-        self, gang: Sequence[JobRecord], shape: Shape, reason: Dependency | OverUserLimit
+        self, gang: Sequence[JobRecord], shape: Shape, reason: Dependency | OverUserLimit | OverLoad
     ) -> NextWall | None:
-        if isinstance(reason, Dependency):
-            change, is_limited = Change(gone=self._ending(gang)), True
-        else:
-            is_limited = reason.asked <= reason.most  # else that limit is higher then
-            change = Change(gone=self._of_user(gang[0]) if is_limited else ())
+        is_limited = True
+        match reason:
+            case Dependency():
+                change = Change(gone=self._ending(gang))
+            case OverLoad():
+                is_too_much = reason.alone > reason.limit
+                change = Change(gone=() if is_too_much else tuple(self.draft.running))
+            case OverUserLimit():
+                is_limited = reason.asked <= reason.most  # else that limit is higher then
+                change = Change(gone=self._of_user(gang[0]) if is_limited else ())
         return self._diagnosis.wall_after(gang, shape, change, is_limited=is_limited)
 
     def _gang(self, job: JobRecord) -> Sequence[JobRecord]:

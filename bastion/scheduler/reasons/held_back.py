@@ -123,6 +123,8 @@ class OverLoad:
     limit: float
     alone: float = 0.0
     """Share of the totals that it asks for itself."""
+    then: NextWall | None = None
+    """What it meets once it is in the queue."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -130,12 +132,12 @@ class OverLoad:
             return (
                 f"waits for a higher load limit: it asks for {self.alone:.2f} of the totals by"
                 f" itself, and the limit is {self.limit:g}; ask for less, or an admin raises"
-                " load_limit in the quota file"
+                f" load_limit in the quota file{words_of(self.then)}"
             )
         return (
             f"waits for jobs to end: with it the load would be {self.load:.2f} of the totals, and"
             f" the limit is {self.limit:g}; it joins the queue when enough has ended, or an admin"
-            " raises load_limit in the quota file"
+            f" raises load_limit in the quota file{words_of(self.then)}"
         )
 
 

@@ -57,7 +57,8 @@ class NextWall:
             case "ProviderStockout":
                 return f"; then it waits for the provider of {listed(self.names)} to make machines"
             case "NeverFits":
-                return f"; and it can never run: {what} is more than it could ever have"
+                why = f": {what} is more than it could ever have" if self.units else ""
+                return f"; and it can never run{why}"
             case "NoMachineMatches":
                 named = f" with {listed(self.names)}" if self.names else ""
                 return f"; then it waits for a machine{named}"

@@ -764,6 +764,7 @@ def _is_aside(kind: str) -> bool:
         "Cancelled",
         "NeverFits",
         "NoMachineMatches",
+        "OverLoad",
         "OverUserLimit",
     }
 
