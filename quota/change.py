@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from operator import itemgetter
 
 from quota.amounts import Amounts
 from quota.limits import Limits
@@ -63,7 +64,11 @@ class QuotaChange:
     members: tuple[MemberChange, ...] = ()
     """By project."""
     options: tuple[OptionChange, ...] = ()
-    """Tiers, options of projects that stand in both, groups, maintenance, the scheduler."""
+    """
+    Tiers, options of projects, groups, maintenance, the scheduler.
+
+    Of a project that is new what it does not leave at its default; of one that is gone none.
+    """
 
     def __bool__(self) -> bool:
         return bool(self.shares or self.members or self.options)
@@ -72,7 +77,9 @@ class QuotaChange:
 def compare(old: Quota, new: Quota) -> QuotaChange:
     """What is different in `new`; two files that mean the same give no change."""
     names = sorted({*old.projects, *new.projects})
-    both = [name for name in names if name in old.projects and name in new.projects]
+    plain = {name: Project(name=name, ceiling=old.totals) for name in new.projects}
+    before = [old.projects.get(name, plain[name]) for name in names if name in new.projects]
+    after = [new.project(name) for name in names if name in new.projects]
     pairs = [(old.project(name), new.project(name)) for name in names]
     return QuotaChange(
         shares=tuple(
@@ -83,7 +90,7 @@ def compare(old: Quota, new: Quota) -> QuotaChange:
         members=tuple(change for pair in pairs if (change := _members(*pair))),
         options=(
             *_options(_tiers(old), _tiers(new)),
-            *_options(_projects(old, both), _projects(new, both)),
+            *_options(_projects(before, old.totals), _projects(after, new.totals)),
             *_options(_groups(old), _groups(new)),
             *_options(_windows(old), _windows(new)),
             *_options(_scheduler(old), _scheduler(new)),
@@ -123,14 +130,14 @@ def _kinds(quota: Quota) -> list[str]:
     return sorted(quota.types)
 
 
-def _projects(quota: Quota, names: Collection[str]) -> dict[str, str]:
-    """The options of the projects of `names`; a limit that limits nothing is `all`."""
-    options = {}
-    for name in names:
-        project = quota.project(name)
-        ceiling = "all" if project.ceiling == quota.totals else str(project.ceiling)
+def _projects(projects: Iterable[Project], totals: Amounts) -> dict[str, str]:
+    """The options of `projects`; a limit that limits nothing is `all`."""
+    options: dict[str, str] = {}
+    users: dict[str, Limits] = {}
+    for project in sorted(projects, key=lambda each: each.name):
+        ceiling = "all" if project.ceiling == totals else str(project.ceiling)
         lend = str(project.lending_limit) if project.kept else "all"
-        path = f"project_options.{name}"
+        path = f"project_options.{project.name}"
         options[f"{path}.ceiling"] = ceiling
         options[f"{path}.lend"] = lend
         options[f"{path}.order"] = project.order
@@ -138,15 +145,10 @@ def _projects(quota: Quota, names: Collection[str]) -> dict[str, str]:
         options[f"{path}.borrow"] = str(project.borrow).lower()
         options[f"{path}.weight"] = f"{project.weight:g}"
         options |= _limits(path, project.limits, of_all="_per_user")
-    users = {(name, each) for name in names for each in _users(quota.project(name))}
-    for name, user in sorted(users):
-        path = f"project_options.{name}.users.{user}"
-        options |= _limits(path, _users(quota.project(name))[user])
+        users |= {f"{path}.users.{each.written[0]}": limits for each, limits in project.user_limits}
+    for path, limits in sorted(users.items(), key=itemgetter(0)):
+        options |= _limits(path, limits)
     return options
-
-
-def _users(project: Project) -> dict[str, Limits]:
-    return {people.written[0]: limits for people, limits in project.user_limits}
 
 
 def _limits(path: str, limits: Limits, *, of_all: str = "") -> dict[str, str]:

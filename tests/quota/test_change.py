@@ -106,3 +106,15 @@ def test_limits_groups_and_windows_that_differ_are_told() -> None:
         "host-3 from 2026-12-06 07:00 to 2026-12-06 18:00 UTC",
     ]
     assert not compare(new, new)
+
+
+def test_a_project_that_is_new_is_told_with_its_options() -> None:
+    """Those that its admin has written; of one that is gone it is enough that its share is."""
+    new = "[project_membership]\nteam = ['ann']"
+    added = FIRST.replace("[project_membership]", new) + "[project_options.team]\nborrow = false\n"
+    path = "project_options.team"
+    assert [str(each) for each in compare(OLD, parse(added)).options] == [
+        f"{path}.borrow: true -> false"
+    ]
+    assert not compare(parse(added), OLD).options
+    assert [str(each) for each in compare(parse(added), OLD).members] == ["members of team: -ann"]
