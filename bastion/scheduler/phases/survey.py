@@ -82,7 +82,9 @@ def _line_up(draft: Draft) -> None:
 def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, WaitingReason]:
     """What admission and the limits of users keep out of the queue."""
     quota, shares = draft.snapshot.quota, draft.shares
-    used = Amounts.sum(map(shares.held, shares.names()))
+    grown = (each for each in draft.occupancy.elastic.values() if each.is_grown)
+    spare = Amounts.sum(each.held - draft.asks(each.shape) for each in grown)
+    used = Amounts.sum(map(shares.held, shares.names())) - spare  # that is given back to what waits
     able = [each for each in standing if draft.beyond(each[2]) is None]
     found: dict[str, WaitingReason] = {}
     found.update(draft.parts.admission((each[3][3] for each in able), quota, used))

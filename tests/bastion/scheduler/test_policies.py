@@ -175,6 +175,19 @@ def test_load_limit_holds_back_what_exceeds_it() -> None:
     reasons_are_true(w)
 
 
+def test_what_an_elastic_job_gives_back_is_no_load() -> None:
+    """It has grown into what was idle: what it has above its fewest keeps no job from the queue."""
+    w = world(admission="load-limit", load_limit=1.0)
+    w.ask("A", "elastic", replicas=1, most=4, gpu=1)
+    w.cycle()
+    assert w.jobs["elastic"].replicas == 4
+    w.ask("A", "a", gpu=3)
+    w.ask("A", "more", gpu=1)
+    w.cycle()
+    assert w.reason("a") in ("Promised", "WaitingForCapacity")
+    assert w.reason("more") == "OverLoad"
+
+
 def test_what_can_never_run_is_no_load() -> None:
     """An old job that fits on no machine says so, and holds back no later job."""
     w = world(2, admission="load-limit", load_limit=1.0)
