@@ -22,8 +22,11 @@ from bastion.scheduler.state.occupancy import Occupancy
 from bastion.scheduler.state.policy_choice import Parts
 from quota import Amounts
 from tests.bastion.scheduler import histories
+from tests.bastion.scheduler.features import featured
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 from tests.rigs.length import at_length
+
+KINDS = pytest.mark.parametrize("make", [*histories.WORLDS, *map(featured, histories.WORLDS)])
 
 
 class Blurred(Memory):
@@ -46,7 +49,7 @@ def play(seed: int, make: histories.Make, memory: Memory, steps: int) -> None:
     histories.run(seed, (), steps=steps, inner=both, make=make)
 
 
-@pytest.mark.parametrize("make", histories.WORLDS)
+@KINDS
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=10, deadline=None, database=None, derandomize=True)
 def test_a_plan_is_the_same_with_and_without_a_memory(seed: int, make: histories.Make) -> None:
@@ -55,7 +58,7 @@ def test_a_plan_is_the_same_with_and_without_a_memory(seed: int, make: histories
 
 
 @pytest.mark.prove
-@pytest.mark.parametrize("make", histories.WORLDS)
+@KINDS
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=at_length(350), deadline=None, database=None)
 def test_a_memory_changes_nothing_at_length(seed: int, make: histories.Make) -> None:

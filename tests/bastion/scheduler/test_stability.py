@@ -17,6 +17,7 @@ from bastion.scheduler.plan import Keep, Plan, Refuse
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from tests.bastion.scheduler import histories, mutants
+from tests.bastion.scheduler.features import featured
 from tests.bastion.scheduler.laws import LAWS
 from tests.bastion.scheduler.stability import assert_calm, assert_quiet, assert_stable, moves
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
@@ -41,25 +42,32 @@ def test_the_same_state_decided_twice_moves_nothing(make: histories.Make) -> Non
         histories.run(seed, (), steps=25, after=_after, make=make)
 
 
-@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 100), marks=pytest.mark.prove)])
-@WORLDS
-def test_before_it_is_told_when_nothing_is_decided_otherwise(
-    make: histories.Make, seeds: range
-) -> None:
-    """However long any gang has waited by then: `Plan.wake_at` is no later than what matters."""
+def _turning_points(snapshot: Snapshot) -> set[float]:
+    """Times that something may depend on: waits, runs and windows that begin or are over."""
+    options = snapshot.quota.scheduler
+    found = {job.queued_at + options.plan_after_s for job in snapshot.jobs.values()}
+    for job in snapshot.jobs.values():
+        if job.attempt is not None:
+            began = job.attempt.started_at or job.attempt.admitted_at
+            found |= {began + options.min_runtime_s, began + options.borrow_slice_s}
+    for window in snapshot.quota.maintenance:
+        found |= {window.starts_at - options.grace_s, window.starts_at, window.ends_at}
+    return found
+
+
+def held_until_woken(make: histories.Make, seeds: range, inner: Decide = decide) -> int:
+    """How many times before `Plan.wake_at` were asked; at none of them anything moves."""
     asked = 0
 
     def compared(snapshot: Snapshot, now: float) -> Plan:
         nonlocal asked
-        plan = decide(snapshot, now)
+        plan = inner(snapshot, now)
         stands = (plan.promises, plan.planned) == (snapshot.promises, snapshot.planned)
         if moves(plan) or not stands:
             return plan
-        after_s = snapshot.quota.scheduler.plan_after_s
         until = math.inf if plan.wake_at is None else plan.wake_at
-        times = {job.queued_at + after_s for job in snapshot.jobs.values()}
-        for at in sorted(at for at in times if now < at < until):
-            later = decide(snapshot, at)
+        for at in sorted(at for at in _turning_points(snapshot) if now < at < until):
+            later = inner(snapshot, at)
             assert not moves(later)
             assert (later.promises, later.planned) == (plan.promises, plan.planned)
             asked += 1
@@ -67,7 +75,27 @@ def test_before_it_is_told_when_nothing_is_decided_otherwise(
 
     for seed in seeds:
         histories.run(seed, (), steps=25, inner=compared, make=make)
-    assert asked, "no gang waited for longer without a cycle"
+    return asked
+
+
+@pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 100), marks=pytest.mark.prove)])
+@pytest.mark.parametrize("make", [*histories.WORLDS, *map(featured, histories.WORLDS)])
+def test_before_it_is_told_when_nothing_is_decided_otherwise(
+    make: histories.Make, seeds: range
+) -> None:
+    """However long any gang has waited, or run, by then, and whatever closes or opens."""
+    assert held_until_woken(make, seeds), "no time was asked"
+
+
+@pytest.mark.parametrize("make", [histories.world_of, featured(histories.world_of)])
+def test_a_plan_that_is_never_looked_at_again_is_noticed(make: histories.Make) -> None:
+    """One that names no time."""
+
+    def unwoken(snapshot: Snapshot, now: float) -> Plan:
+        return replace(decide(snapshot, now), wake_at=None)
+
+    with pytest.raises(AssertionError):
+        held_until_woken(make, range(3), unwoken)
 
 
 MOVED: dict[histories.Make, tuple[int, ...]] = {
