@@ -101,9 +101,14 @@ class Waiting:
         return rank, used.get(line.user, 0.0), submitted, name
 
     def _with_plans(self) -> Iterator[Told]:
-        """The gangs for which something is kept; from then on they are in no line."""
+        """
+        The gangs for which something is kept; from then on they are in no line.
+
+        A drain that waits for no end is kept from its gang by one that goes first.
+        """
         draft = self.draft
-        kept = (*draft.plans.values(), *draft.reservations.drained())
+        drained = (each for each in draft.reservations.drained() if each.waits)
+        kept = (*draft.plans.values(), *drained)
         lines: dict[tuple[str, int], list[Line]] = {}
         for blocked in draft.blocked if kept else ():
             lines.setdefault(blocked.key, []).append(blocked)

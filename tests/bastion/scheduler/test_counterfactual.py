@@ -44,6 +44,7 @@ def test_a_job_starts_when_its_reasons_to_wait_are_gone(seed: int, make: histori
         (1_382_987_043, histories.mixed_world_of),
         (2_798_570_523, histories.wide_world_of),
         (10_593, histories.wide_world_of),
+        (17_643, histories.wide_world_of),
     ],
 )
 def test_reasons_that_were_once_untrue(seed: int, make: histories.Make) -> None:
