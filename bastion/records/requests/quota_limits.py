@@ -91,7 +91,7 @@ def _without_share(quota: Quota, project: str, gang: Mapping[str, Request]) -> l
     if kept is not None:
         return [
             f"jobs.{kept}.borrow: false is not possible for a job that asks for nothing under"
-            " quota: it has no share to stand on"
+            " quota: it has no share to stand on; submit it without --no_borrow"
         ]
     if quota.project(project).borrow:
         return []

@@ -99,8 +99,9 @@ class QuotaWalls:
             return None
         if asked := self.draft.asks(shape):
             return self._reach.beyond(project, asked, borrows=shape.borrows)
-        is_free = shape.takes_whole  # charged for whole machines, on whichever it lies
-        return None if is_free else self._reach.without_share(project, borrows=shape.borrows)
+        if shape.takes_whole:
+            return None  # it is charged for whole machines, which a share may hold
+        return self._reach.without_share(project, borrows=shape.borrows)
 
     def _over_ceiling(self, name: str, asked: Amounts) -> OverCeiling | None:
         """Unless the ceiling is the total, and the total would do."""

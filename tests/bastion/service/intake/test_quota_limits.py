@@ -125,7 +125,7 @@ def test_a_job_that_must_not_borrow_fits_its_share() -> None:
     )
     assert problems(Rig(quota=quota), job(h100=0, borrow=False)) == (
         "jobs.main.borrow: false is not possible for a job that asks for nothing under quota: it"
-        " has no share to stand on",
+        " has no share to stand on; submit it without --no_borrow",
     )
     assert problems(Rig(quota=quota), job("a", h100=8), job("b", h100=1, borrow=False)) == (
         "asks for 9 h100 with borrow = false, and the share of blue is 8: ask for less, let it"
