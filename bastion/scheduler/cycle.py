@@ -17,6 +17,7 @@ from bastion.scheduler.phases.new_promise import let_victims_run_on
 from bastion.scheduler.phases.planned_starts import plan_ahead, plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
 from bastion.scheduler.phases.proposals import shrink_again, shrink_proposals
+from bastion.scheduler.phases.shrinkage import shrink
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
@@ -108,7 +109,8 @@ PHASES = (
     borrow,
     # No victim is told to stop for what became free meanwhile.
     shrink_again,
-    # Gangs that run grow where nothing waits.
+    # Grown gangs give back to jobs that their user's limit keeps out; others grow.
+    shrink,
     grow,
     # Victims run on until the promises are due that are left, and into no maintenance.
     let_victims_run_on,

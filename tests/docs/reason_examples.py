@@ -89,6 +89,7 @@ EXAMPLES: tuple[Reason, ...] = (
     holding.Outranked(by="train-9d3f5h7j2k", priority=3, theirs=1),
     holding.Rotated(by="train-9d3f5h7j2k", borrowed_s=25_200, slice_s=21_600),
     holding.Resized(replicas=4, fits=8),
+    holding.Shrunk(by="train-9d3f5h7j2k", replicas=8, least=2, user="alice"),
     holding.Vacated(window=_WINDOW, at=NOW + 30),
     holding.Yielded(by="train-9d3f5h7j2k", order="las"),
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from bastion.scheduler.phases.growth import grows_at
 from bastion.scheduler.phases.maintenance import vacates_at, window_of
 from bastion.scheduler.phases.outcome import is_told
+from bastion.scheduler.phases.shrinkage import shrinks_at
 from bastion.scheduler.state.blocked import Blocked
 from bastion.scheduler.state.draft import Draft
 
@@ -40,6 +41,7 @@ def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
             if window is not None:
                 yield vacates_at(running, window)
     yield from grows_at(draft)
+    yield from shrinks_at(draft)
     for name in draft.aside:  # jobs that wait for a time stand there
         yield draft.snapshot.jobs[name].not_before
     for doom in draft.doomed.values():

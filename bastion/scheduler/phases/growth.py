@@ -116,7 +116,7 @@ def grows_at(draft: Draft) -> Iterable[float]:
 def _may_grow(draft: Draft, running: Running) -> bool:
     if running.phase is not Phase.RUNNING or running.name in draft.doomed:
         return False
-    has_run = draft.now >= running.started_at + draft.options.min_runtime_s
+    has_run = running.has_run_for(draft.options.min_runtime_s, draft.now)
     return has_run and _is_below_most(running)
 
 
@@ -127,9 +127,11 @@ def _is_below_most(running: Running) -> bool:
 
 
 def _wanted(draft: Draft) -> frozenset[str]:
-    """The types that anything which waits asks for."""
+    """The types that anything which waits asks for, and those that grown gangs give back."""
     shapes = {line.shape for line in draft.blocked if not line.is_over}
     shapes |= {each.shape for each in draft.closed}
+    grown = (each for each in draft.occupancy.elastic.values() if each.is_grown)
+    shapes |= {each.shape for each in grown if draft.is_departing(each)}
     return frozenset().union(*(shape.types for shape in shapes))
 
 

@@ -18,7 +18,7 @@ from bastion.scheduler.preemption.victims import Found, gives_way
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Yielded
+from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Shrunk, Yielded
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Located, Reserved
@@ -199,6 +199,9 @@ def doom_of(
     reason: PreemptReason
     if victim.project == gang[0].project and victim.priority > shape.priority:
         reason = Outranked(by=gang[0].id, priority=victim.priority, theirs=shape.priority)
+    elif victim.project == gang[0].project and victim.is_grown:
+        has, least = len(victim.places), victim.shape.replicas
+        reason = Shrunk(by=gang[0].id, replicas=has, least=least)
     elif draft.shares.is_within(gang[0].project, shape.asked):
         reason = Reclaimed(by=gang[0].id, project=gang[0].project, units=shape.asked)
     else:

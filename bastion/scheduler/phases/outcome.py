@@ -114,7 +114,7 @@ def is_told(draft: Draft, running: Running) -> bool:
     doom = draft.doomed.get(running.name)
     if doom is None or doom.stop_at > draft.now or doom.by in draft.needless:
         return False
-    if isinstance(doom.reason, Vacated | Resized):
+    if isinstance(doom.reason, Vacated | Resized) or doom.by in draft.aside:
         return True
     if isinstance(doom.reason, Rotated):
         return any(each.gang[0] == doom.by for each in draft.snapshot.planned)

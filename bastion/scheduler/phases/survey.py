@@ -18,7 +18,7 @@ from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.state.classes import may_stand, promised_by
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.shares import Shares
-from bastion.scheduler.state.user_limits import over_user_limits
+from bastion.scheduler.state.user_limits import UserLimits
 from quota.amounts import Amounts
 
 
@@ -90,5 +90,6 @@ def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, Waiti
     found.update(draft.parts.admission((each[3][3] for each in able), quota, used))
     free = [each for each in able if each[0].id not in found]
     first = {*draft.known, *(planned.gang[0] for planned in draft.snapshot.planned)}
-    found.update(over_user_limits(quota, free, draft.running.values(), draft.asks, first))
+    draft.user_limits = UserLimits(quota, free, draft.asks, first)
+    found.update(draft.user_limits.kept_out(draft.running.values()))
     return found

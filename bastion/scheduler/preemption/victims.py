@@ -386,8 +386,8 @@ def _has_had_its_turn(draft: Draft, running: Running) -> bool:
 
     Else jobs that take turns, as under `las`, would stop one another at every event.
     """
-    turn_s = draft.options.min_runtime_s
-    return running.name in draft.starting or draft.now >= running.started_at + turn_s
+    has_run = running.has_run_for(draft.options.min_runtime_s, draft.now)
+    return has_run or running.name in draft.starting
 
 
 def legal_for(draft: Draft, gang: Gang, shape: Shape) -> Callable[[Running], bool]:

@@ -170,6 +170,26 @@ class Resized:
 
 
 @value
+class Shrunk:
+    """Preempted: it has more than its fewest replicas, and another job of its project waits."""
+
+    kind: Literal["Shrunk"] = "Shrunk"
+    by: str
+    replicas: int
+    """How many it has."""
+    least: int
+    """With how many it starts again at least."""
+    user: str = ""
+    """Whose limit keeps `by` out; empty where devices do."""
+
+    def words(self, _: float) -> str:
+        """The sentence."""
+        has = f"preempted to shrink: it has {self.replicas} replicas and needs {self.least}"
+        why = f"the limit of {self.user} keeps {self.by} out" if self.user else f"{self.by} waits"
+        return f"{has}, and {why}"
+
+
+@value
 class Yielded:
     """Preempted: another job is ahead of it in the order in force."""
 

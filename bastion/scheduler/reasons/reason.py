@@ -40,6 +40,7 @@ from bastion.scheduler.reasons.holding import (
     Reclaimed,
     Resized,
     Rotated,
+    Shrunk,
     Vacated,
     WithinShare,
     Yielded,
@@ -113,6 +114,7 @@ __all__ = [
     "Resized",
     "Rotated",
     "ShareInUse",
+    "Shrunk",
     "UnknownProject",
     "Vacated",
     "WaitingForCapacity",
@@ -126,7 +128,7 @@ __all__ = [
 ]
 
 HoldingReason = WithinShare | Borrowing | Ending | Doomed
-PreemptReason = Reclaimed | Outranked | Resized | Rotated | Vacated | Yielded
+PreemptReason = Reclaimed | Outranked | Resized | Rotated | Shrunk | Vacated | Yielded
 WaitingReason = (
     NeverFits
     | NotYetConsidered

@@ -33,6 +33,7 @@ from bastion.scheduler.state.running import Running, charge_of
 from bastion.scheduler.state.search import Search
 from bastion.scheduler.state.shares import Shares
 from bastion.scheduler.state.upper_bound import UpperBound
+from bastion.scheduler.state.user_limits import UserLimits
 from quota.amounts import Amounts
 from quota.ledger import apart
 
@@ -58,6 +59,8 @@ class Draft:
         """Lines with heads that cannot start now, in the order in which they were looked at."""
         self.aside: dict[str, WaitingReason] = {}
         """Waiting jobs that are not in the queue, and why."""
+        self.user_limits: UserLimits | None = None
+        """None where no user has any."""
         self.admitted: list[Admitted] = []
         self.admitted_by: defaultdict[str, list[Admitted]] = defaultdict(list)
         """The same, by project."""

@@ -129,6 +129,10 @@ class Running:
         """Whether it has more replicas than its fewest, which it may be asked to give back."""
         return self.shape.may_grow and len(self.places) > self.shape.replicas
 
+    def has_run_for(self, least_s: float, now: float) -> bool:
+        """Whether the last of its jobs started `least_s` ago or earlier."""
+        return now >= self.started_at + least_s
+
     @property
     def borrows(self) -> bool:
         """Whether it may stand beyond its project's share, as far as it says itself."""

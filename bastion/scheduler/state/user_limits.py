@@ -12,10 +12,10 @@ Source: Slurm, association limits GrpTRES and MaxJobs of a user.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from bastion.scheduler.queue.order import Standing, place_of
+from bastion.scheduler.queue.order import Gang, Standing, place_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import OverUserLimit
 from bastion.scheduler.state.running import Running
@@ -23,53 +23,82 @@ from quota.amounts import NOTHING, Amounts
 from quota.limits import RUNNING
 from quota.tree import Quota
 
+User = tuple[str, str]
+"""(project, user)"""
 
-def over_user_limits(
-    quota: Quota,
-    standing: Iterable[Standing],
-    running: Iterable[Running],
-    asks: Callable[[Shape], Amounts],
-    first: Collection[str],
-) -> Mapping[str, OverUserLimit]:
+
+class UserLimits:
     """
-    The waiting jobs that would break a limit of their user, and which one.
+    The limits of users, and the waiting gangs of those who have any.
 
     Args:
         quota: In force.
         standing: Every waiting gang that could ever run.
-        running: Everything that holds devices, what is being stopped too.
         asks: What a gang of a shape is charged.
         first: Gangs with a promise or a planned start, by the name of their first job.
     """
-    limited = {name for name, project in quota.projects.items() if project.has_user_limits}
-    if not limited:
-        return {}
-    usage = _usage(running)
-    counted = dict(usage)
-    mine = [each for each in standing if each[1][0] in limited]
-    mine.sort(key=lambda each: (each[0].id not in first, place_of(each[3])))
-    found: dict[str, OverUserLimit] = {}
-    for _, (project, user, *_), shape, (_, _, _, gang, _) in mine:
-        now = usage.get((project, user), _IDLE)
-        has = counted.get((project, user), _IDLE)
-        asked = asks(shape)
-        limits = quota.projects[project].limits_of(user)
-        over = limits.exceeded(has.held, asked, running=has.jobs, jobs=len(gang))
-        if over is None:
-            counted[project, user] = _Usage(has.held + asked, has.jobs + len(gang))
-            continue
-        held = now.jobs if over.limit == RUNNING else now.held[over.limit]
-        reason = OverUserLimit(
-            project=project,
-            user=user,
-            limit=over.limit,
-            asked=over.asked,
-            held=held,
-            ahead=over.held - held,
-            most=over.most,
-        )
-        found.update({job.id: reason for job in gang})
-    return found
+
+    def __init__(
+        self,
+        quota: Quota,
+        standing: Iterable[Standing],
+        asks: Callable[[Shape], Amounts],
+        first: Collection[str],
+    ) -> None:
+        limited = {name for name, project in quota.projects.items() if project.has_user_limits}
+        self._quota, self._asks = quota, asks
+        self._waiting: dict[User, list[Standing]] = {}
+        for each in standing if limited else ():
+            if each[1][0] in limited:
+                self._waiting.setdefault(each[1][:2], []).append(each)
+        for mine in self._waiting.values():
+            mine.sort(key=lambda each: (each[0].id not in first, place_of(each[3])))
+
+    def has_waiting(self, project: str, user: str) -> bool:
+        """Whether the user has a limit there, and gangs that wait."""
+        return (project, user) in self._waiting
+
+    def kept_out(self, running: Iterable[Running]) -> Mapping[str, OverUserLimit]:
+        """The waiting jobs that would break a limit beside all `running`, and which one."""
+        usage = _usage(running)
+        return {
+            job.id: reason
+            for user in self._waiting
+            for each, reason in self._judged(user, usage.get(user, _IDLE))
+            if reason is not None
+            for job in _gang(each)
+        }
+
+    def let_in(self, user: User, running: Iterable[Running], spare: Amounts) -> Iterator[Standing]:
+        """The waiting gangs of `user` that break no limit once `running` have `spare` less."""
+        held, jobs = _usage(running).get(user, _IDLE)
+        judged = self._judged(user, _Usage(held - spare, jobs))
+        return (each for each, reason in judged if reason is None)
+
+    def _judged(self, user: User, now: _Usage) -> Iterator[tuple[Standing, OverUserLimit | None]]:
+        """The waiting gangs of `user` in order, with the limit that each would break."""
+        project, name = user
+        limits, has = self._quota.projects[project].limits_of(name), now
+        for each in self._waiting.get(user, ()):
+            asked, jobs = self._asks(each[2]), len(_gang(each))
+            over = limits.exceeded(has.held, asked, running=has.jobs, jobs=jobs)
+            if over is None:
+                has = _Usage(has.held + asked, has.jobs + jobs)
+                yield each, None
+                continue
+            held = now.jobs if over.limit == RUNNING else now.held[over.limit]
+            yield (
+                each,
+                OverUserLimit(
+                    project=project,
+                    user=name,
+                    limit=over.limit,
+                    asked=over.asked,
+                    held=held,
+                    ahead=over.held - held,
+                    most=over.most,
+                ),
+            )
 
 
 class _Usage(NamedTuple):
@@ -80,9 +109,13 @@ class _Usage(NamedTuple):
 _IDLE = _Usage(NOTHING, 0)
 
 
-def _usage(running: Iterable[Running]) -> dict[tuple[str, str], _Usage]:
-    """(project, user) -> what the user has in it."""
-    found: dict[tuple[str, str], _Usage] = {}
+def _gang(standing: Standing) -> Gang:
+    return standing[3][3]
+
+
+def _usage(running: Iterable[Running]) -> dict[User, _Usage]:
+    """What each user has in each project."""
+    found: dict[User, _Usage] = {}
     for each in running:
         held, jobs = found.get((each.project, each.user), _IDLE)
         found[each.project, each.user] = _Usage(held + each.held, jobs + len(each.jobs))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 import pytest
 
 from bastion.job import End, HostState, Phase
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt, Verdicts
-from bastion.scheduler.reasons.reason import Resized
+from bastion.scheduler.reasons.reason import Resized, Shrunk
 from bastion.scheduler.snapshot import Snapshot
+from bastion.spec.where import Where
 from tests.bastion.scheduler import laws
 from tests.bastion.scheduler.world import Decide, World, machines_of, pool_of, quota_of
 
@@ -336,3 +338,98 @@ def _live(seed: int, decide_: Decide) -> tuple[int, World]:
         grown += sum(job.replicas > job.request.replicas for job in w.jobs.values())
         w.pass_time(random.choice((5.0, 30.0, 300.0, 700.0)))
     return grown, w
+
+
+def limited(most: int, machines: int = 2) -> World:
+    """As `world`, and no user of A may have more than `most` devices at once."""
+    own = {"A": f"max_units_per_user = {{ gpu = {most} }}"}
+    return world(machines, options=own)
+
+
+def test_it_gives_back_to_a_job_that_the_limit_of_its_user_keeps_out() -> None:
+    """It has grown to the limit; once it has run for a while it starts again beside the other."""
+    w = limited(8)
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 8
+    w.ask("A", "a", gpu=3)
+    w.cycle()
+    assert "u holds 8 gpu" in w.why("a")
+    assert w.plan.wake_at == w.now + 600
+    w.pass_time(600)
+    w.cycle()
+    verdict = w.verdict("e")
+    assert isinstance(verdict, Preempt)
+    assert verdict.reason == Shrunk(by="a", replicas=8, least=2, user="u")
+    assert w.why("e") == (
+        "preempted to shrink: it has 8 replicas and needs 2, and the limit of u keeps a out"
+    )
+    w.pass_time(30)
+    w.cycle()
+    assert w.runs("a")
+    assert count(w, "e") == 5
+    w.run(3_600, step_s=600)
+    assert len(w.preemptions) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("too large for the limit beside its fewest", {"gpu": 6}),
+        ("too large for what is free then", {"gpu": 5}),
+        ("of lower priority", {"gpu": 3, "priority": 4}),
+        ("on a machine that is not there", {"gpu": 3, "where": Where(hostnames=("m7",))}),
+    ],
+)
+def test_it_gives_nothing_back_in_vain(name: str, options: dict[str, Any]) -> None:
+    """Only what can start then is worth a restart."""
+    w = limited(9)
+    w.ask("B", "b", gpu=8)
+    w.ask("A", "e", replicas=4, most=16, gpu=1)
+    w.cycle()
+    assert count(w, "e") == 8
+    w.ask("A", "a", **options)
+    w.run(2_000, step_s=100)
+    assert not w.preemptions
+    assert not w.runs("a")
+
+
+@pytest.mark.parametrize(
+    ("most", "asks", "stopped"),
+    [((4, 4), 2, 1), ((4, 4), 5, 2), ((2, 6), 4, 1)],
+    ids=["either", "both", "the larger"],
+)
+def test_as_few_give_back_as_are_needed(most: tuple[int, int], asks: int, stopped: int) -> None:
+    """Of two that have grown one where that is enough, also if it is looked at second."""
+    w = limited(8, machines=4)
+    for name, at_most in zip("ef", most):
+        w.ask("A", name, replicas=1, most=at_most, gpu=1)
+    w.cycle()
+    assert (count(w, "e"), count(w, "f")) == most
+    w.ask("A", "a", gpu=asks)
+    w.pass_time(600)
+    w.cycle()
+    assert len(w.preemptions) == stopped
+    w.pass_time(30)
+    w.cycle()
+    assert w.runs("a")
+
+
+def test_another_does_not_grow_into_what_it_makes_room_beside() -> None:
+    """A free machine is what the other job of the user will start on, once the limit lets it in."""
+    w = limited(11)
+    w.ask("B", "b", gpu=7, runs_s=605)
+    w.ask("B", "c", gpu=8, runs_s=10)
+    w.cycle()
+    w.pass_time(10)
+    w.ask("A", "e", replicas=4, most=8, gpu=1)
+    w.cycle()
+    w.pass_time(10)
+    w.ask("B", "f", replicas=1, most=8, gpu=1, user="v")
+    w.ask("A", "a", gpu=7)
+    w.cycle()
+    assert (count(w, "e"), count(w, "f")) == (8, 1)
+    w.run(615, step_s=5)
+    assert w.preemptions == [("e", "a")]
+    w.run(10, step_s=5)
+    assert w.runs("a")

@@ -49,6 +49,10 @@ EXAMPLES: list[tuple[Reason, str]] = [
         reasons.Rotated(by="x", borrowed_s=7200, slice_s=3600),
         "preempted: it borrowed for 2h, longer than a slice of 1h, and x is planned on its devices",
     ),
+    (
+        reasons.Shrunk(by="x", replicas=8, least=2),
+        "preempted to shrink: it has 8 replicas and needs 2, and x waits",
+    ),
     (reasons.Yielded(by="x", order="srtf"), "preempted: x is ahead of it in the order srtf"),
     (
         reasons.NeverFits(asked=GPU, most=TWO, of="replica", pools=(("p", 2),)),

@@ -1,0 +1,132 @@
+"""
+Shrinkage: an elastic gang gives back what it has above its fewest to jobs of its own user.
+
+Rules: a job that a limit of its user keeps out is not in the queue, so it preempts nothing there.
+Where the limit lets it in with the user's grown gangs at their fewest, and it fits beside these, as
+few of them as it needs are stopped, to start again with what fits then: of its priority or a lower
+one, once they have run for `min_runtime_s`.
+
+It must not know how elastic gangs give back to jobs in the queue: see `preemption.victims`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from bastion.job import Phase
+from bastion.scheduler.effort import Effort
+from bastion.scheduler.preemption.harm import first_to_yield
+from bastion.scheduler.preemption.victims import yields_to
+from bastion.scheduler.queue.order import Standing
+from bastion.scheduler.reasons.reason import OverUserLimit, Shrunk
+from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.user_limits import User
+from quota.amounts import Amounts
+
+
+def shrink(draft: Draft) -> None:
+    """Name the grown gangs to be stopped for jobs which the limit of their user keeps out."""
+    grown: dict[User, list[Running]] = {}
+    for running in _able(draft):
+        if running.has_run_for(draft.options.min_runtime_s, draft.now):
+            grown.setdefault((running.project, running.user), []).append(running)
+    if not grown or draft.search.unseen:
+        return
+    # What they leave may let a job in without any of these.
+    leaving = {(each.project, each.user) for each in draft.departing()}
+    effort = Effort(draft.snapshot.steps // 2)
+    draft.capacity.begin()
+    for user in sorted(grown.keys() - leaving):
+        mine = sorted(grown[user], key=lambda running: first_to_yield(draft, running))
+        _shrink(draft, user, mine, effort)
+    draft.capacity.undo()
+
+
+def shrinks_at(draft: Draft) -> Iterable[float]:
+    """When gangs that run may be looked at again, by time alone."""
+    return (running.started_at + draft.options.min_runtime_s for running in _able(draft))
+
+
+def _able(draft: Draft) -> Iterator[Running]:
+    """The grown gangs of users with limits that nothing stops yet."""
+    limits = draft.user_limits
+    if limits is None:
+        return
+    for running in draft.occupancy.elastic.values():
+        is_able = running.phase is Phase.RUNNING and running.name not in draft.doomed
+        if is_able and running.is_grown and limits.has_waiting(running.project, running.user):
+            yield running
+
+
+def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) -> None:
+    """Name as few of `grown`, all of `user`, as let one more job of theirs start."""
+    for count in range(1, len(grown) + 1):
+        chosen = grown[:count]
+        found = next(_let_in(draft, user, chosen, effort), None)
+        if found is not None:
+            break
+    else:
+        return
+    for running in chosen[:-1]:
+        fewer = [each for each in chosen if each is not running]
+        if any(each is found for each in _let_in(draft, user, fewer, effort)):
+            chosen = fewer
+    _fits(draft, chosen, found)  # what it takes is not free for others
+    by = found[0].id
+    for running in chosen:
+        has, least = len(running.places), running.shape.replicas
+        end = draft.now + running.grace_s
+        reason = Shrunk(by=by, replicas=has, least=least, user=running.user)
+        draft.doomed[running.name] = Doom(by=by, stop_at=draft.now, end_at=end, reason=reason)
+
+
+def _let_in(
+    draft: Draft, user: User, chosen: Sequence[Running], effort: Effort
+) -> Iterator[Standing]:
+    """The gangs of `user` that could start, and cannot now, with those `chosen` at their fewest."""
+    assert draft.user_limits is not None, "it has users with grown gangs"
+    spare = _spare(draft, chosen)
+    for standing in draft.user_limits.let_in(user, draft.running.values(), spare):
+        first, _, shape, (_, _, _, gang, _) = standing
+        if effort.is_spent or not isinstance(draft.aside.get(first.id), OverUserLimit):
+            continue
+        if not all(yields_to(draft, running, gang, shape) for running in chosen):
+            continue
+        effort.spend()
+        draft.capacity.begin()
+        fits = _fits(draft, chosen, standing)
+        draft.capacity.undo()
+        if fits:
+            yield standing
+
+
+def _spare(draft: Draft, chosen: Iterable[Running]) -> Amounts:
+    """What they have above their fewest."""
+    return Amounts.sum(each.held - draft.asks(each.shape) for each in chosen)
+
+
+def _fits(draft: Draft, chosen: Sequence[Running], standing: Standing) -> bool:
+    """Whether it has room beside those `chosen` at their fewest; it takes the devices."""
+    (project, *_), shape = standing[1:3]
+    shares, spare = draft.shares, _spare(draft, chosen)
+
+    def is_own(units: Amounts) -> bool:
+        may_start = shares.may_start(project, units, own=not shape.borrows)
+        return may_start and shares.is_under_group_ceilings(project, units)
+
+    def may_borrow(units: Amounts) -> bool:
+        return shares.lets_borrow(project, shape, units)
+
+    for running in chosen:
+        Release(draft.capacity, running)
+    shares.add(project, -spare)
+    fewest = (draft.try_place(r.shape, guaranteed=not r.is_borrowed) for r in chosen)
+    fits = all(fewest) and bool(
+        draft.try_place(shape, is_own, guaranteed=True)
+        or draft.try_place(shape, may_borrow, guaranteed=False)
+    )
+    shares.add(project, spare)
+    return fits
