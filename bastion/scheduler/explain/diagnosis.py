@@ -279,19 +279,10 @@ class Diagnosis:
 
     def _by_first(self, gang: Sequence[JobRecord], shape: Shape) -> WaitingReason | None:
         """Whether gangs of its project that go first would be put off, or drain what it needs."""
-        first, opened = gang[0], self.change.opened if self.change else ()
-        project, place = first.project, (shape.priority, first.submitted_at, first.id)
-
-        def goes_first(each: Reserved) -> bool:
-            its = each.shape.priority, each.gang[0].submitted_at, each.name
-            return its < place and each.name not in opened
-
-        planned = list(filter(goes_first, self.draft.reservations.planned_for(project)))
-        kept = [
-            each
-            for each in filter(goes_first, self.draft.reservations.drained_for(project))
-            if not each.shape.scarce.isdisjoint(shape.scarce)
-        ]
+        line, opened = self.draft.line_of(tuple(gang)), self.change.opened if self.change else ()
+        reservations, project = self.draft.reservations, line.project
+        planned = [each for each in reservations.ahead_of(line) if each.name not in opened]
+        kept = [each for each in reservations.drained_before(line) if each.name not in opened]
         with counted(self.draft, planned):
             is_within = self.draft.shares.may_start(project, shape.asked, own=not shape.borrows)
         if not is_within:

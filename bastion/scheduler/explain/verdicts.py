@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.explain.census import censuses
 from bastion.scheduler.explain.set_aside import SetAside
-from bastion.scheduler.explain.waiting import Waiting
+from bastion.scheduler.explain.waiting import NOT_YET, Waiting
 from bastion.scheduler.forecast.next_change import wake_at
 from bastion.scheduler.phases.outcome import (
     classes_after,
@@ -192,7 +192,8 @@ def _waiting(waiting: Waiting) -> Iterator[tuple[str, Verdict]]:
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, estimated_at=at)
     for gang, wait in waiting.tell():
-        reports = censuses(draft, gang) if gang[0].fail_when_busy else {}
+        is_refused = gang[0].fail_when_busy and wait is not NOT_YET
+        reports = censuses(draft, gang) if is_refused else {}
         for job in gang:
             if job.id in reports:
                 yield job.id, Refuse(reason=wait.reason, machines=reports[job.id])
@@ -213,7 +214,7 @@ Later it waits and says so: a pool that was removed by mistake must not cost the
 
 
 def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
-    if job.fail_when_busy:
+    if job.fail_when_busy and wait is not NOT_YET:
         return Refuse(reason=wait.reason)
     never = wait.reason.then if isinstance(wait.reason, Held | WaitsFor) else wait.reason
     if never is not None and can_never_run(never) and _is_new(draft, job):

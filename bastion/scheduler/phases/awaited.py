@@ -9,6 +9,7 @@ It must not know how the start was found.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -138,10 +139,11 @@ def is_covered(draft: Draft, reserved: Reserved) -> bool:
             held |= -1 if room.name in each.whole else taken
         if wanted & ~(free | (later & held)):
             return False
-    for room, resource, _, short in reserved.hold.counts:
-        if short > sum(each.footprint.frees(room.name, resource) for each in reserved.waits):
-            return False
-    return _is_paid(draft, reserved)
+    short: Counter[tuple[str, str]] = Counter()
+    for room, resource, _, later in reserved.hold.counts:
+        short[room.name, resource] += later
+    is_freed = all(units <= _freed(reserved.waits, *where) for where, units in short.items())
+    return is_freed and _is_paid(draft, reserved)
 
 
 def _is_paid(draft: Draft, reserved: Reserved) -> bool:

@@ -22,9 +22,7 @@ def vacate(draft: Draft) -> None:
         return
     for running in draft.running.values():
         window = window_of(draft, running)
-        if window is None or running.name in draft.doomed:
-            continue
-        if vacates_at(running, window) <= draft.now:
+        if window is not None and vacates_at(running, window) <= draft.now:
             draft.doomed[running.name] = Doom(
                 by="",
                 stop_at=draft.now,

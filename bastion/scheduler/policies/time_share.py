@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bastion.job import JobRecord, Phase
+from bastion.machine import MachinePhase
 from bastion.scheduler.queue.shape import COUNTED
 from bastion.scheduler.snapshot import Snapshot
 
@@ -47,14 +48,15 @@ def asking_in(snapshot: Snapshot) -> dict[str, list[Asking]]:
 
 def capacities(snapshot: Snapshot) -> Counter[str]:
     """Return how many devices there are by type, with machines that a pool may still make."""
-    standing = Counter(machine.pool for machine in snapshot.machines.values())
+    standing: Counter[str] = Counter()
     found: Counter[str] = Counter()
+    for machine in snapshot.machines.values():
+        if machine.accepts:
+            found.update(dict(machine.resources.items()))
+        standing[machine.pool] += machine.phase is not MachinePhase.DELETING
     for name, pool in snapshot.pools.items():
         for kind, units in pool.resources.items():
-            found[kind] += units * max(standing[name], pool.max_machines)
-    for machine in snapshot.machines.values():
-        if not machine.accepts:
-            found.subtract(dict(machine.resources.items()))
+            found[kind] += units * max(0, pool.max_machines - standing[name])
     return found
 
 

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from bastion.scheduler.phases import first_fit as searches
+from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill
 from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at
@@ -25,6 +26,7 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import chosen
 from bastion.scheduler.state.release import Release
+from bastion.scheduler.state.reservation import Reserved, located
 from bastion.scheduler.state.running import Running
 from bastion.spec.where import Where
 from quota import Amounts
@@ -279,3 +281,26 @@ def _note(tried: list[int]) -> bool:
     """Note that a start was tried; it fails."""
     tried.append(1)
     return False
+
+
+def test_what_one_gang_frees_covers_one_replica_on_its_machine() -> None:
+    """Two replicas lie there, and each takes what another gang has."""
+    world = World(quota_of({"gpu": 8}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=8, cpu=16))
+    for _ in range(2):
+        world.ask("A", gpu=1, cpu=8)
+    world.cycle()
+    world.ask("A", replicas=2, gpu=1, cpu=8)
+    draft = surveyed(world.snapshot(), world.now)
+    (line,), running = draft.lines["A"], tuple(draft.running.values())
+    draft.capacity.begin()
+    for each in running:
+        Release(draft.capacity, each)
+    placed = draft.try_place(line.shape, guaranteed=True)
+    draft.capacity.undo()
+    assert placed is not None
+    for waits, is_enough in ((running, True), (running[:1], False)):
+        at = located(line.shape, placed)
+        reserved = Reserved(gang=line.head, at=at, until=draft.now, is_promise=True, waits=waits)
+        draft.shut(reserved)
+        assert is_covered(draft, reserved) is is_enough
+        draft.open(reserved)

@@ -231,3 +231,29 @@ def test_a_stop_for_maintenance_is_told_as_such() -> None:
     assert isinstance(verdict, Preempt)
     assert verdict.deadline == w.now + HOUR
     assert "new drivers" in verdict.reason.words(w.now)
+
+
+def test_a_victim_that_is_to_stop_later_leaves_in_time_too() -> None:
+    """Its promise waits for another victim, whose grace is long; the window comes before."""
+    quota = quota_of(
+        {"gpu": 32}, {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}}, grace_s=30, max_grace_s=3000
+    )
+    w = World(quota, machines_of(4, gpu=8))
+    w.ask("B", "own", gpu=8)
+    w.ask("B", "slow", gpu=8, grace_s=3000)
+    w.ask("B", "wide", gpu=8, replicas=2)
+    w.cycle()
+    attempt = w.jobs["wide"].attempt
+    assert attempt is not None
+    window = Window(
+        starts_at=w.now + 1000,
+        ends_at=w.now + 5000,
+        machines=(attempt.placement[0].hosts[0].machine,),
+    )
+    w.quota = replace(w.quota, maintenance=(window,))
+    w.ask("A", "a", gpu=8, replicas=2)
+    w.ask("A", "b", gpu=8)
+    w.cycle()
+    w.pass_time(970)
+    w.cycle()
+    assert isinstance(w.verdict("wide"), Preempt), w.verdict("wide")

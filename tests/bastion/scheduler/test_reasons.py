@@ -407,6 +407,23 @@ def test_fail_when_busy_is_started_in_this_cycle_or_refused() -> None:
     assert not w.plan.promises
 
 
+def test_what_was_not_looked_at_is_not_refused_as_busy() -> None:
+    """Searches for others took the steps of the first cycle; in the next one it starts."""
+    shares = {"A": {"gpu": 0.75}, "B": {"gpu": 0.25}, "C": {}}
+    quota = quota_of({"gpu": 24}, shares, min_runtime_s=600)
+    w = World(quota, machines_of(3, gpu=8))
+    for name in ("b", "c"):
+        w.ask("B", name, gpu=8)
+    w.cycle()
+    w.extra["steps"] = 1
+    for at in range(2):
+        w.ask("A", f"a{at}", gpu=5 + at, where=Where(hostnames=(f"p-00{at}",)))
+    w.ask("C", "now", gpu=1, fail_when_busy=True)
+    w.cycle()
+    assert any(plan.verdicts["now"].reason == reasons.NotYetConsidered() for plan in w.turns)
+    assert w.runs("now")
+
+
 def test_the_filter_that_leaves_no_machine_is_named() -> None:
     """`shard=rl` leaves none of the two machines."""
     w = world()
@@ -654,3 +671,21 @@ def test_of_many_planned_starts_the_one_in_the_way_is_told() -> None:
     w.cycle()
     assert w.why("late").startswith("waits for B-gang, for which 12 gpu are reserved")
     reasons_are_true(w)
+
+
+def test_what_goes_first_follows_the_order_in_force() -> None:
+    """Under `srtf` the gang that is drained for is shorter than the job that came before it."""
+    w = World(
+        quota_of({"gpu": 24}, {"A": {"gpu": 1.0}}, order="srtf", plan_after_s=60),
+        machines_of(3, gpu=8),
+    )
+    w.ask("A", "endless", gpu=4)
+    w.cycle()
+    w.ask("A", "long", gpu=8, replicas=3, max_runtime_s=9000)
+    w.pass_time(1)
+    w.ask("A", "short", gpu=8, replicas=3, max_runtime_s=1000)
+    w.cycle()
+    w.pass_time(100)
+    w.cycle()
+    assert w.why("short").startswith("waits for endless to end")
+    assert w.why("long").startswith("waits for short, which goes first in its project")

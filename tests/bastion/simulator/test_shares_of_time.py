@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -10,14 +11,17 @@ import pytest
 
 from bastion.errors import BastionError, SpecError
 from bastion.job import JobRecord
+from bastion.machine import MachinePhase
 from bastion.scheduler.policies.max_min import level_of
 from bastion.scheduler.policies.optimus import in_proportion, shared_out
-from bastion.scheduler.policies.time_share import Asking
+from bastion.scheduler.policies.time_share import Asking, capacities
+from bastion.scheduler.snapshot import Snapshot
 from bastion.simulator import Cluster, Costs, Shape, TraceJob, Workload, simulate
 from bastion.simulator.policies.effective import Class, fair_speeds
 from bastion.simulator.workload.throughput import read_throughputs
 from bastion.spec.request import Request
 from quota import Amounts
+from tests.bastion.scheduler.world import machines_of, pool_of, quota_of
 
 
 def asking(name: str, devices: int) -> Asking:
@@ -34,6 +38,18 @@ def asking(name: str, devices: int) -> Asking:
         request=request,
     )
     return Asking(record, "gpu", devices)
+
+
+def test_capacity_is_what_accepts_jobs_and_what_pools_may_still_make() -> None:
+    """A machine outlives its pool; one that is deleted makes room for another."""
+    machines = machines_of(2, "gone", gpu=8) | machines_of(3, "p", gpu=8)
+    cordoned, deleted, *_ = (name for name in sorted(machines) if machines[name].pool == "p")
+    machines[cordoned] = replace(machines[cordoned], cordoned="u")
+    machines[deleted] = replace(machines[deleted], phase=MachinePhase.DELETING)
+    snapshot = Snapshot(
+        quota=quota_of({"gpu": 40}, {}), jobs={}, machines=machines, pools={"p": pool_of(4, gpu=8)}
+    )
+    assert capacities(snapshot) == {"gpu": 2 * 8 + 1 * 8 + 2 * 8}
 
 
 @pytest.mark.parametrize("seed", range(20))
