@@ -244,15 +244,7 @@ class Diagnosis:
         return allows(shape.asked) and self._is_placed(shape, allows)
 
     def _is_placed(self, shape: Shape, allows: Callable[[Amounts], bool] | None = None) -> bool:
-        return self._placed(shape, allows) is not None
-
-    def _placed(
-        self, shape: Shape, allows: Callable[[Amounts], bool] | None = None
-    ) -> Placed | None:
-        self.draft.capacity.begin()
-        placed = self.draft.try_place(shape, allows, guaranteed=False)
-        self.draft.capacity.undo()
-        return placed
+        return self.draft.would_place(shape, allows, guaranteed=False) is not None
 
     def _by_maintenance(self, shape: Shape) -> WaitingReason | None:
         """Whether it would fit if nothing were closed for maintenance."""
@@ -300,7 +292,11 @@ class Diagnosis:
         """Try all `shapes` while everything is open: to open it takes longer than to look."""
         closed = [r for r in self.draft.closed if r.hold is not None and r.hold.keeps_any]
         with self._open_all(closed):
-            placed = {form: self._placed(shape) for form, shape in shapes.items() if closed}
+            placed = {
+                form: self.draft.would_place(shape, guaranteed=False)
+                for form, shape in shapes.items()
+                if closed
+            }
         on: dict[str, list[Reserved]] = {}
         for each in closed:
             for machine in each.footprint.masks:
@@ -318,7 +314,7 @@ class Diagnosis:
         near = {each.name: each for machine in wanted.masks for each in on.get(machine, ())}
         found = [each for each in near.values() if each.footprint.meets(wanted)]
         with self._open_all(found):
-            return found if self._placed(shape) is not None else []
+            return found if self.draft.would_place(shape, guaranteed=False) is not None else []
 
     @contextmanager
     def _open_all(self, closed: Sequence[Reserved]) -> Iterator[None]:

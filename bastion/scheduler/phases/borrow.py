@@ -17,6 +17,7 @@ from itertools import chain
 
 from bastion.scheduler.phases.backfill import (
     backfill,
+    gaps,
     may_backfill,
     may_borrow_beside,
     start_borrowing,
@@ -232,11 +233,8 @@ def _start(draft: Draft, line: Line) -> bool:
         return False
     if start_borrowing(draft, gang, shape):
         return True
-    end = draft.end_of(shape)
-    if end is None or draft.search.effort.is_spent:
-        return False
-    opened = [each for each in draft.reservations.ends.closed_at(end) if each.gang is not gang]
-    if not opened:
+    opened = [each for each in gaps(draft, shape, draft.closed) if each.gang is not gang]
+    if not opened or draft.search.effort.is_spent:
         return False
     count_plans(draft)
     done = backfill(draft, shape, opened, partial(start_borrowing, draft, gang, shape))
@@ -329,7 +327,8 @@ def _lower(draft: Draft, line: Line) -> Iterator[Running]:
 
     if not follows:
         return in_project(draft, line.project, new, may_stop, firm=False)
-    found = filter(may_stop, [*draft.staying(), *new])
+    running = (each for each in draft.running.values() if not draft.is_departing(each))
+    found = filter(may_stop, [*running, *new])
     return iter(sorted(found, key=lambda running: first_to_yield(draft, running)))
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bastion.scheduler.queue.groups import Groups
 from bastion.scheduler.queue.order import Line
-from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.draft import Draft
 from quota.amounts import NOTHING, Amounts
@@ -118,26 +118,10 @@ class Claims:
 def _waits(draft: Draft) -> Mapping[str, Amounts]:
     """What each project waits for; where nothing is done for it yet, as in the last cycle."""
     touched, found = moved(draft), {}
-    for name in draft.rest or draft.lines:  # before phase 3 nothing is passed on
+    lines = draft.rest or draft.lines  # before phase 3 nothing is passed on
+    for name, waiting in lines.items():
         known = None if name in touched else draft.memory.groups.get(name)
-        if known is not None and known.lines is draft.lines.get(name):
-            nominal = draft.shares.project(name).nominal
-            found[name] = known.waited_for(nominal, draft.asks)
-        else:
-            found[name] = _waited_for(draft, name)
+        if known is None or known.lines is not draft.lines.get(name):
+            known = Groups(waiting)
+        found[name] = known.waited_for(draft.shares.project(name).nominal, draft.asks)
     return found
-
-
-def _waited_for(draft: Draft, project: str) -> Amounts:
-    """What gangs that could each start within the project's share wait for."""
-    nominal = draft.shares.project(project).nominal
-    gangs: dict[int, int] = {}
-    shapes: dict[int, Shape] = {}
-    for line in (draft.rest or draft.lines)[project]:
-        if line.fail_when_busy:
-            continue  # it does not wait
-        form = line.shape.form
-        shapes[form] = line.shape
-        gangs[form] = gangs.get(form, 0) + len(line.gangs) - line.at
-    asked = {form: draft.asks(shape) for form, shape in shapes.items()}
-    return Amounts.sum(gangs[form] * each for form, each in asked.items() if each <= nominal)

@@ -217,7 +217,9 @@ class _Trial:
         if any(lack.replicas > 0 for lack in self._lacks) or not self._frees_enough():
             return None
         with self.draft.shares.without(self.gone):
-            return _placed(self.draft, self.shape, allows) if allows(self.shape.asked) else None
+            if not allows(self.shape.asked):
+                return None
+            return self.draft.would_place(self.shape, allows, guaranteed=False)
 
     def _frees_enough(self) -> bool:
         capacity = self.draft.capacity
@@ -257,13 +259,6 @@ def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:
     own = max((draft.ends_at(r) for r in gone if r.project == project), default=draft.now)
     others = [r.grace_s for r in gone if is_reclaimable(draft, r, project)]
     return own + max((each for each in others), default=0.0)
-
-
-def _placed(draft: Draft, shape: Shape, allows: Allows) -> Placed | None:
-    draft.capacity.begin()
-    placed = draft.try_place(shape, allows, guaranteed=False)
-    draft.capacity.undo()
-    return placed
 
 
 def ends_at(draft: Draft, running: Running, shape: Shape, project: str) -> float:

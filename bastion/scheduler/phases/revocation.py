@@ -76,11 +76,8 @@ def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
         return False
     if not draft.shares.lets_borrow(project, shape, shape.asked):
         return False
-    draft.capacity.begin()
     may_borrow = partial(draft.shares.lets_borrow, project, shape)
-    placed = draft.try_place(shape, may_borrow, guaranteed=False)
-    draft.capacity.undo()
-    return placed is not None
+    return draft.would_place(shape, may_borrow, guaranteed=False) is not None
 
 
 def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:

@@ -106,7 +106,7 @@ def in_project(
         project: Whose gangs.
         new: Those of it that start in this cycle.
         allows: Whether one of these may be stopped.
-        firm: As in `Draft.staying`.
+        firm: As in `Draft.departing`.
     """
     ordered = draft.search.by_priority.get(project)
     if ordered is None:

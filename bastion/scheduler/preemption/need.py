@@ -88,10 +88,7 @@ class Need:
         """Whether all of it can be placed now, given that it may; `allows` as in `place`."""
         if self.is_told_by_slots:
             return True
-        self.capacity.begin()
-        placed = self.draft.try_place(self.shape, allows, guaranteed=self.guaranteed)
-        self.capacity.undo()
-        return placed is not None
+        return self.draft.would_place(self.shape, allows, guaranteed=self.guaranteed) is not None
 
 
 class _PartNeed:

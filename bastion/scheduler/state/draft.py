@@ -166,6 +166,15 @@ class Draft:
         policy = self.parts.placement
         return place(self.capacity, shape, policy, guaranteed=guaranteed, allows=allows)
 
+    def would_place(
+        self, shape: Shape, allows: Callable[[Amounts], bool] | None = None, *, guaranteed: bool
+    ) -> Placed | None:
+        """Where `try_place` would place a gang, which takes nothing."""
+        self.capacity.begin()
+        placed = self.try_place(shape, allows, guaranteed=guaranteed)
+        self.capacity.undo()
+        return placed
+
     def try_admit(
         self, gang: Gang, shape: Shape, allows: Callable[[Amounts], bool], *, guaranteed: bool
     ) -> bool:
@@ -174,20 +183,12 @@ class Draft:
             return False
         placed = self.try_place(shape, allows, guaranteed=guaranteed)
         if placed is None:
-            if not self._fits(shape, guaranteed=guaranteed):
+            is_allowed = not shape.takes_whole  # what it costs is known, and asked before
+            if is_allowed or self.would_place(shape, guaranteed=guaranteed) is None:
                 self.search.too_full.add((shape.form, guaranteed))
             return False
         self.admit(gang, shape, placed)
         return True
-
-    def _fits(self, shape: Shape, *, guaranteed: bool) -> bool:
-        """Whether it could be placed, were it allowed what that costs."""
-        if not shape.takes_whole:
-            return False  # that is known before
-        self.capacity.begin()
-        placed = self.try_place(shape, guaranteed=guaranteed)
-        self.capacity.undo()
-        return placed is not None
 
     def is_too_full(self, shape: Shape, *, guaranteed: bool) -> bool:
         """Whether it is known not to fit: while nothing is opened, a cycle only gets fuller."""
@@ -472,15 +473,6 @@ class Draft:
         """Running gangs beside which `wanted` cannot be had, by name; amounts apart."""
         near = {r.name: r for machine in wanted.masks for r in self.on(machine)}
         return [near[name] for name in sorted(near) if near[name].footprint.meets(wanted)]
-
-    def staying(self, project: str | None = None, *, firm: bool = False) -> list[Running]:
-        """Running gangs, of one project or all, that are not among the departing."""
-        by_project = self.occupancy.by_project
-        if project is None:
-            found = [r for name in sorted(by_project) for r in by_project[name]]
-        else:
-            found = by_project.get(project, [])
-        return [r for r in found if not self.is_departing(r, firm=firm)]
 
     @cached_property
     def borrowers(self) -> dict[str, list[Running]]:

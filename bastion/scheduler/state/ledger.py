@@ -104,10 +104,8 @@ class Ledger:
     def add(self, project: str, amounts: Amounts) -> None:
         """`project` holds `amounts` more (a negative difference: less)."""
         self._change()
-        stays, kept = self._stays(project), self.project(project).kept
-        for resource, units in amounts.items():
-            has, keeps = stays[resource], kept[resource]
-            self._reserve_more(project, resource, max(has + units, keeps) - max(has, keeps))
+        for resource, units in self._rises(project, amounts).items():
+            self._reserve_more(project, resource, units)
         self._held[project] = self._held.get(project, NOTHING) + amounts
         self._excess.pop(project, None)
 
@@ -190,10 +188,8 @@ class Ledger:
             self._swapped[project] = self._swapped.get(project, NOTHING) + amounts
         self._change()
         self._excess.pop(project, None)
-        stays, kept = self._stays(project), self.project(project).kept
-        for resource, units in amounts.items():
-            has, keeps = stays[resource], kept[resource]
-            self._reserve_more(project, resource, max(has - units, keeps) - max(has, keeps))
+        for resource, units in self._rises(project, -amounts).items():
+            self._reserve_more(project, resource, units)
         self._departing[project] = self._departing.get(project, NOTHING) + amounts
 
     def _reserve_more(self, project: str, resource: str, units: int) -> None:

@@ -7,7 +7,6 @@ It must not know how it was found.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -116,19 +115,6 @@ def located(shape: Shape, placed: Placed) -> Located:
     return Located(shape, placed, Footprint(pairs_of(shape.parts, placed.placements)))
 
 
-class Ends:
-    """Reservations by the time until which they close devices."""
-
-    def __init__(self, reserved: Iterable[Reserved]) -> None:
-        self._timed = sorted(reserved, key=lambda each: each.until)
-        self._times = [each.until for each in self._timed]
-
-    def closed_at(self, end: float) -> list[Reserved]:
-        """What is closed until `end` or longer; promises first, each in order."""
-        found = self._timed[bisect_left(self._times, end) :]
-        return sorted(found, key=lambda each: (not each.is_promise, each.number))
-
-
 class Reservations:
     """Promises and planned starts by project, and by what they wait for."""
 
@@ -147,13 +133,10 @@ class Reservations:
         self._waiting: dict[str, dict[int, Reserved]] = {}
         """Running gang -> what waits for it, by number."""
         self._made = 0
-        self._ends: Ends | None = None
-        """As long as none is added or removed."""
 
     def add(self, reserved: Reserved, *, is_firm: bool, is_shared: bool) -> None:
         """Take part from now on: in `weak` unless it `is_firm`, in `shared` if it `is_shared`."""
         self._made += 1
-        self._ends = None
         reserved.number = self._made
         kept = self._by_project if reserved.is_promise else self._plans
         project, priority = reserved.gang[0].project, reserved.shape.priority
@@ -168,7 +151,6 @@ class Reservations:
 
     def remove(self, reserved: Reserved) -> None:
         """Take part no longer."""
-        self._ends = None
         self._unlink(reserved)
         kept = self._by_project if reserved.is_promise else self._plans
         kept[reserved.gang[0].project].pop(reserved.name, None)
@@ -216,14 +198,6 @@ class Reservations:
     def _unlink(self, reserved: Reserved) -> None:
         for running in reserved.waits:
             self._waiting.get(running.name, {}).pop(reserved.number, None)
-
-    @property
-    def ends(self) -> Ends:
-        """Until when devices are closed, of all that take part."""
-        if self._ends is None:
-            kept = (*self._by_project.values(), *self._plans.values())
-            self._ends = Ends(each for found in kept for each in found.values())
-        return self._ends
 
     def below(self, project: str, priority: int) -> list[Reserved]:
         """The promises of lower priority to gangs of `project`, in the order of reservation."""

@@ -115,11 +115,7 @@ class Shares(Ledger):
         if not limits.borrow or not limits.ceiling.holds(self._counted(project), asked):
             return False
         nesting = self._nesting
-        kept = limits.kept
-        stays = self._stays(project)
-        for resource, units in asked.items():
-            has, keeps = stays[resource], kept[resource]
-            more = max(has + units, keeps) - max(has, keeps)
+        for resource, more in self._rises(project, asked).items():
             free = self.totals[resource] - self._reserved.get(resource, 0)
             if nesting is not None:
                 free = nesting.room(project, resource, free)
