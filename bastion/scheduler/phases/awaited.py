@@ -18,10 +18,9 @@ from typing import Any
 from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.spared import spared
-from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
-from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.reservation import Located, Reserved
 from bastion.scheduler.state.running import Running
 
 Order = Callable[[Running], tuple[Any, ...]]
@@ -31,9 +30,7 @@ Order = Callable[[Running], tuple[Any, ...]]
 def awaited(
     draft: Draft,
     project: str,
-    shape: Shape,
-    wanted: Footprint,
-    placed: Placed,
+    at: Located,
     sure: Iterable[Running],
     ending: Iterable[Running],
     *,
@@ -50,9 +47,7 @@ def awaited(
     Args:
         draft: Unchanged when this returns.
         project: That of the gang to start.
-        shape: What it asks for.
-        wanted: What it takes.
-        placed: At what charge; neither is closed or counted yet.
+        at: What it asks for, and where it will lie; that is not closed or counted yet.
         sure: Gangs that have ended by then in any case, all holders of its devices among them.
         ending: Others that will have ended by then, if `has_ended` says so.
         within_share: Whether a share has the room: then only tiers, and groups' ceilings, count.
@@ -60,7 +55,7 @@ def awaited(
         has_ended: By default all have.
         order: The first in this order is counted on first; by default the first to end.
     """
-    certain = {running.name: running for running in sure}
+    (shape, placed, wanted), certain = at, {running.name: running for running in sure}
     counts_quota = draft.shares.is_nested or not (within_share or (placed.total and not borrows))
     owner = "" if counts_quota or within_share else project
     gone = _Gone(draft, wanted, placed, certain.values(), owner)

@@ -9,15 +9,14 @@ It must not know which gang is looked at next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from bastion.scheduler.phases.lending import called_in, closed, counted, discounted, lent
 from bastion.scheduler.phases.revocation import borrowing, may_yield
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
-from bastion.scheduler.preemption.victims import Allows, Found, find, is_legal
+from bastion.scheduler.preemption.victims import Allows, Found, find, legal_for
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
@@ -72,6 +71,44 @@ def within_share_after(
             return shares.may_reclaim(project, units, victims)
 
     return allows
+
+
+def found_within_share(
+    draft: Draft,
+    line: Line,
+    *,
+    without: Collection[Running],
+    going: Sequence[Running] = (),
+    staying: Collection[Running] = (),
+) -> Found | None:
+    """
+    Where the head of `line` may start within a share, and for which victims.
+
+    Args:
+        draft: Unchanged when this returns.
+        line: Whose head is to start.
+        without: What is not among its victims.
+        going: As in `find`, as is `staying`.
+        staying: Those of the departing that will not have gone.
+    """
+    gang, shape = line.head, line.shape
+    legal = (each for each in legal_victims(draft, gang, shape) if each not in without)
+    allows = within_share_after(draft, line.project, shape, going)
+    is_legal, gone = legal_for(draft, gang, shape), set(going)
+
+    def may_stop(running: Running) -> bool:
+        return running in gone or is_legal(running)
+
+    return find(
+        draft,
+        shape,
+        legal,
+        allows,
+        guaranteed=True,
+        going=going,
+        staying=staying,
+        may_stop=may_stop if gone else is_legal,
+    )
 
 
 def legal_victims(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
@@ -179,17 +216,8 @@ def _found_beside(
     weak += draft.outranked(line.project, line.shape.priority, later=True)
     weak = [each for each in weak if each.hold is not None]  # the others are lent already
     kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
-    gone = set(going)
-    legal = (each for each in legal_victims(draft, line.head, line.shape) if each not in gone)
-    allows = within_share_after(draft, line.project, line.shape, going)
-
-    def may_stop(running: Running) -> bool:
-        is_gone = running in gone
-        return is_gone or is_legal(draft, running, line.head, line.shape, within_share=True)
-
-    search = partial(find, draft, line.shape, guaranteed=True, going=going, may_stop=may_stop)
     with lent(draft, weak, kept):
-        return search(legal, allows)
+        return found_within_share(draft, line, without={*going}, going=going)
 
 
 def goes_to_a_sibling(

@@ -17,16 +17,15 @@ from itertools import chain
 from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill, gaps
 from bastion.scheduler.phases.entitlement import (
+    found_within_share,
     goes_to_a_sibling,
     is_out_of_reach,
-    legal_victims,
     may_be_within,
-    within_share_after,
 )
 from bastion.scheduler.phases.lending import closed, counted, lent
 from bastion.scheduler.phases.new_promise import earlier_of, make_promise
 from bastion.scheduler.phases.revocation import could_borrow, waits_for_its_rest
-from bastion.scheduler.preemption.victims import Found, find, gives_way, legal_for
+from bastion.scheduler.preemption.victims import Found, gives_way
 from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.queue.shape import Shape
@@ -311,26 +310,16 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)
         return False
-    found = earlier_of(draft, shape, found, draft.plans.get(gang[0].id))
+    found = earlier_of(draft, found, draft.plans.get(gang[0].id))
     make_promise(draft, gang, shape, found, within_share=True)
     return True
 
 
 def _search(draft: Draft, line: Line, spared: Sequence[Running]) -> Found | None:
     """Where the head of `line` may start, and for which victims, but not those `spared`."""
-    gang, shape = line.head, line.shape
-    search = partial(
-        find,
-        draft,
-        shape,
-        allows=within_share_after(draft, gang[0].project, shape),
-        guaranteed=True,
-        may_stop=legal_for(draft, gang, shape),
-        staying=spared,
-    )
     tried: set[Running] = set()
     for _ in range(MOST_TRIES):
-        found = search(each for each in legal_victims(draft, gang, shape) if each not in tried)
+        found = found_within_share(draft, line, without=tried, staying=spared)
         if found is None or not goes_to_a_sibling(draft, line, found.victims, found.placed.total):
             return found
         tried.update(found.victims)  # what others leave may be too little for the sibling

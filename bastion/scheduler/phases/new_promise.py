@@ -21,7 +21,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Shrunk, Yielded
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.reservation import Located, Reserved
+from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 from quota.ledger import apart
@@ -41,7 +41,7 @@ def make_promise(
         stop = stop_at(draft, victim)
         doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
         draft.doomed[victim.name] = doom
-    waits = _waits(draft, gang, shape, found, within_share=within_share)
+    waits = _waits(draft, gang, found, within_share=within_share)
     shared = _shared(draft, gang, shape, found)
     deadline = deadline_of(draft, waits, found.victims, shared)
     victims = (*found.victims, *shared)
@@ -67,7 +67,7 @@ def make_promise(
     return reserved
 
 
-def earlier_of(draft: Draft, shape: Shape, found: Found, plan: Reserved | None) -> Found:
+def earlier_of(draft: Draft, found: Found, plan: Reserved | None) -> Found:
     """
     What was planned for a gang, where that is earlier than what was `found`, and as certain.
 
@@ -76,7 +76,6 @@ def earlier_of(draft: Draft, shape: Shape, found: Found, plan: Reserved | None) 
 
     Args:
         draft: Unchanged when this returns.
-        shape: What the gang asks for.
         found: What may be promised.
         plan: What is planned for the gang, and lent to it.
     """
@@ -89,11 +88,9 @@ def earlier_of(draft: Draft, shape: Shape, found: Found, plan: Reserved | None) 
     if any(each.meets(plan.footprint) for each in there):
         return found
     project, waits = plan.gang[0].project, plan.waits
-    wanted, placed = plan.footprint, plan.placed
-    if awaited(draft, project, shape, wanted, placed, waits, (), within_share=True) is None:
+    if awaited(draft, project, plan.at, waits, (), within_share=True) is None:
         return found
-    at = Located(shape, placed, wanted)
-    return Found(at=at, victims=(), ending=tuple(waits), departing=())
+    return Found(at=plan.at, victims=(), ending=tuple(waits), departing=())
 
 
 def _due(draft: Draft, found: Found) -> float:
@@ -134,13 +131,10 @@ def _is_for(draft: Draft, victim: Running, reserved: Reserved) -> bool:
     return doom is not None and doom.by == reserved.name
 
 
-def _waits(
-    draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
-) -> list[Running]:
+def _waits(draft: Draft, gang: Gang, found: Found, *, within_share: bool) -> list[Running]:
     """The gangs that the promise of `found` waits for: no other has to end for it."""
-    sure = [*found.ending, *found.victims]
-    project, (_, placed, wanted), ending = gang[0].project, found.at, found.departing
-    waits = awaited(draft, project, shape, wanted, placed, sure, ending, within_share=within_share)
+    sure, project = [*found.ending, *found.victims], gang[0].project
+    waits = awaited(draft, project, found.at, sure, found.departing, within_share=within_share)
     assert waits is not None, "it fits once all of them have ended: so it was found"
     return waits
 

@@ -50,7 +50,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import Doom
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.reservation import Located, Reserved, located
+from bastion.scheduler.state.reservation import Reserved, located
 from bastion.scheduler.state.running import Running
 
 SEARCHES = 4
@@ -109,8 +109,7 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
 def _timed(draft: Draft, drain: Reserved) -> Reserved:
     """What drains, with a time where all that it waits for ends by itself at a known time."""
     until = max(map(draft.ends_at, drain.waits), default=math.inf)
-    at = Located(drain.shape, drain.placed, drain.footprint)
-    plan = Reserved(gang=drain.gang, at=at, until=until, is_promise=False, rank=drain.rank)
+    plan = Reserved(gang=drain.gang, at=drain.at, until=until, is_promise=False, rank=drain.rank)
     if plan.drains:
         return drain
     with counted(draft, [each for each in draft.plans.values() if not each.holds_quota]):
@@ -393,9 +392,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
         return awaited(
             draft,
             project,
-            shape,
-            plan.footprint,
-            plan.placed,
+            plan.at,
             [*holders_of(draft, plan), *new],
             known_ends(draft).by(plan.until, project),
             within_share=False,

@@ -277,9 +277,7 @@ def _waits(
     return awaited(
         draft,
         reserved.gang[0].project,
-        reserved.shape,
-        reserved.footprint,
-        placed,
+        reserved.at,
         sure.values(),
         draft.running.values(),
         within_share=promise.within_share,

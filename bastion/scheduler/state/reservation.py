@@ -42,6 +42,7 @@ class Reserved:
         rank: Rank = (0.0, 0.0),
     ) -> None:
         self.gang = gang
+        self.at = at
         self.shape, self.placed, self.footprint = at
         self.until = until
         self.is_promise = is_promise
