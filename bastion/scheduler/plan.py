@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
@@ -88,14 +88,6 @@ class Refuse:
 Verdict = Admit | Preempt | Keep | Wait | Refuse
 
 
-class Holding(Protocol):
-    """Gives the verdicts on jobs that hold devices."""
-
-    def verdicts(self) -> Iterator[tuple[str, Verdict]]:
-        """Of every job that holds devices, and keeps what it has."""
-        ...
-
-
 class Verdicts(Mapping[str, Verdict]):
     """
     One verdict a job, in the order of their names; frozen.
@@ -104,7 +96,7 @@ class Verdicts(Mapping[str, Verdict]):
         decided: On every job for which something is to be done, and on others, in any order.
         in_line: Jobs for which nothing is done: they wait.
         starts: When gangs among those will probably start, by their first job.
-        holding: Gives the verdicts on jobs that hold devices, but for those `decided`.
+        holding: Gives the verdicts on jobs that hold devices, as if nothing happened to them.
     """
 
     __slots__ = ("_all", "_holding", "decided", "in_line", "starts")
@@ -114,7 +106,7 @@ class Verdicts(Mapping[str, Verdict]):
         decided: Mapping[str, Verdict],
         in_line: Sequence[Crowd | Row] = (),
         starts: Mapping[str, Estimate] | None = None,
-        holding: Holding | None = None,
+        holding: Callable[[], Iterator[tuple[str, Verdict]]] | None = None,
     ) -> None:
         self.decided = decided
         """All that has to be acted on; a job that is not in it waits, or goes on as it is."""
@@ -138,7 +130,7 @@ class Verdicts(Mapping[str, Verdict]):
 
     def _complete(self) -> Mapping[str, Verdict]:
         if self._all is None:
-            found = dict(self._holding.verdicts()) if self._holding is not None else {}
+            found = {} if self._holding is None else dict(self._holding())
             found.update(self.decided)
             for line in self.in_line:
                 for gang, reason in line.reasons():

@@ -94,13 +94,14 @@ def if_quota_were(snapshot: Snapshot, quota: Quota, now: float) -> QuotaOutlook:
 def _outlook(before: Plan, after: Plan, asked: dict[str, Verdict]) -> Outlook:
     stops = _stops(after)
     known = _stops(before)
+    own, borrowed = JobClass.GUARANTEED, JobClass.BORROWED
     return Outlook(
         starts=tuple(sorted(_of(after, Admit) - _of(before, Admit))),
         waits=tuple(name for name, verdict in asked.items() if isinstance(verdict, Wait)),
         refused=tuple(name for name, verdict in asked.items() if isinstance(verdict, Refuse)),
         stops=tuple(sorted(stops - known)),
-        demoted=tuple(sorted(_own(before) & _borrowed(after))),
-        promoted=tuple(sorted(_borrowed(before) & _own(after))),
+        demoted=tuple(sorted(_class(before, own) & _class(after, borrowed))),
+        promoted=tuple(sorted(_class(before, borrowed) & _class(after, own))),
         verdicts=tuple(asked.items()),
     )
 
@@ -122,11 +123,3 @@ def _class(plan: Plan, job_class: JobClass) -> set[str]:
         for name, verdict in plan.verdicts.items()
         if isinstance(verdict, Keep) and verdict.job_class is job_class
     }
-
-
-def _own(plan: Plan) -> set[str]:
-    return _class(plan, JobClass.GUARANTEED)
-
-
-def _borrowed(plan: Plan) -> set[str]:
-    return _class(plan, JobClass.BORROWED)

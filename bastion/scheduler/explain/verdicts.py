@@ -49,14 +49,14 @@ def explain(draft: Draft) -> Plan:
         {**_decided(draft), **told},
         waiting.in_line,
         waiting.estimates.starts,
-        holding=Holding(draft),
+        holding=Holding(draft).verdicts,
     )
     return _plan(draft, verdicts, blocked, passes_at=waiting.estimates.passes_at)
 
 
 def outline(draft: Draft) -> Plan:
     """The same plan without verdicts on waiting jobs, for callers that need no reasons."""
-    verdicts = Verdicts(_decided(draft), holding=Holding(draft))
+    verdicts = Verdicts(_decided(draft), holding=Holding(draft).verdicts)
     return _plan(draft, verdicts, Blocked(draft), passes_at=math.inf)
 
 

@@ -30,11 +30,6 @@ class Backlog:
         self.shapes = shapes_of(lines)
         """What they ask for, each shape once."""
 
-    def told(self) -> tuple[float, float, int, list[str]]:
-        """What must be the same however this came about."""
-        by_age = [line.entries[0][2] for line in self.by_age]
-        return self.oldest, self.first_asked, len(self.shapes), by_age
-
     @cached_property
     def by_age(self) -> Sequence[Line]:
         """The lines, that whose head has waited longest first."""

@@ -104,20 +104,9 @@ class Line:
         return self.gangs[self.at][1]
 
     @property
-    def length(self) -> int:
-        """How many still wait."""
-        return len(self.gangs) - self.at
-
-    @property
     def is_over(self) -> bool:
         """Whether no gang in it waits any more."""
         return self.at >= len(self.gangs)
-
-    def of(self, gangs: list[Entry]) -> Line:
-        """A line like this one, of `gangs` alone."""
-        line = Line(self.project, self.user, self.shape, fail_when_busy=self.fail_when_busy)
-        line.gangs = gangs
-        return line
 
     def has(self, gang: Gang) -> bool:
         """Whether `gang` waits here."""

@@ -97,15 +97,14 @@ class Draft:
         self._paid: set[Running] = set()
         """Those of whose charge something was counted on."""
         self.search = Search(snapshot)
-        self.upper_bound = UpperBound(self.capacity, self.occupancy, self.doomed, self._spend)
+        self.upper_bound = UpperBound(
+            self.capacity, self.occupancy, self.doomed, self.search.effort.spend
+        )
         self.is_borrowing = False
         """Whether the queues of phase 5 are made: what waits again is blocked in this cycle."""
         self.is_open = True
         """Whether a gang within its share may still break a promise to another."""
         self.lowest: dict[str, int] = {}
-
-    def _spend(self, steps: int) -> None:
-        self.search.effort.spend(steps)
 
     def close(self) -> None:
         """Leave what is kept for the next cycle as it was before this one decided anything."""

@@ -93,7 +93,7 @@ def in_turn(draft: Draft, line: Line, claims: Claims, *, reclaims: bool) -> Fit 
 
         if not (Need(draft, shape, guaranteed=False).may_fit() and allows(shape.asked)):
             continue
-        placed = searches._placed(draft, shape, allows)
+        placed = draft.would_place(shape, allows, guaranteed=False)
         if placed is not None:
             told = searches._told_by(draft, project, gone) if reclaims else 0.0
             found = max(end, draft.now, told), placed
