@@ -72,7 +72,8 @@ class LocalProvider:
         directory: Of their folders; created if it is missing.
         clock: Its wall clock gives the age of the folders.
         command: Starts an agent.
-        build: Identifies this build of Bastion.
+        build: Identifies this build of Bastion, whose agents run here and others are restarted.
+            Empty: for a caller that looks and ends machines; it leaves agents and old work alone.
         keep_work_s: How long files of jobs are kept, also of a machine that is gone.
         run_as: The user that jobs run as; empty: the one that agents run as.
         permit_s: How long jobs run on while their agent reaches no store; 0: for ever.
@@ -99,6 +100,7 @@ class LocalProvider:
         permit = f"permit={permit_s}" if permit_s else ""
         begins = f"begin={hashlib.sha256(begin.encode()).hexdigest()[:16]}" if begin else ""
         self._build = " ".join(filter(None, (build, str(keep_work_s), run_as, permit, begins)))
+        self._looks_after = bool(build)
         self._begin = begin
         self._keep_work_s = keep_work_s
         self._run_as = run_as
@@ -169,7 +171,8 @@ class LocalProvider:
 
     def _state(self, folder: Path) -> State:
         if (folder / "gone").exists():
-            self._delete_old_work(folder)
+            if self._looks_after:
+                self._delete_old_work(folder)
             return "gone"
         if (folder / "deleting").exists():
             with locked(folder):
@@ -181,7 +184,8 @@ class LocalProvider:
         return "running" if agent_lives(folder) else "stopped"
 
     def _is_foreign(self, folder: Path) -> bool:
-        return agent_lives(folder) and " ".join(words(folder / "build")) != self._build
+        is_other = self._looks_after and " ".join(words(folder / "build")) != self._build
+        return is_other and agent_lives(folder)
 
     def _continue_deletion(self, folder: Path) -> bool:
         if lives(folder / "end"):

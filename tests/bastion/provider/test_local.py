@@ -36,7 +36,9 @@ class Site:
         self.folder = folder / "machines"
         self.clock = VirtualClock(wall=time.time())
         self.bucket = Bucket(LocalStore(folder / "root", makes_root=True))
-        self.provider = LocalProvider(f"file://{folder}/root", self.folder, self.clock)
+        self.provider = LocalProvider(
+            f"file://{folder}/root", self.folder, self.clock, build="this"
+        )
         self.machine = Machine(name=MACHINE, pool="pool")
 
     def state(self) -> str:
@@ -149,6 +151,28 @@ def test_an_agent_of_another_build_is_restarted(site: Site) -> None:
     assert any("--keep_work_s=1209600" in said for said in site.living())
 
 
+def test_one_who_only_looks_changes_nothing(site: Site) -> None:
+    """`bastion up` and `down` list machines, too: agents go on, and old work is kept."""
+    site.provider.create([site.machine], POOL)
+    site.bucket.spec(Job(name="train", processes=(Process("echo one; sleep 1000", shell=True),)))
+    site.until(site.bucket.facts)
+    gone = site.folder / "z-gone"
+    (gone / "home").mkdir(parents=True)
+    (gone / "machine").write_text("z here")
+    (gone / "gone").touch()
+    os.utime(gone / "home", (0, 0))
+    looking = LocalProvider(site.provider._root_url, site.folder, site.clock)
+    assert {each.name: each.state for each in looking.list()} == {
+        MACHINE: "running",
+        "z-gone": "gone",
+    }
+    assert (gone / "home").exists()
+    site.bucket.instruct(start(grace_s=0.3))
+    site.until(lambda: site.bucket.log() == b"one\n")
+    assert site.state() == "running"
+    assert not (gone / "home").exists(), "the bastion's own listing deletes it"
+
+
 def test_agents_get_the_user_of_their_pool(site: Site, tmp_path: Path) -> None:
     """An agent is started with the user of its pool; one that was started without is foreign."""
     usual, url = site.provider, site.provider._root_url
@@ -159,6 +183,7 @@ def test_agents_get_the_user_of_their_pool(site: Site, tmp_path: Path) -> None:
         site.folder,
         site.clock,
         command=("/bin/sh", "-c", line, "sh"),
+        build="this",
         run_as="nobody",
     )
     site.provider.create([site.machine], POOL)
