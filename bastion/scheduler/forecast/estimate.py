@@ -15,7 +15,6 @@ from itertools import islice
 
 from bastion.scheduler.forecast.end_times import WORLDS, Likely
 from bastion.scheduler.forecast.playout import Ending, Future
-from bastion.scheduler.phases.first_fit import ends_at
 from bastion.scheduler.plan import Estimate
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.state.draft import Draft
@@ -94,12 +93,11 @@ class _Known:
     """What is known of the ends of running gangs, seen by `lines`."""
 
     def __init__(self, draft: Draft, lines: Sequence[Line]) -> None:
-        first = min((line.shape for line in lines), key=lambda shape: shape.priority)
         own = {line.project for line in lines}
         asked = _asked(draft, without=own)
         likely = Likely(draft.snapshot.runs, draft.now)
         ends = (
-            (ends_at(draft, running, first, ""), likely.end_of(running), running)
+            (draft.ends_at(running), likely.end_of(running), running)
             for running in draft.running.values()
         )
         taken: dict[tuple[str, Amounts], bool] = {}

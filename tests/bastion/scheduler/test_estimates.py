@@ -272,10 +272,23 @@ def test_what_comes_free_is_told_to_the_first_in_line() -> None:
     told = []
 
     def note(world: World) -> None:
-        found = [world.plan.verdicts.get(name) for name in ("B-34-13", "B-36-11")]
+        found = [world.plan.verdicts.get(name) for name in ("B-9-12-0", "B-12-6")]
         told.append([each.estimated_at for each in found if isinstance(each, Wait)])
 
-    histories.run(742353754, (), steps=25, after=note, make=histories.wide_world_of)
+    histories.run(1, (), steps=25, after=note, make=histories.wide_world_of)
     both = [each for each in told if len(each) == 2]
     assert [at for at, _ in both if at is not None]
-    assert not [at for at, later in both if at is None and later is not None]
+    assert not [at for at, later in both if at and later and later < at]
+
+
+def test_a_slice_ends_nothing_for_a_gang_without_a_planned_start() -> None:
+    """A borrower without a limit is rotated for a gang that has waited, and for no other."""
+    quota = quota_of({"gpu": 8}, {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}, borrow_slice_s=HOUR)
+    w = World(quota, machines_of(1, gpu=8))
+    w.ask("A", "base", gpu=8)
+    w.cycle()
+    w.ask("A", "next", gpu=8)
+    assert start(w, "next").estimated_at is None
+    w.pass_time(quota.scheduler.plan_after_s)
+    w.cycle()
+    assert w.reason("next") == "Planned"
