@@ -40,12 +40,11 @@ def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
         from bastion.store.local import LocalStore
 
         return LocalStore(folder, makes_root=makes_root)
-    from urllib.parse import urlsplit
-
+    parts = checked(url)
     try:
-        return _open(url, urlsplit(url), makes_root=makes_root)
+        return _open(parts, makes_root=makes_root)
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(urlsplit(url).scheme)
+        extra = _EXTRAS.get(parts.scheme)
         if extra is None:
             raise
         raise StoreRefusedError(
@@ -67,24 +66,86 @@ def _plain_folder(url: str) -> str:
     return path if path != url and is_plain and is_tidy else ""
 
 
-def _open(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
+def checked(url: str) -> SplitResult:
+    """
+    Return the parts of `url` if there can be a store of that name; nothing is opened.
+
+    Raises:
+        SpecError: The URL is malformed, or of an unknown kind.
+    """
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise SpecError(f"store {url!r}: {error}, must be one of {_KNOWN}") from None
     match parts.scheme:
         case "file":
-            return _open_local(url, parts, makes_root=makes_root)
+            _check_folder(url, parts)
         case "memory":
-            from bastion.store.memory import MemoryStore
-
-            return MemoryStore(SystemClock().wall)
+            pass
         case "gs":
-            return _open_gcs(url, parts)
+            if parts.query:
+                raise SpecError(f"store {url!r}: gs:// takes no settings, found {parts.query!r}")
+            _check_bucket(url, parts)
         case "s3":
-            return _open_s3(url, parts)
+            _check_s3_settings(url, parts)
+            _check_bucket(url, parts)
         case _:
             from pathlib import Path
 
             is_folder = not parts.scheme and (url.startswith("/") or Path(url).is_dir())
             hint = f"write {Path(url).absolute().as_uri()}" if is_folder else ""
             raise SpecError(f"store {url!r}: unknown, must be one of {_KNOWN}", hint=hint)
+    return parts
+
+
+def _check_folder(url: str, parts: SplitResult) -> None:
+    from urllib.parse import unquote
+
+    if parts.netloc or not unquote(parts.path).startswith("/") or parts.query or parts.fragment:
+        raise SpecError(
+            f"store {url!r}: must be file:// and an absolute path, as in file:///srv/bastion"
+        )
+
+
+def _check_s3_settings(url: str, parts: SplitResult) -> None:
+    settings = _settings(parts)
+    unknown = settings.keys() - {"endpoint_url", "region_name", "etags"}
+    if unknown:
+        raise SpecError(
+            f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url, region_name"
+            " or etags"
+        )
+    if settings.get("etags", "bare") != "bare":
+        raise SpecError(f"store {url!r}: etags={settings['etags']!r}, must be bare or left out")
+    endpoint_url = settings.get("endpoint_url", "")
+    if endpoint_url and not endpoint_url.startswith(("http://", "https://")):
+        raise SpecError(f"store {url!r}: endpoint_url must begin with http:// or https://")
+
+
+def _check_bucket(url: str, parts: SplitResult) -> None:
+    prefix = _prefix(parts)
+    if not parts.netloc or (prefix and not is_key(prefix)) or parts.fragment:
+        raise SpecError(f"store {url!r}: must name a bucket and a plain folder in it")
+    if len(prefix.encode()) > PREFIX_BYTES:
+        raise SpecError(
+            f"store {url!r}: the folder in the bucket must be at most {PREFIX_BYTES} bytes long"
+        )
+
+
+def _open(parts: SplitResult, *, makes_root: bool) -> ObjectStore:
+    match parts.scheme:
+        case "file":
+            return _open_local(parts, makes_root=makes_root)
+        case "gs":
+            return _open_gcs(parts)
+        case "s3":
+            return _open_s3(parts)
+        case _:
+            from bastion.store.memory import MemoryStore
+
+            return MemoryStore(SystemClock().wall)
 
 
 def open_watch(url: str, below: str, clock: Clock) -> Watch:
@@ -103,67 +164,44 @@ def open_watch(url: str, below: str, clock: Clock) -> Watch:
     return FolderWatch(f"{unquote(parts.path).rstrip('/')}/.tmp", below, clock=clock)
 
 
-def _open_local(url: str, parts: SplitResult, *, makes_root: bool) -> ObjectStore:
+def _open_local(parts: SplitResult, *, makes_root: bool) -> ObjectStore:
     from pathlib import Path
     from urllib.parse import unquote
 
     from bastion.store.local import LocalStore
 
-    path = Path(unquote(parts.path))
-    if parts.netloc or not path.is_absolute() or parts.query or parts.fragment:
-        raise SpecError(
-            f"store {url!r}: must be file:// and an absolute path, as in file:///srv/bastion"
-        )
-    return LocalStore(path, makes_root=makes_root)
+    return LocalStore(Path(unquote(parts.path)), makes_root=makes_root)
 
 
-def _open_gcs(url: str, parts: SplitResult) -> ObjectStore:
+def _open_gcs(parts: SplitResult) -> ObjectStore:
     from bastion.store.gcs import GcsStore, default_credentials
 
-    if parts.query:
-        raise SpecError(f"store {url!r}: gs:// takes no settings, found {parts.query!r}")
-    bucket, prefix = _bucket_and_prefix(url, parts)
     emulator = gcs_emulator()
     if emulator:
-        return GcsStore(bucket, prefix, credentials=None, endpoint=emulator)
-    return GcsStore(bucket, prefix, credentials=default_credentials())
+        return GcsStore(parts.netloc, _prefix(parts), credentials=None, endpoint=emulator)
+    return GcsStore(parts.netloc, _prefix(parts), credentials=default_credentials())
 
 
-def _open_s3(url: str, parts: SplitResult) -> ObjectStore:
-    from urllib.parse import parse_qsl
-
+def _open_s3(parts: SplitResult) -> ObjectStore:
     from bastion.store.s3 import S3Store
 
-    settings = dict(parse_qsl(parts.query))
-    unknown = settings.keys() - {"endpoint_url", "region_name", "etags"}
-    if unknown:
-        raise SpecError(
-            f"store {url!r}: unknown setting {min(unknown)!r}, must be endpoint_url, region_name"
-            " or etags"
-        )
-    if settings.get("etags", "bare") != "bare":
-        raise SpecError(f"store {url!r}: etags={settings['etags']!r}, must be bare or left out")
-    endpoint_url = settings.get("endpoint_url", "")
-    if endpoint_url and not endpoint_url.startswith(("http://", "https://")):
-        raise SpecError(f"store {url!r}: endpoint_url must begin with http:// or https://")
-    bucket, prefix = _bucket_and_prefix(url, parts)
+    settings = _settings(parts)
     return S3Store(
-        bucket,
-        prefix,
-        endpoint_url=endpoint_url,
+        parts.netloc,
+        _prefix(parts),
+        endpoint_url=settings.get("endpoint_url", ""),
         region_name=settings.get("region_name", ""),
         has_bare_etags="etags" in settings,
     )
 
 
-def _bucket_and_prefix(url: str, parts: SplitResult) -> tuple[str, str]:
+def _settings(parts: SplitResult) -> dict[str, str]:
+    from urllib.parse import parse_qsl
+
+    return dict(parse_qsl(parts.query))
+
+
+def _prefix(parts: SplitResult) -> str:
     from urllib.parse import unquote
 
-    prefix = unquote(parts.path).strip("/")
-    if not parts.netloc or (prefix and not is_key(prefix)) or parts.fragment:
-        raise SpecError(f"store {url!r}: must name a bucket and a plain folder in it")
-    if len(prefix.encode()) > PREFIX_BYTES:
-        raise SpecError(
-            f"store {url!r}: the folder in the bucket must be at most {PREFIX_BYTES} bytes long"
-        )
-    return parts.netloc, prefix
+    return unquote(parts.path).strip("/")

@@ -48,3 +48,10 @@ def test_its_exit_code_is_ours(run: Run, tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "said").read_text() == "sso login\n"
     assert run("auth", "--root=s3://b/x", "--print").out == "aws sso login\n"
     assert "is a folder" in run("auth", f"--root={tmp_path}").err
+
+
+def test_a_root_of_no_known_kind_is_no_folder(run: Run) -> None:
+    """A mistyped `gs://` is told, rather than taken for a folder."""
+    ran = run("auth", "--root=gcs://bucket/x", "--print")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: store 'gcs://bucket/x': unknown, must be one of file:///")

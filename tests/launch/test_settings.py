@@ -138,3 +138,20 @@ def test_config_refuses_what_it_does_not_know(words: list[str], error: str, run:
     ran = run("config", *words)
     assert ran.code == 2
     assert ran.err.splitlines()[0] == f"error: {error}"
+
+
+@pytest.mark.parametrize("root", ["gcs://bucket/x", "ftp://x", "gs:/bucket/x", "s3://b?color=red"])
+def test_config_sets_no_root_that_cannot_be_opened(root: str, run: Run) -> None:
+    """It is refused as every other command would refuse it, and nothing is written."""
+    ran = run("config", "set", f"root={root}")
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: store {root!r}: ")
+    assert ran.err == run("list", f"--root={root}").err
+    assert not config_path().exists()
+
+
+def test_config_takes_a_root_away(run: Run) -> None:
+    """An empty text is no root."""
+    assert run("config", "set", "root=gs://a/b").code == 0
+    assert run("config", "set", "root=").code == 0
+    assert read_settings().profile.root == ""

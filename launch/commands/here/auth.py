@@ -6,7 +6,6 @@ import argparse
 import shlex
 import shutil
 import subprocess
-from urllib.parse import urlsplit
 
 from launch import exits
 from launch.errors import UsageError
@@ -44,9 +43,16 @@ def auth(args: argparse.Namespace) -> int:
 
 
 def logins(root: str, image_repo: str) -> list[tuple[str, ...]]:
-    """Return the commands that log in to the cloud of `root` and to its registry of images."""
+    """
+    Return the commands that log in to the cloud of `root` and to its registry of images.
+
+    Raises:
+        SpecError: `root` names no store.
+    """
+    from bastion.store.open import checked
+
     registry = image_repo.partition("/")[0]
-    match urlsplit(root).scheme:
+    match checked(root).scheme:
         case "gs":
             asked: list[tuple[str, ...]] = [("gcloud", "auth", "login", "--update-adc")]
             if registry.endswith(_GOOGLE_REGISTRIES):

@@ -161,15 +161,22 @@ def _set(session: Session) -> int:
         if key in _THEIRS:
             ours = _THEIRS[key].replace("TEXT", text or "TEXT")
             raise UsageError(f"config set: {key}: unknown", hint=ours)
-        if key in _THEIRS:
-            ours = _THEIRS[key].replace("TEXT", text or "TEXT")
-            raise UsageError(f"config set: {key}: unknown", hint=ours)
         if key not in KEYS:
             raise unknown_key(f"config set: {key}", key)
-        values[key] = as_url(text) if key == "root" else text  # a path holds from every folder
+        values[key] = _root(text) if key == "root" else text
     if not values:
         raise UsageError("config set: nothing to set", hint="bastion config set root=URL")
     name = args.profile or read_settings().active or "default"
     write_profile(name, values, activate=False)
     note(f"profile {name}: {', '.join(values)} set in {config_path()}")
     return exits.OK
+
+
+def _root(text: str) -> str:
+    """A root as a URL that can be opened: a path holds from every folder. Empty unsets it."""
+    from bastion.store.open import checked
+
+    url = as_url(text)
+    if url:
+        checked(url)
+    return url

@@ -13,6 +13,7 @@ from bastion.store import open_store
 from bastion.store.gcs import GcsStore
 from bastion.store.local import LocalStore
 from bastion.store.memory import MemoryStore
+from bastion.store.open import checked
 from bastion.store.s3 import S3Store
 from tests.servers.gcs import GcsServer
 from tests.servers.s3 import credentials, make_bucket, moto_server
@@ -68,6 +69,8 @@ def test_a_bucket_of_amazon() -> None:
         ("file:relative", "absolute path"),
         ("file://host/path", "absolute path"),
         ("gs://", "must name a bucket"),
+        ("gs:/b/a", "must name a bucket"),
+        ("gs://[b/a", "must be one of file:///folder, gs://"),
         ("gs://b/a//b", "plain folder"),
         ("gs://b/a?x=1", "no settings"),
         ("gs://b/" + "/".join(["p" * 60] * 3), "at most 123 bytes"),
@@ -80,6 +83,9 @@ def test_what_is_no_store_is_told(url: str, said: str) -> None:
     with pytest.raises(SpecError, match=said.replace("?", r"\?")) as caught:
         open_store(url)
     assert repr(url) in str(caught.value)
+    with pytest.raises(SpecError) as unopened:
+        checked(url)
+    assert str(unopened.value) == str(caught.value)
 
 
 def test_a_bare_path_is_helped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
