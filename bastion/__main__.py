@@ -49,7 +49,7 @@ def serve(
         root: URL of the root folder.
         name: Name of this bastion; the host's by default. Only one bastion of a name may run on a
             host.
-        quota: URL of a quota file outside of the root.
+        quota: Path or URL of a quota file outside of the root.
         standby: Wait for the lead without a limit, and again after it was lost.
         machines_dir: Folder for machines of `local` pools.
         once: Run one turn, then stop.

@@ -92,7 +92,7 @@ class ServeSettings:
     name: str
     machines_dir: Path
     quota_url: str = ""
-    """Folder or bucket that holds the quota file, when it is not the root."""
+    """Path or URL of the quota file, when it is not in the root."""
     standby: bool = False
     """Wait for the lead as long as it takes, and again when it is lost."""
     pace: Pace

@@ -12,12 +12,13 @@ import psutil
 
 from bastion.bucket_name import bucket_name_from_url
 from bastion.clock import Clock, SystemClock
-from bastion.errors import StoreError, StoreFullError, StoreRefusedError
+from bastion.errors import SpecError, StoreError, StoreFullError, StoreRefusedError
 from bastion.history.parquet import has_duckdb
 from bastion.lane import ThreadLane
 from bastion.machine import Pool
 from bastion.metrics.meter import NO_METER, Meter
 from bastion.metrics.metered_store import MeteredStore
+from bastion.profile import as_url
 from bastion.provider.agent_environment import has_own_credentials
 from bastion.provider.open import INSTALLS, open_provider
 from bastion.provider.own_hosts.resolve import hosts_named_twice
@@ -44,6 +45,7 @@ from bastion.store.probe import probe
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 WEBHOOK_WORKERS = 16
 """Webhooks that may hang at the same time before others wait, at most for one deadline."""
+_QUOTA_HINT = "write a path, or a URL as gs://PRIVATE/quota.toml"
 PROVIDER_WORKERS = 4
 """Threads of each pool's lane."""
 
@@ -233,11 +235,17 @@ def _admin_files(
 
 
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:
-    if not settings.quota_url:
+    said = settings.quota_url
+    if not said:
         return store, layout.QUOTA
-    parts = urlsplit(settings.quota_url)
+    parts = urlsplit(as_url(said))
     folder, _, name = parts.path.rpartition("/")
-    return open_store(parts._replace(path=folder).geturl()), unquote(name)
+    if not name:
+        raise SpecError(f"--quota: {said!r} names no file", hint=_QUOTA_HINT)
+    try:
+        return open_store(parts._replace(path=folder or "/").geturl()), unquote(name)
+    except SpecError as error:
+        raise SpecError(f"--quota: {said!r}: {error.message}", hint=_QUOTA_HINT) from None
 
 
 def _pool_opener(

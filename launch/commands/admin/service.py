@@ -20,7 +20,7 @@ bastion serve --root=file:///srv/bastion
 bastion serve --root=gs://bucket/shared-bastion --standby""",
     )
     text(parser, "--name", "of this bastion; the host's by default")
-    text(parser, "--quota", "of a quota file elsewhere, as gs://PRIVATE/quota.toml", metavar="URL")
+    text(parser, "--quota", "a quota file elsewhere, as gs://PRIVATE/quota.toml", metavar="FILE")
     switch(parser, "--standby", "wait for another to stop leading")
     text(parser, "--machines_dir", "where local machines live", metavar="FOLDER")
     switch(parser, "--once", "one turn, then stop")

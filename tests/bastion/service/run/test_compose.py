@@ -16,7 +16,7 @@ import pytest
 
 from bastion.client import Client
 from bastion.clock import VirtualClock
-from bastion.errors import NotFoundError, StoreFullError, StoreRefusedError
+from bastion.errors import NotFoundError, SpecError, StoreFullError, StoreRefusedError
 from bastion.metrics.meter import NO_METER
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
@@ -46,6 +46,34 @@ def test_the_quota_file_may_lie_elsewhere(tmp_path: Path) -> None:
     assert isinstance(store, S3Store)
     assert (store._prefix, key) == ("private/", "quota.toml")
     assert _quota_place(SETTINGS, ours)[0] is ours
+
+
+def test_the_quota_file_may_be_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path is a file here, from the folder where the bastion is started."""
+    (tmp_path / "quota.toml").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    for path in ("quota.toml", f"{tmp_path}/quota.toml"):
+        store, key = _quota_place(replace(SETTINGS, quota_url=path), MemoryStore(lambda: 0.0))
+        found = store.read(key)
+        assert found is not None
+        assert found.data == b"x"
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("gs://bucket/", "names no file"),
+        ("gs://bucket", "names no file"),
+        ("ftp://x/quota.toml", "unknown, must be one of file:///folder"),
+        ("gs:/quota.toml", "must name a bucket"),
+    ],
+)
+def test_a_quota_file_that_is_no_place_names_its_flag(url: str, said: str) -> None:
+    """The error tells flag, value and what is wrong; the hint what to write."""
+    with pytest.raises(SpecError, match=said) as caught:
+        _quota_place(replace(SETTINGS, quota_url=url), MemoryStore(lambda: 0.0))
+    assert str(caught.value).startswith(f"--quota: {url!r}")
+    assert caught.value.hint == "write a path, or a URL as gs://PRIVATE/quota.toml"
 
 
 def test_a_bastion_that_begins_in_an_outage_waits() -> None:
