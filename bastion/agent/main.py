@@ -171,6 +171,10 @@ def _end(argv: Sequence[str]) -> int:
     if not home.is_dir():
         say(f"home {home}: there is no such folder, nothing was ended")
         return 1
+    if not (home / LOCK).exists():
+        inside = f"; write --home={home}/home" if (home / "home" / LOCK).exists() else ""
+        say(f"home {home}: no agent ever lived there, nothing was ended{inside}")
+        return 1
     try:
         end_home(home, patience_s=said.patience_s)
     except OSError as error:

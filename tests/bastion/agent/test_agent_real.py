@@ -227,6 +227,22 @@ def test_a_home_that_is_not_there_cannot_be_ended(tmp_path: Path) -> None:
     assert not (tmp_path / "nowhere").exists()
 
 
+@pytest.mark.parametrize("has_home", [False, True])
+def test_a_folder_that_is_no_home_cannot_be_ended(tmp_path: Path, has_home: bool) -> None:
+    """Nothing is written there, and of a machine's folder its home is named."""
+    if has_home:
+        (tmp_path / "home").mkdir()
+        (tmp_path / "home" / "agent.lock").touch()
+    before = sorted(tmp_path.rglob("*"))
+    end = [sys.executable, "-m", "bastion", "agent", "end", "--home", str(tmp_path)]
+    said = subprocess.run(end, cwd=REPOSITORY, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert said.returncode == 1
+    told = f"home {tmp_path}: no agent ever lived there, nothing was ended"
+    instead = f"; write --home={tmp_path / 'home'}" if has_home else ""
+    assert said.stderr.endswith(f"{told}{instead}\n")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_a_home_that_was_ended_is_never_served_again(machine: Machine) -> None:
     """Ending a home kills agent, keeper and jobs; no agent begins there afterwards."""
     machine.bucket.spec(shell("trap '' TERM; echo $$; while :; do sleep 0.05; done"))
