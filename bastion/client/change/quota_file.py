@@ -37,7 +37,9 @@ class QuotaFile:
             found = self._store.read(layout.QUOTA)
         except NotFoundError:
             raise NotFoundError(
-                f"there is no quota file at {layout.QUOTA}", hint="bastion quota apply FILE"
+                f"there is no quota file at {layout.QUOTA}",
+                hint="bastion quota apply FILE; in a new folder bastion serve comes first, which"
+                " begins the bucket",
             ) from None
         assert found is not None
         return found.data.decode(errors="replace")

@@ -429,8 +429,9 @@ def test_a_quota_file_is_checked_before_it_is_written() -> None:
     client.apply_quota(changed)
     assert client.quota().project("blue").nominal["v4"] == 256
     store.delete(layout.QUOTA)
-    with pytest.raises(NotFoundError, match="there is no quota file at project-quotas/"):
+    with pytest.raises(NotFoundError, match="there is no quota file at project-quotas/") as none:
         client.quota()
+    assert "in a new folder bastion serve comes first" in none.value.hint
     client.apply_quota(QUOTA)
     assert client.quota_text() == QUOTA
 
