@@ -38,12 +38,21 @@ def test_machines_are_cordoned_and_uncordoned(run: Run, bucket: Bucket) -> None:
     assert bodies == [first, MachinesRequest(machines=("gpu-1-0",))]
 
 
+def test_a_machine_that_is_being_deleted_is_a_refusal(run: Run, bucket: Bucket) -> None:
+    """It is there, so the exit code is that of what the bastion refuses."""
+    with bucket.bastion() as bastion:
+        bastion.refusals.append("gpu-1-0: is being deleted")
+        ran = run("cordon", "gpu-1-0")
+    assert ran.code == exits.REFUSED
+    assert "gpu-1-0: is being deleted" in ran.err
+
+
 def test_a_refusal_is_told(run: Run, bucket: Bucket) -> None:
     """An unknown machine ends the command with the bastion's words."""
     with bucket.bastion() as bastion:
         bastion.refusals.append("gpu-9: no such machine, did you mean gpu-1-0?")
         ran = run("drain", "gpu-9")
-    assert ran.code == exits.REFUSED
+    assert ran.code == exits.NOT_FOUND
     assert "gpu-9: no such machine, did you mean gpu-1-0?" in ran.err
 
 
@@ -99,7 +108,7 @@ def test_a_check_of_a_machine_that_does_not_exist_says_so_at_once(run: Run, buck
     with bucket.bastion() as bastion:
         bastion.refusals = ["gpu-9-9: no such machine, known are gpu-1-0"]
         ran = run("machine", "check", "gpu-9-9")
-    assert ran.code == exits.REFUSED
+    assert ran.code == exits.NOT_FOUND
     assert "gpu-9-9: no such machine" in ran.err and "waiting" not in ran.err
 
 

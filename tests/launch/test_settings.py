@@ -155,3 +155,14 @@ def test_config_takes_a_root_away(run: Run) -> None:
     assert run("config", "set", "root=gs://a/b").code == 0
     assert run("config", "set", "root=").code == 0
     assert read_settings().profile.root == ""
+
+
+def test_a_configuration_that_is_not_there_is_a_usage_error(run: Run, tmp_path: Path) -> None:
+    """As for every verb that is given a file; a file that it names is one, too."""
+    missing = run("config", "check", "nofile.toml")
+    assert (missing.code, missing.err) == (2, "error: nofile.toml: No such file or directory\n")
+    file = tmp_path / "bastion.toml"
+    file.write_text('[pools.a]\nprovider = "ssh"\nhosts_file = "rack.hosts"\n')
+    ran = run("config", "check", str(file))
+    assert ran.code == 2
+    assert f"{tmp_path}/rack.hosts: No such file or directory" in ran.err

@@ -10,12 +10,13 @@ from bastion.client.look.published import Published
 from bastion.client.look.views import MachineView
 from bastion.client.patience import Outage
 from bastion.clock import Clock
-from bastion.errors import StoreError, TimedOutError
+from bastion.errors import NotFoundError, RefusedError, StoreError, TimedOutError
 from bastion.records.keys import layout
 from bastion.records.register import look
 from bastion.records.reports.registers import CheckOutcome
 from bastion.records.requests.answer import Answer
 from bastion.records.requests.machine_request import (
+    NO_SUCH_MACHINE,
     CheckRequest,
     DrainRequest,
     MachinesRequest,
@@ -66,7 +67,8 @@ class Operator:
         Let no new job start on `machines`; what runs there goes on.
 
         Raises:
-            RefusedError: There is no such machine, or it is being deleted; nothing was changed.
+            NotFoundError: There is no such machine; nothing was changed.
+            RefusedError: One is being deleted; nothing was changed.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
             InDoubtError: The request may have arrived; a retry is harmless.
             StoreError: Out of reach, or no right to write into the inbox of admins.
@@ -161,7 +163,12 @@ class Operator:
         )
 
     def _ask(self, verb: str, body: AdminBody) -> Answer:
-        return self._requests.ask(layout.ADMIN, verb, body, timeout_s=ANSWER_TIMEOUT_S)
+        try:
+            return self._requests.ask(layout.ADMIN, verb, body, timeout_s=ANSWER_TIMEOUT_S)
+        except RefusedError as error:
+            if f": {NO_SUCH_MACHINE}, " in error.message:
+                raise NotFoundError(error.message) from None
+            raise
 
 
 class Drain:

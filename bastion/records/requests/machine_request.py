@@ -22,6 +22,8 @@ MAX_NAME_CHARACTERS = 200
 MAX_REASON_CHARACTERS = 200
 """Root holds the reason with the machine."""
 MAX_DEADLINE_S = 30 * 86400.0
+NO_SUCH_MACHINE = "no such machine"
+"""Follows a name in the answer to a request; clients tell it apart from what is refused."""
 
 
 @value

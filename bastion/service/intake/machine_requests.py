@@ -14,6 +14,7 @@ from bastion.machine import Check, Machine, MachinePhase, Pool
 from bastion.records.keys import layout
 from bastion.records.keys.layout import RequestName
 from bastion.records.requests.machine_request import (
+    NO_SUCH_MACHINE,
     CheckRequest,
     DrainRequest,
     MachinesRequest,
@@ -101,7 +102,7 @@ def _check(draft: Draft, asked: RequestName, body: CheckRequest, pools: Mapping[
 def _problem(draft: Draft, name: str) -> str:
     machine = draft.machines.get(name)
     if machine is None:
-        return f"{name}: no such machine, {choose(name, sorted(draft.machines))}"
+        return f"{name}: {NO_SUCH_MACHINE}, {choose(name, sorted(draft.machines))}"
     if machine.phase is MachinePhase.DELETING:
         return f"{name}: is being deleted"
     return ""

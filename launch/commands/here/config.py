@@ -148,6 +148,8 @@ def _text_of(path: Path) -> str:
         return path.read_text()
     except UnicodeDecodeError:
         raise UsageError(f"{path}: is not text in UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
 
 
 def _set(session: Session) -> int:
