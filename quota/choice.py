@@ -22,7 +22,12 @@ def choose(
     words = sorted(allowed)
     more = f" and {len(words) - most} more" if len(words) > most else ""
     text = f"allowed {'is' if len(words) == 1 else 'are'} {', '.join(words[:most])}{more}"
+    near = nearest_of(word, words) if nearest else ""
+    return f"{text}, nearest is {near}" if near else text
+
+
+def nearest_of(word: str, allowed: Collection[str]) -> str:
+    """Return the allowed word that is nearest to `word`; empty where none is near."""
     import difflib
 
-    near = difflib.get_close_matches(word, words, n=1) if nearest else []
-    return f"{text}, nearest is {near[0]}" if near else text
+    return next(iter(difflib.get_close_matches(word, sorted(allowed), n=1)), "")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -34,6 +33,7 @@ from bastion.spec import Resources, check_name, seconds_of
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value
+from quota.choice import nearest_of
 
 MIN_PERMIT_S = 180.0
 """Least time that jobs run on without the bucket: three heartbeats may be late."""
@@ -149,7 +149,7 @@ def parse_config(text: str) -> Config:
     try:
         file = _File.model_validate(tables)
     except ValidationError as error:
-        found = [f"config/bastion.toml: {line}" for line in problems(error)]
+        found = [f"config/bastion.toml: {line}" for line in _told(error)]
         # What is well formed is judged too, so that every problem is told at once.
         try:
             file = _File.model_validate(_without(tables, error))
@@ -200,11 +200,31 @@ def parse_config(text: str) -> Config:
     )
 
 
+def _told(error: ValidationError) -> list[str]:
+    """The problems in words; an unknown key with the nearest one that its table may have."""
+    near = {
+        f"{'.'.join(map(str, each['loc']))}: unknown field": f", nearest is {meant}"
+        for each in error.errors()
+        if each["type"] == "extra_forbidden" and (meant := _nearest(each["loc"]))
+    }
+    return [f"{line}{near.get(line, '')}" for line in problems(error)]
+
+
+def _nearest(loc: tuple[int | str, ...]) -> str:
+    """The key that is nearest to the unknown one at `loc`; empty where none is near."""
+    table: Any = _File
+    for part in loc[:-1]:
+        keys = getattr(table, "model_fields", {})
+        table = keys[part].annotation if part in keys else (None, *get_args(table))[-1]
+    return nearest_of(str(loc[-1]), getattr(table, "model_fields", {}))
+
+
 def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any]:
     """
     A copy of `tables` without what `error` names: an unknown key, or the table of a bad value.
 
-    What is left of a table without that value would have problems of its own.
+    What is left of a table without that value would have problems of its own. So would one without
+    a misspelt key: it is judged as the nearest.
     """
     rest = deepcopy(dict(tables))
     for each in error.errors():
@@ -213,8 +233,10 @@ def _without(tables: Mapping[str, Any], error: ValidationError) -> dict[str, Any
         inner: Any = rest
         for part in path[:-1]:
             inner = inner.get(part) if isinstance(inner, dict) else None
-        if isinstance(inner, dict):
-            inner.pop(path[-1], None)
+        if isinstance(inner, dict) and path[-1] in inner:
+            dropped = inner.pop(path[-1])
+            if each["type"] == "extra_forbidden" and (meant := _nearest(each["loc"])):
+                inner.setdefault(meant, dropped)
     return rest
 
 
@@ -269,8 +291,8 @@ def _labels(table: _PoolTable) -> dict[str, str]:
 def _provider_problems(provider: str) -> list[str]:
     if provider in PROVIDERS:
         return []
-    nearest = difflib.get_close_matches(provider, PROVIDERS, n=1)
-    meant = f"; did you mean {nearest[0]}?" if nearest else ""
+    near = nearest_of(provider, PROVIDERS)
+    meant = f"; did you mean {near}?" if near else ""
     known = ", ".join(PROVIDERS)
     return [f"provider: {provider!r} is unknown; must be one of {known}{meant}"]
 

@@ -198,8 +198,24 @@ def test_an_unknown_key_is_an_unknown_field() -> None:
     """A misspelt key is told in our words, beside the one that is missing for it."""
     assert problems('[pools.x]\nprovder = "local"\ncount = 1\nresources = { cpu = 1 }') == (
         "config/bastion.toml: pools.x.provider: missing",
-        "config/bastion.toml: pools.x.provder: unknown field",
+        "config/bastion.toml: pools.x.provder: unknown field, nearest is provider",
     )
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "told"),
+    [
+        ("[pools.x]\ncout = 1", "pools.x.cout: unknown field, nearest is count"),
+        ("[pools.x]\ncount = 1\ncout = 2", "pools.x.cout: unknown field, nearest is count"),
+        ("[pools.x]\ncount = 1\nqqq = 2", "pools.x.qqq: unknown field"),
+        ("[keep]\nlgs = '90d'\n[pools.x]\ncount = 1", "keep.lgs: unknown field, nearest is logs"),
+        ("[pool.y]\n[pools.x]\ncount = 1", "pool: unknown field, nearest is pools"),
+    ],
+)
+def test_a_misspelt_key_is_told_with_the_nearest_alone(misspelt: str, told: str) -> None:
+    """It is judged as the key that was meant, so that nothing is said to be missing for it."""
+    text = f'{misspelt}\nprovider = "local"\nresources = {{ cpu = 1 }}'
+    assert problems(text) == (f"config/bastion.toml: {told}",)
 
 
 def test_secrets_as_they_are_written() -> None:
@@ -239,7 +255,7 @@ def test_a_wrong_rule_for_secrets_is_told_with_its_path() -> None:
     )
     assert problems("[secrets.A]\nprojects = []\nsorce = 1") == (
         "config/bastion.toml: secrets.A.source: missing",
-        "config/bastion.toml: secrets.A.sorce: unknown field",
+        "config/bastion.toml: secrets.A.sorce: unknown field, nearest is source",
     )
 
 
