@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from contextlib import contextmanager
 import uvicorn
 
 from bastion.clock import SystemClock
-from bastion.errors import BastionError
+from bastion.errors import BastionError, SpecError
 from bastion.metrics.metered_store import MeteredStore
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.store.open import open_store
@@ -38,7 +39,7 @@ def serve(settings: WebSettings, *, opened: Callable[[str], None]) -> int:
         opened: Told the address once it can be opened.
 
     Raises:
-        SpecError: The URL is malformed.
+        SpecError: The URL is malformed, or the host is no address of this machine.
         BastionError: The port is taken, or there can be no store at that place.
     """
     clock = SystemClock()
@@ -76,6 +77,11 @@ def _listening(settings: WebSettings) -> socket.socket:
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL or (error.errno or 0) < 0:  # of getaddrinfo
+            raise SpecError(
+                f"--host: {settings.host!r} is no address of this machine",
+                hint="name one that it has; 127.0.0.1 is for its own programs, 0.0.0.0 is all",
+            ) from None
         # Python puts the address, which is said already, behind what the system says.
         why = os.strerror(error.errno) if error.errno else str(error)
         raise BastionError(

@@ -47,6 +47,16 @@ class WebSettings:
             )
         if self.token and self.user_header:
             problems.append("token_file and user_header exclude each other")
+        problems += [
+            f"proxy: {each!r} is no IP address; name one, as 10.0.0.5"
+            for each in self.proxies
+            if not _is_address(each)
+        ]
+        if self.proxies != LOOPBACK_PROXIES and not self.user_header:
+            problems.append(
+                f"proxy: {', '.join(self.proxies)} without user_header has no effect; give"
+                " --user_header too, the header in which the proxy names the user"
+            )
         if problems:
             raise SpecError(*problems)
 
@@ -55,10 +65,7 @@ class WebSettings:
         """Whether only programs of this machine reach it."""
         if self.host == "localhost":
             return True
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return _is_address(self.host) and ip_address(self.host).is_loopback
 
     @property
     def read_every_s(self) -> float:
@@ -74,3 +81,11 @@ class WebSettings:
     def log_every_s(self) -> float:
         """Time between two reads of the end of a log."""
         return LOG_EVERY_S[reach_of(self.root_url)]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -239,3 +239,13 @@ def test_a_port_that_is_taken_is_said_once(run: Run) -> None:
         f"error: port {port} of 127.0.0.1: Address already in use",
         "hint: --port=0 takes any that is free",
     ]
+
+
+def test_a_host_that_is_not_this_machine_is_told(run: Run) -> None:
+    """Another port would not help: the hint says which addresses there are."""
+    ran = run("web", "--host=192.0.2.1", "--user_header=X-User", "--port=0")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        "error: --host: '192.0.2.1' is no address of this machine",
+        "hint: name one that it has; 127.0.0.1 is for its own programs, 0.0.0.0 is all",
+    ]

@@ -21,6 +21,20 @@ def test_others_reach_the_pages_only_with_a_secret(host: str) -> None:
     WebSettings(root_url="memory:", host=host, token=TOKEN)
 
 
+@pytest.mark.parametrize("proxy", ["10.0.0", "10.0.0.0/8", "proxy.example", ""])
+def test_a_proxy_that_is_no_address_is_refused(proxy: str) -> None:
+    """It would match no request, and every one would be forbidden."""
+    with pytest.raises(SpecError, match=f"proxy: '{proxy}' is no IP address"):
+        WebSettings(root_url="memory:", user_header="X-User", proxies=(proxy,))
+    WebSettings(root_url="memory:", user_header="X-User", proxies=("10.0.0.5", "fd00::5"))
+
+
+def test_a_proxy_that_names_no_user_is_refused() -> None:
+    """Without the header its address means nothing, and the pages would be open to everyone."""
+    with pytest.raises(SpecError, match=r"proxy: 10\.0\.0\.5 without user_header"):
+        WebSettings(root_url="memory:", proxies=("10.0.0.5",))
+
+
 def test_a_token_opens_every_page_and_leaves_the_address() -> None:
     """It is taken from the address once, kept in a cookie, or carried as a bearer's."""
     with site(busy_store(), token=TOKEN) as client:
