@@ -8,6 +8,7 @@ from bastion.clock import SystemClock
 from bastion.records.keys import layout
 from bastion.records.root import Held, Leader, Root, RootWriter
 from bastion.service.repair.fsck import RULES
+from launch.handbook import find_page
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 
@@ -108,3 +109,11 @@ def test_restore_without_copies_says_where_they_come_from(run: Run, bucket: Buck
         "error: there is no copy of root under state/snap/",
         "hint: a bastion makes one when it takes the lead, and one an hour",
     ]
+
+
+def test_the_guide_has_a_row_for_every_rule() -> None:
+    """Who reads that a rule is broken finds there what to do."""
+    page = find_page("recover-a-bucket")
+    assert page is not None
+    told = [line for line in page.read_text().splitlines() if line.startswith("| `")]
+    assert RULES.keys() <= {line.split("`")[1] for line in told}
