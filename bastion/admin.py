@@ -140,15 +140,13 @@ class Admin:
             if not isinstance(listed, str)
         }
         root = self._root()
-        odd = [
+        unreached = {name: tuple(unreached_hosts(pools[name], providers[name])) for name in seen}
+        odd: list[Iterable[Odd]] = [
             odd_machines(pools[name], listed, root.machines, seq=root.seq, now=root.now)
             for name, listed in seen.items()
+            if not (isinstance(listed, str) and unreached[name])
         ]
-        odd += [
-            unreached_hosts(pools[name], providers[name])
-            for name, listed in seen.items()
-            if not isinstance(listed, str)
-        ]
+        odd += unreached.values()
         unlisted = tuple(sorted(pools.keys() - seen.keys()))
         odd += [silent_machines(pools[name], root.machines, root.now) for name in unlisted]
         lacks = [

@@ -50,21 +50,24 @@ def test_the_bastions_own_host_is_not_looked_at(run: Run, bucket: Bucket) -> Non
     assert ran.err == ("pool here: is not listed; its machines are the bastion's own host\n")
 
 
-def test_a_pool_that_does_not_answer_is_odd(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """A host that refuses the connection is told in the words of ssh, and the exit code is 1."""
+def test_hosts_of_which_none_answers_are_odd(run: Run, bucket: Bucket, tmp_path: Path) -> None:
+    """Each is named as its zone with the words of ssh, and the exit code is 1."""
     settings = tmp_path / "ssh_config"
-    settings.write_text("Host gpu1\n  HostName 127.0.0.1\n  Port 1\n")
+    settings.write_text("Host gpu1 gpu2\n  HostName 127.0.0.1\n  Port 1\n")
     begin(
         bucket,
         LOCAL.replace("here", "own")
-        .replace('"local"', '"ssh"\nhosts = ["gpu1"]')
+        .replace('"local"', '"ssh"\nhosts = ["gpu1", "gpu2"]')
         .replace("count = 1", f'options = {{ ssh_config = "{settings}" }}'),
     )
     ran = run("doctor", "--json")
     assert ran.code == 1
-    (odd,) = json.loads(ran.out)["odd"]
-    assert (odd["pool"], odd["kind"]) == ("own", "unreachable")
-    assert "gpu1" in odd["text"]
+    told = json.loads(ran.out)["odd"]
+    assert [(odd["pool"], odd["kind"], odd["zone"]) for odd in told] == [
+        ("own", "unreachable", "gpu1"),
+        ("own", "unreachable", "gpu2"),
+    ]
+    assert all(odd["zone"] in odd["text"] for odd in told)
 
 
 @needs_sshd

@@ -79,7 +79,7 @@ def lacking_or_why(provider: Provider) -> tuple[str, ...] | str:
 
 
 def unreached_hosts(pool: Pool, provider: Provider) -> Iterator[Odd]:
-    """The hosts of a pool that did not answer when it was listed, where others did."""
+    """The hosts of a pool that did not answer when it was listed."""
     if isinstance(provider, TellsUnreached):
         for host, why in sorted(provider.unreached().items()):
             yield Odd(pool=pool.name, kind="unreachable", text=why, zone=host)
