@@ -22,7 +22,10 @@ blue = ["ada", "ben", "intern-.*"]
 [project_resources.blue]
 h100 = 1.0
 """
-WHO = ("--bastion_account=B", "--users=user:{}@x.org", "--user=intern-1=user:one@x.org")
+B = "user:b@x.org"
+WHO = (f"--bastion_account={B}", "--users=user:{}@x.org", "--user=intern-1=user:one@x.org")
+AWS = "arn:aws:iam::123456789012"
+WHO_S3 = (f"--bastion_account={AWS}:role/b", f"--users={AWS}:user/{{}}")
 
 
 @pytest.fixture
@@ -43,13 +46,14 @@ def test_it_prints_what_a_shell_would_do(run: Run, quota: str) -> None:
             f" --member=user:{identity}@x.org --role=roles/storage.objectCreator\n"
         ) in ran.out
     shown = json.loads(run("setup", "gcs", "--root=gs://bucket/b", quota, *WHO, "--json").out)
-    assert {"role": "bastion", "principal": "B", "right": "write", "prefix": ""} in shown["grants"]
+    assert {"role": "bastion", "principal": B, "right": "write", "prefix": ""} in shown["grants"]
     assert shown["commands"] == ran.out.splitlines()
 
 
 def test_a_user_without_an_identity_is_told(run: Run, quota: str) -> None:
     """A user who gets no rights is named, with the flag that changes it."""
-    ran = run("setup", "s3", "--root=s3://bucket/b", quota, "--bastion_account=B", "--user=ada=A")
+    who = (*WHO_S3[:1], f"--user=ada={AWS}:user/ada")
+    ran = run("setup", "s3", "--root=s3://bucket/b", quota, *who)
     assert ran.code == 0
     assert ran.err == "ben gets no rights: name an identity with --users or --user=ben=IDENTITY\n"
 
@@ -60,7 +64,9 @@ def test_webhooks_that_every_user_can_read_are_told(run: Run, quota: str) -> Non
     with moto_server() as url, credentials():
         make_bucket("bucket")
         S3Store("bucket", "b", endpoint_url=url).create(layout.CONFIG, text.encode())
-        ran = run("setup", "s3", f"--root=s3://bucket/b?endpoint_url={url}", quota, *WHO, "--apply")
+        ran = run(
+            "setup", "s3", f"--root=s3://bucket/b?endpoint_url={url}", quota, *WHO_S3, "--apply"
+        )
     assert ran.code == 0
     assert "webhook team: every user can read its url" in ran.err
     assert "ops" not in ran.err
@@ -72,7 +78,7 @@ def test_it_does_it(run: Run, quota: str) -> None:
     with moto_server() as url, credentials():
         make_bucket("bucket")
         root = f"--root=s3://bucket/b?endpoint_url={url}"
-        ran = run("setup", "s3", root, quota, *WHO, "--apply")
+        ran = run("setup", "s3", root, quota, *WHO_S3, "--apply")
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.splitlines()[-1] == "s3://bucket: 3 lifecycle rules"
 
@@ -84,6 +90,19 @@ def test_it_does_it(run: Run, quota: str) -> None:
         (["gcs", "--root=s3://b/x", *WHO], "root 's3://b/x': is not in such a bucket, must be gs:"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--users=ada"], "--users: 'ada' has no {}"),
         (["gcs", "--root=gs://b/x", *WHO[:1], "--user=ada"], "--user: 'ada' is not NAME=IDENTITY"),
+        (
+            ["gcs", "--root=gs://b/x", "--bastion_account=b@p.iam"],
+            "--bastion_account: 'b@p.iam' is",
+        ),
+        (["gcs", "--root=gs://b/x", *WHO, "--admin=ada@x.org"], "--admin: 'ada@x.org' is no"),
+        (["gcs", "--root=gs://b/x", *WHO, "--agent_account=gpu=G"], "--agent_account: 'G' is no"),
+        (["s3", "--root=s3://b/x", *WHO], f"--bastion_account: {B!r} is no identity for setup s3"),
+        (["s3", "--root=s3://b/x", *WHO_S3[:1], "--users=user:{}"], "--users: 'user:{}' is no"),
+        (["s3", "--root=s3://b/x", *WHO_S3, "--user=ada=ada"], "--user: 'ada' is no identity"),
+        (
+            ["s3", "--root=s3://b/x", *WHO_S3, f"--user=zoe={AWS}:user/zoe"],
+            "--user: 'zoe' is in no project of the quota file, allowed are ada, ben",
+        ),
         (["azure"], "KIND: 'azure' is unknown, allowed are gcs, s3"),
     ],
 )
@@ -97,16 +116,17 @@ def test_what_does_not_fit_is_told(words: list[str], error: str, run: Run, quota
 def test_an_account_of_a_pool_gets_the_folders_of_its_pool(run: Run, quota: str) -> None:
     """`POOL=IDENTITY` ends at the pool; an account without a pool has all, and a line says so."""
     words = ("setup", "gcs", "--root=gs://bucket/b", quota, *WHO, "--json")
-    ran = run(*words, "--agent_account=gpu=G", "--agent_account=tpu=T")
+    ran = run(*words, "--agent_account=gpu=group:g", "--agent_account=tpu=group:t")
     assert (ran.code, ran.err) == (0, "")
-    given = [each for each in json.loads(ran.out)["grants"] if each["principal"] == "G"]
+    given = [each for each in json.loads(ran.out)["grants"] if each["principal"] == "group:g"]
     assert {each["role"] for each in given} == {"agent of gpu"}
     created = {each["prefix"] for each in given if each["right"] == "create"}
     assert created == {"run/gpu/", "machines/gpu/", "inbox/_bell/gpu/", "logs/", "output/"}
     assert "instructions/gpu/" in {each["prefix"] for each in given if each["right"] == "read"}
-    everywhere = run(*words, "--agent_account=E")
+    everywhere = run(*words, "--agent_account=group:e")
     assert everywhere.err == (
-        "E: may act for the machines of every pool: --agent_account=POOL=IDENTITY keeps it to one\n"
+        "group:e: may act for the machines of every pool:"
+        " --agent_account=POOL=IDENTITY keeps it to one\n"
     )
 
 

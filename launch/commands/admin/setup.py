@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,15 @@ if TYPE_CHECKING:
     from quota.tree import Quota
 
 KINDS = {"gcs": "gs", "s3": "s3"}
+IDENTITIES = {
+    "gcs": re.compile(r"(user|serviceAccount|group|domain):.+|(principal|principalSet)://.+"),
+    "s3": re.compile(r"arn:.+|[0-9]{12}"),
+}
+"""What policies of a bucket take. Source: IAM's principals at Google, and those at Amazon."""
+EXAMPLES = {
+    "gcs": "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com, or user:NAME@example.com",
+    "s3": "arn:aws:iam::123456789012:role/NAME, or arn:aws:iam::123456789012:user/NAME",
+}
 PROVIDERS = {"gcs": ("gce", "gcp_tpu"), "s3": ("ec2",)}
 """What machines there are in the cloud of a bucket."""
 
@@ -76,7 +87,9 @@ def setup(args: argparse.Namespace) -> int:
         )
     quota = _quota(session)
     people = _people(args, quota)
-    for user in unknown(people, members(quota, people.users)):
+    projects = members(quota, people.users)
+    _check_users(args, {user for users in projects.values() for user in users})
+    for user in unknown(people, projects):
         note(f"{user} gets no rights: name an identity with --users or --user={user}=IDENTITY")
     if people.agents:
         note(
@@ -164,6 +177,16 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
         if not (name and equals and identity):
             raise UsageError(f"--user: {name + equals!r} is not NAME=IDENTITY")
     accounts = [_pool_of(each) for each in args.agent_account]
+    _check_identities(
+        args.kind,
+        {
+            "--bastion_account": [args.bastion_account],
+            "--agent_account": [identity for _, identity in accounts],
+            "--admin": args.admin,
+            "--users": [args.users] if args.users else [],
+            "--user": [identity for _, _, identity in named],
+        },
+    )
     written = {name for project in quota.projects.values() for name in names(project)}
     pattern = {name: args.users.replace("{}", name) for name in written} if args.users else {}
     return People(
@@ -177,6 +200,29 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
         admins=tuple(args.admin),
         users={**pattern, **{name: identity for name, _, identity in named}},
     )
+
+
+def _check_identities(kind: str, said: Mapping[str, Sequence[str]]) -> None:
+    """Refuse what the policy of a bucket would not take: a cloud's own words come late."""
+    for flag, identities in said.items():
+        for each in identities:
+            if not IDENTITIES[kind].fullmatch(each):
+                raise UsageError(
+                    f"{flag}: {each!r} is no identity for setup {kind}",
+                    hint=f"write it whole, as {EXAMPLES[kind]}",
+                )
+
+
+def _check_users(args: argparse.Namespace, known: Collection[str]) -> None:
+    """Refuse an identity of a user whom no project has: it would get no right."""
+    from quota.choice import choose
+
+    for name in (each.partition("=")[0] for each in args.user):
+        if name not in known:
+            raise UsageError(
+                f"--user: {name!r} is in no project of the quota file, {choose(name, known)}",
+                hint="correct the name, or put the user into the quota file first",
+            )
 
 
 def _pool_of(account: str) -> tuple[str, str]:
