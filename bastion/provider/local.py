@@ -227,9 +227,8 @@ class LocalProvider:
         """Start our program in the background; return its "<pid> <start>"."""
         home = folder / "home"
         home.mkdir(mode=0o700, exist_ok=True)
-        (
-            home / "agent.lock"
-        ).touch()  # a home from now on, which can be ended before an agent began
+        # A home from now on: it can be ended before its agent has begun.
+        (home / "agent.lock").touch()
         here = str(Path(__file__).resolve().parents[2])
         env = agent_environment(os.environ) | {"BASTION_AGENT_LOG": str(home / "agent.log")}
         # The program must import this Bastion, installed or not, from its own folder.
