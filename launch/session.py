@@ -8,7 +8,7 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from bastion.profile import Profile
+from bastion.profile import Profile, surrounding
 from launch.errors import UsageError
 from launch.screen.notes import note
 from launch.screen.render import Output
@@ -48,6 +48,14 @@ class Session:
                 " a first one, in a folder here: bastion up --root=bucket",
             )
         return found
+
+    @property
+    def root_flag(self) -> str:
+        """What a command to copy needs to name this bastion: ` --root=URL`, or nothing."""
+        from shlex import quote
+
+        root = self.profile.root
+        return "" if surrounding().root == root else f" {quote(f'--root={root}')}"
 
     @cached_property
     def client(self) -> Client:

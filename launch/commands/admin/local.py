@@ -108,7 +108,7 @@ def _start(session: Session, place: Path, *, is_own: bool) -> int:
     if (status := _status(session)) is not None:
         for problem in files_not_in_force(status):
             note(f"problem: {problem}")
-    _tell_next(root)
+    _tell_next(session.root_flag)
     return exits.OK
 
 
@@ -406,10 +406,7 @@ def _knows_machines(session: Session, machines: LocalMachines) -> bool:
     return ready <= {folder.name for folder in machines.standing()}
 
 
-def _tell_next(root: str) -> None:
-    from bastion.profile import surrounding
-
-    at = "" if surrounding().root == root else f" --root={root}"
+def _tell_next(at: str) -> None:
     commands = {
         f"run{at} -- echo hello": "run a command as a job",
         f"status{at}": "the leader, the queue, problems",

@@ -161,21 +161,48 @@ def _apply(session: Session) -> int:
 
 
 def _edit(session: Session) -> int:
+    import shutil
     import tempfile
 
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     text = session.client.quota_text()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "project-quotas.toml"
-        path.write_text(text)
-        _run_editor([*shlex.split(editor), str(path)])
-        changed = path.read_text()
-    if changed == text:
-        note("nothing was changed")
-        return exits.OK
-    session.client.apply_quota(changed)
-    note("the bastion takes it on its next turn")
+    folder = Path(tempfile.mkdtemp(prefix="bastion-quota-"))
+    file = folder / "project-quotas.toml"
+    file.write_text(text)
+    is_kept = False
+    try:
+        note(_edited(session, str(file), text))
+    except BaseException as error:
+        is_kept = file.exists() and file.read_bytes() != text.encode()
+        if is_kept:
+            _name_edit(error, f"bastion quota apply{session.root_flag} {shlex.quote(str(file))}")
+        raise
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder)
     return exits.OK
+
+
+def _edited(session: Session, file: str, text: str) -> str:
+    """Have `file`, which holds `text`, edited and put in force; return what to tell."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    _run_editor([*shlex.split(editor), file])
+    changed = read_quota_file(file)
+    if changed == text:
+        return "nothing was changed"
+    _parsed(file)
+    session.client.apply_quota(changed)
+    return "the bastion takes it on its next turn"
+
+
+def _name_edit(error: BaseException, command: str) -> None:
+    """Say in an error, or an interrupt, that the edit is kept, and the command that applies it."""
+    from bastion.errors import BastionError
+
+    kept = f"your edit is kept; to apply it: {command}"
+    if isinstance(error, BastionError | UsageError):
+        error.hint = f"{error.hint}; {kept}" if error.hint else kept
+    else:
+        error.add_note(kept)
 
 
 def _run_editor(words: list[str]) -> None:

@@ -1,0 +1,84 @@
+"""`bastion quota`: what becomes of an edit, and what a program reads of a check."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from bastion.records.keys import layout
+from tests.launch.bucket import Bucket
+from tests.launch.command_line import Run
+from tests.rigs.scripted_bastion import QUOTA
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files; an editor is chosen by `EDITOR` alone."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.delenv("VISUAL", raising=False)
+    return folder
+
+
+def editor(folder: Path, *lines: str) -> str:
+    """An editor that runs `lines` of shell; `$1` is the file to edit."""
+    script = folder / "editor"
+    script.write_text("\n".join(("#!/bin/sh", "set -e", *lines, "")))
+    script.chmod(0o700)
+    return str(script)
+
+
+def test_an_edit_with_a_mistake_is_kept_and_can_be_applied(
+    run: Run, bucket: Bucket, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the file and its line, the hint the command; mended, that command works."""
+    monkeypatch.setenv("EDITOR", editor(tmp_path, 'sed -i "s/v4 = 1024/v4 = many/" "$1"'))
+    monkeypatch.delenv("BASTION_ROOT")
+    ran = run("quota", "edit", f"--root={tmp_path / 'bucket'}")
+    (file,) = temporary.glob("*/*.toml")
+    assert (ran.code, ran.out) == (2, "")
+    problem, hint = ran.err.splitlines()
+    assert problem.startswith(f"error: {file}: line 4: not TOML")
+    told, _, command = hint.rpartition("; your edit is kept; to apply it: bastion ")
+    assert told == "hint: bastion help quota-file describes every key"
+    assert command == f"quota apply --root={bucket.url} {file}"
+    file.write_text(file.read_text().replace("many", "2048"))
+    assert run(*shlex.split(command)).code == 0
+    found = bucket.store.read(layout.QUOTA)
+    assert found is not None
+    assert found.data.decode() == QUOTA.replace("1024", "2048")
+
+
+def test_an_edit_is_kept_where_the_editor_fails(
+    run: Run, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it had saved may be the work of an hour."""
+    monkeypatch.setenv("EDITOR", editor(tmp_path, 'sed -i s/1024/2048/ "$1"', "exit 9"))
+    ran = run("quota", "edit")
+    (file,) = temporary.glob("*/*.toml")
+    assert ran.err.splitlines() == [
+        f"error: {tmp_path / 'editor'} ended with code 9; nothing was changed",
+        f"hint: your edit is kept; to apply it: bastion quota apply {file}",
+    ]
+    assert file.read_text() == QUOTA.replace("1024", "2048")
+
+
+@pytest.mark.parametrize(
+    ("line", "code"), [("true", 0), ("false", 2), ('sed -i s/1024/2048/ "$1"', 0)]
+)
+def test_no_file_is_left_without_an_edit_to_keep(
+    line: str,
+    code: int,
+    run: Run,
+    tmp_path: Path,
+    temporary: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nothing was edited, or the edit is in the bucket."""
+    monkeypatch.setenv("EDITOR", editor(tmp_path, line))
+    assert run("quota", "edit").code == code
+    assert list(temporary.iterdir()) == []
