@@ -416,16 +416,20 @@ class Client(Reader):
 
     # Quota
 
-    def apply_quota(self, text: str) -> Quota:
+    def apply_quota(self, text: str, *, replacing: str | None = None) -> Quota:
         """
         Put `text` in force as the quota file, once it is checked.
+
+        Args:
+            text: The new file.
+            replacing: The `quota_text` that `text` was made of; None: whatever is there.
 
         Raises:
             SpecError: It is wrong: every problem, with its line; nothing was written.
             ConflictError: The file was changed meanwhile; nothing was written.
             StoreError: Out of reach, or in doubt.
         """
-        return self._quota_file.apply(text)
+        return self._quota_file.apply(text, replacing=replacing)
 
     def _change(
         self,

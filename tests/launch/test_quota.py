@@ -11,6 +11,7 @@ import pytest
 from bastion.records.keys import layout
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
+from tests.launch.process import COMMAND, ROOT
 from tests.rigs.scripted_bastion import QUOTA
 
 
@@ -65,6 +66,30 @@ def test_an_edit_is_kept_where_the_editor_fails(
         f"hint: your edit is kept; to apply it: bastion quota apply {file}",
     ]
     assert file.read_text() == QUOTA.replace("1024", "2048")
+
+
+def test_an_edit_never_undoes_what_another_admin_applied_meanwhile(
+    run: Run, bucket: Bucket, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bucket keeps the other file, the edit is kept too, and the hint shows both ways on."""
+    other, theirs = tmp_path / "other.toml", QUOTA.replace("v4 = 0.5", "v4 = 0.25")
+    other.write_text(theirs)
+    apply = shlex.join((*COMMAND, "quota", "apply", str(other)))
+    lines = (f"export PYTHONPATH={ROOT}", apply, 'sed -i s/1024/2048/ "$1"')
+    monkeypatch.setenv("EDITOR", editor(tmp_path, *lines))
+    ran = run("quota", "edit")
+    (file,) = temporary.glob("*/*.toml")
+    assert ran.code == 1
+    assert ran.err.splitlines()[-3:-1] == [
+        "error: the quota file was changed by someone else after it was read; nothing was written",
+        f"hint: bastion quota diff {file} shows what your edit, which is kept, would change or"
+        f" undo; to apply it: bastion quota apply {file}",
+    ]
+    found = bucket.store.read(layout.QUOTA)
+    assert found is not None
+    assert found.data.decode() == theirs
+    assert "blue: 256 v4 -> 1024 v4" in run("quota", "diff", str(file)).out
+    assert run("quota", "apply", str(file)).code == 0
 
 
 @pytest.mark.parametrize(

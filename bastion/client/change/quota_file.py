@@ -42,7 +42,7 @@ class QuotaFile:
                 " begins the bucket",
             ) from None
         assert found is not None
-        return found.data.decode(errors="replace")
+        return _text_of(found)
 
     def quota(self) -> Quota:
         """
@@ -110,9 +110,13 @@ class QuotaFile:
         except (SpecError, ValueError):
             return None
 
-    def apply(self, text: str) -> Quota:
+    def apply(self, text: str, *, replacing: str | None = None) -> Quota:
         """
         Put `text` in its place, once it is checked.
+
+        Args:
+            text: The new file.
+            replacing: What `text` was read as before it was changed; None: whatever is there.
 
         Raises:
             SpecError: It is wrong: every problem, with its line; nothing was written.
@@ -121,16 +125,20 @@ class QuotaFile:
         """
         quota, data = parsed_quota(text), text.encode()
         standing = self._standing()
+        if standing is not None and standing.data == data:
+            return quota
+        if replacing is not None and (standing is None or _text_of(standing) != replacing):
+            raise _changed_meanwhile()
         try:
             if standing is None:
                 self._store.create(layout.QUOTA, data)
-            elif standing.data != data:
+            else:
                 self._store.swap(layout.QUOTA, data, if_version=standing.version)
         except ConflictError:
             # Perhaps with our own write, which the network said twice.
             standing = self._standing()
             if standing is None or standing.data != data:
-                raise
+                raise _changed_meanwhile() from None
         return quota
 
     def _standing(self) -> Object | None:
@@ -138,6 +146,17 @@ class QuotaFile:
             return self._store.read(layout.QUOTA)
         except NotFoundError:
             return None
+
+
+def _text_of(found: Object) -> str:
+    return found.data.decode(errors="replace")
+
+
+def _changed_meanwhile() -> ConflictError:
+    return ConflictError(
+        "the quota file was changed by someone else after it was read; nothing was written",
+        hint="read it again, and make the change again",
+    )
 
 
 def unknown_pools(quota: Quota, pools: Collection[str]) -> list[str]:

@@ -174,7 +174,7 @@ def _edit(session: Session) -> int:
     except BaseException as error:
         is_kept = file.exists() and file.read_bytes() != text.encode()
         if is_kept:
-            _name_edit(error, f"bastion quota apply{session.root_flag} {shlex.quote(str(file))}")
+            _name_edit(error, f"{session.root_flag} {shlex.quote(str(file))}")
         raise
     finally:
         if not is_kept:
@@ -190,16 +190,21 @@ def _edited(session: Session, file: str, text: str) -> str:
     if changed == text:
         return "nothing was changed"
     _parsed(file)
-    session.client.apply_quota(changed)
+    session.client.apply_quota(changed, replacing=text)
     return "the bastion takes it on its next turn"
 
 
-def _name_edit(error: BaseException, command: str) -> None:
-    """Say in an error, or an interrupt, that the edit is kept, and the command that applies it."""
-    from bastion.errors import BastionError
+def _name_edit(error: BaseException, words: str) -> None:
+    """Say in an error, or an interrupt, that the edit is kept, and what applies it with `words`."""
+    from bastion.errors import BastionError, ConflictError
 
-    kept = f"your edit is kept; to apply it: {command}"
-    if isinstance(error, BastionError | UsageError):
+    kept = f"your edit is kept; to apply it: bastion quota apply{words}"
+    if isinstance(error, ConflictError):
+        error.hint = (
+            f"bastion quota diff{words} shows what your edit, which is kept, would change or undo;"
+            f" to apply it: bastion quota apply{words}"
+        )
+    elif isinstance(error, BastionError | UsageError):
         error.hint = f"{error.hint}; {kept}" if error.hint else kept
     else:
         error.add_note(kept)

@@ -448,11 +448,24 @@ def test_two_admins_do_not_overwrite_each_other() -> None:
     racing = Racing(clock.wall)
     racing.read = store.read  # type: ignore[method-assign]
     client = Client("memory:", user="ada", store=racing, clock=clock)
-    with pytest.raises(ConflictError):
+    with pytest.raises(ConflictError, match="changed by someone else after it was read; nothing"):
         client.apply_quota(QUOTA + "\n# mine\n")
     found = store.read(layout.QUOTA)
     assert found is not None
     assert found.data == b"theirs"
+
+
+def test_a_quota_file_replaces_the_text_that_it_was_made_of() -> None:
+    """What was changed or removed since it was read is a conflict; what stands already is none."""
+    client, store, _, _ = client_of()
+    client.apply_quota(QUOTA + "\n# mine\n", replacing=QUOTA)
+    client.apply_quota(QUOTA + "\n# mine\n", replacing=QUOTA)
+    for remove in (False, True):
+        if remove:
+            store.delete(layout.QUOTA)
+        with pytest.raises(ConflictError, match="was changed by someone else"):
+            client.apply_quota(QUOTA + "\n# later\n", replacing=QUOTA)
+        assert (store.list(layout.QUOTA) == ()) == remove
 
 
 def test_a_quota_file_that_arrives_twice_is_applied() -> None:
