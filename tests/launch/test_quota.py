@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tempfile
 from pathlib import Path
@@ -107,3 +108,16 @@ def test_no_file_is_left_without_an_edit_to_keep(
     monkeypatch.setenv("EDITOR", editor(tmp_path, line))
     assert run("quota", "edit").code == code
     assert list(temporary.iterdir()) == []
+
+
+def test_a_program_reads_the_problems_of_a_file(run: Run, tmp_path: Path) -> None:
+    """With `--json` they are data, on stdout; the exit code is that of a bad file."""
+    bad = tmp_path / "bad.toml"
+    bad.write_text(QUOTA.replace("v4 = 0.5", "v4 = 5").replace("eve", "../eve"))
+    ran = run("quota", "check", "--json", str(bad))
+    told = json.loads(ran.out)
+    assert (ran.code, ran.err) == (2, "")
+    assert (told["file"], told["projects"]) == (str(bad), [])
+    shown = run("quota", "check", str(bad)).err.splitlines()
+    assert [f"error: {each}" for each in told["problems"]] == shown[:-1]
+    assert len(told["problems"]) > 1

@@ -82,8 +82,16 @@ def _show(session: Session) -> int:
 
 
 def _check(session: Session) -> int:
+    from bastion.errors import SpecError
+
     file = session.args.file
-    found = _parsed(file)
+    try:
+        found = _parsed(file)
+    except SpecError as error:
+        if session.out.format != "json":
+            raise
+        session.out.json({"file": file, "problems": error.problems, "projects": []})
+        return exits.USAGE
     if session.out.format == "json":
         session.out.json({"file": file, "problems": [], "projects": sorted(found.projects)})
         return exits.OK
