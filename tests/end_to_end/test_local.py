@@ -230,5 +230,10 @@ def test_a_start_looks_before_it_writes(bastion: Callable[..., Ran], tmp_path: P
         flag = words[0].partition("=")[0]
         assert up.returncode == 2
         assert up.stderr.startswith(f"error: {flag}: {file} is a file, not a folder\n")
-    assert bastion("up", "--resources=h100").returncode == 2
+    for resources in ("h100", "h100=-2", "cpu=4,h100=0"):
+        up = bastion("up", f"--resources={resources}")
+        assert (up.returncode, up.stderr.startswith("error: --resources: ")) == (2, True)
+    assert (
+        up.stderr == "error: --resources: h100=0 is not allowed; 1 or more\nhint: leave h100 out\n"
+    )
     assert {path.name for path in tmp_path.iterdir()} == {"file", "work"}

@@ -277,13 +277,18 @@ def _units(resources: str) -> dict[str, int]:
     Return what a new folder's machine has, by type.
 
     Raises:
-        UsageError: It is not written as `h100=8,cpu=16`.
+        UsageError: It is not written as `h100=8,cpu=16`, or a type has no unit.
     """
     has = resources or f"cpu={os.cpu_count() or 1}"
     pairs = [part.partition("=") for part in has.split(",")]
     if not all(name and number.isdecimal() for name, _, number in pairs):
         raise UsageError(f"--resources: {resources!r} is not TYPE=N,..., as h100=8,cpu=16")
-    return {name.strip().lower(): int(number) for name, _, number in pairs}
+    units = {name.strip().lower(): int(number) for name, _, number in pairs}
+    if empty := next((name for name, n in units.items() if not n), ""):
+        raise UsageError(
+            f"--resources: {empty}=0 is not allowed; 1 or more", hint=f"leave {empty} out"
+        )
+    return units
 
 
 def _refuse_other_machines(folder: Path, units: Mapping[str, int]) -> None:
