@@ -77,6 +77,20 @@ def test_a_bastion_of_ones_own_is_made_renewed_and_deleted(here: Programs, cloud
     assert cloud.vm(NAME).deleted_at is not None
 
 
+def test_a_wrong_quota_file_is_told_before_anything_is_made(here: Programs, cloud: Compute) -> None:
+    """Its name and line are told; the bucket stays empty, and no VM is made."""
+    quota = here.folder / "quota.toml"
+    quota.write_text(QUOTA + "[nonsense")
+    words = ("create", *ZONE, IDENTITY, f"--quota_file={quota}", f"--root={here.place.url}")
+    made = here.run(*words, check=False)
+    assert made.returncode == 2
+    assert made.stderr.startswith(f"error: {quota}: line ")
+    quota.unlink()
+    assert here.run(*words, check=False).stderr == f"error: {quota}: No such file or directory\n"
+    assert here.place.store.list("") == ()
+    assert cloud.vms == {}
+
+
 def test_what_is_meant_for_jobs_is_said(here: Programs) -> None:
     """`stop JOB` touches no VM and names the command that was meant; mistakes come at once."""
     meant = here.run("stop", "train", check=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launch import exits
+from launch.commands.admin.quota import read_quota_file
 from launch.errors import UsageError
 from launch.grammar.parser import Parser, Verbs, number, switch, text
 from launch.screen.notes import note
@@ -88,18 +88,18 @@ def _add_what(parser: Parser) -> None:
 
 def make(args: argparse.Namespace) -> int:
     """`bastion create`."""
+    from bastion.client.change.quota_file import parsed_quota
     from bastion.records.keys.layout import bastion_log
     from bastion.vm.open import open_vm
 
     session = Session(args)
-    vm = _ready(session)
+    vm = _described(session)
     if args.quota_file:
-        try:
-            written = Path(args.quota_file).read_text()
-        except OSError as error:
-            raise UsageError(f"--quota_file: {args.quota_file}: {error.strerror}") from None
+        written = read_quota_file(args.quota_file)
+        parsed_quota(written, source=args.quota_file)
         session.client.apply_quota(written)
         note(f"{args.quota_file} is the quota file of {vm.root_url}")
+    vm = _ready(session, vm)
     open_vm(vm, session.client.clock).create()
     note(f"{vm.name} boots in {vm.zone}; it leads in a minute or two: bastion status")
     note(f"its log is {vm.root_url}/{bastion_log(vm.name)}")
@@ -111,7 +111,7 @@ def renew(args: argparse.Namespace) -> int:
     from bastion.vm.open import open_vm
 
     session = Session(args)
-    vm = _ready(session)
+    vm = _ready(session, _described(session))
     open_vm(vm, session.client.clock).upgrade()
     note(f"{vm.name} starts anew with version {_version()}; jobs go on meanwhile")
     return exits.OK
@@ -156,10 +156,10 @@ def _named(session: Session) -> BastionVm:
     )
 
 
-def _ready(session: Session) -> BastionVm:
-    """The VM that the flags describe, with the wheel of this program in its bucket."""
+def _described(session: Session) -> BastionVm:
+    """The VM that the flags describe."""
     args = session.args
-    vm = _checked(
+    return _checked(
         replace(
             _named(session),
             image=_image(args.image, session.profile, args.name),
@@ -173,6 +173,10 @@ def _ready(session: Session) -> BastionVm:
             metrics_host=args.metrics_host,
         )
     )
+
+
+def _ready(session: Session, vm: BastionVm) -> BastionVm:
+    """`vm` with the wheel of this program in its bucket, unless it runs an image."""
     if vm.image:
         return vm
     from bastion.provider.boot import own_wheel
