@@ -24,7 +24,7 @@ def record(bucket: Bucket) -> Log:
     log.store = bucket.store  # type: ignore[assignment]
     log.seal(
         log.told(T0, Shares(nominal={"blue": {"h100": 8}, "red": {"h100": 8}})),
-        log.end(T0 + 3600, job="train-ann", machine_s=60.0, price_per_hour=60.0),
+        log.end(T0 + 3600, job="train-ann", machine_s=60.0, price_per_hour=60.0, exit_code=0),
         log.end(
             T0 + 7200,
             job="eval-ben",
@@ -100,6 +100,13 @@ def test_history_looks_like_a_table(run: Run, record: Log) -> None:
     assert "1 job of the record; --limit=2 shows more" in ran.err
     wide = run("history", "-o", "wide", "--attempts", *DAY).out
     assert "blue" in next(line for line in wide.splitlines() if "preempted" in line)
+
+
+def test_a_wide_table_has_every_exit_code(run: Run, record: Log) -> None:
+    """0 is a code as any other."""
+    header, *rows = run("history", "-o", "wide", *DAY).out.splitlines()
+    at = header.index("CODE")
+    assert [row[at:].split()[0] for row in rows] == ["3", "0"]
 
 
 def test_csv_has_all_columns(run: Run, record: Log) -> None:

@@ -137,7 +137,7 @@ def _history_columns(session: Session, *, attempts: bool) -> list[Column[History
         Column(title="HOURS", text=lambda row: _hours(row.device_h)),
         Column(title="LOST", text=lambda row: _hours(row.lost_h), wide=True),
         Column(title="COST", text=lambda row: _cost(row.cost), wide=True),
-        Column(title="CODE", text=lambda row: str(row.exit_code or ""), wide=True),
+        Column(title="CODE", text=_code, wide=True),
         Column(title="POOL", text=lambda row: row.pool or "-", wide=True),
         Column(title="FOR", text=lambda row: row.stopped_for or row.stopped_by or "", wide=True),
         Column(title="WHY", text=lambda row: row.text),
@@ -294,6 +294,10 @@ def _percent(share: float | None) -> str:
 
 def _devices(row: HistoryRow) -> str:
     return f"{row.devices} {row.device_type}" if row.device_type else "-"
+
+
+def _code(row: HistoryRow) -> str:
+    return "-" if row.exit_code is None else str(row.exit_code)
 
 
 def _cell(cell: object) -> str:
