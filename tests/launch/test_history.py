@@ -102,6 +102,19 @@ def test_history_looks_like_a_table(run: Run, record: Log) -> None:
     assert "blue" in next(line for line in wide.splitlines() if "preempted" in line)
 
 
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        (0, "0 jobs of the record; --limit=100 shows more\n"),
+        (1, "1 job of the record; --limit=2 shows more\n"),
+        (2, "2 jobs of the record\n"),
+    ],
+)
+def test_more_is_offered_where_there_is_more(run: Run, record: Log, limit: int, told: str) -> None:
+    """A number that leaves out no job offers no other, and the one that is offered shows more."""
+    assert told in run("history", *DAY, f"--limit={limit}").err
+
+
 def test_a_wide_table_has_every_exit_code(run: Run, record: Log) -> None:
     """0 is a code as any other."""
     header, *rows = run("history", "-o", "wide", *DAY).out.splitlines()

@@ -101,7 +101,8 @@ def show_history(args: argparse.Namespace) -> int:
         until=_moment("--until", args.until, now),
     )
     record = session.client.record
-    rows = job_history(record, wanted, limit=args.limit, attempts=args.attempts)
+    found = job_history(record, wanted, limit=args.limit + 1, attempts=args.attempts)
+    rows = found[: args.limit]
     if args.csv:
         _write_csv(plain(row) for row in rows)
     else:
@@ -113,7 +114,7 @@ def show_history(args: argparse.Namespace) -> int:
             more={"as_of": iso(now)},
         )
     if not session.is_quiet and not args.csv:
-        cut = f"; --limit={2 * args.limit} shows more" if len(rows) == args.limit else ""
+        cut = f"; --limit={2 * args.limit or 100} shows more" if len(found) > args.limit else ""
         kind = "attempt" if args.attempts else "job"
         note(f"{counted(len(rows), kind)} of the record{cut}")
     _note_spoilt(record.spoilt)
