@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bastion.agent.settings import AgentSettings
-from bastion.spec.quantity import text_of_bytes, text_of_seconds
+from bastion.spec.quantity import text_of_bytes, text_of_seconds, text_of_units
 
 
 def machine_lines(
@@ -26,7 +26,7 @@ def machine_lines(
     build = f", build {settings.build[:12]}" if settings.build else ""
     yield f"host {settings.hostname}, address {settings.address}"
     yield f"bastion {settings.version}{build}, keeper life {life}"
-    yield f"has {settings.resources or 'nothing declared'}"
+    yield f"has {text_of_units(settings.resources.items()) or 'nothing declared'}"
     yield f"{hosts} hosts of attempts are here"
     up_s = float(Path("/proc/uptime").read_text().split()[0])
     yield f"up for {text_of_seconds(float(int(up_s)))}"

@@ -16,6 +16,7 @@ from bastion.records.register import look
 from bastion.records.reports.facts import Checked
 from bastion.records.reports.registers import CheckOutcome
 from bastion.store.memory import Fault
+from quota.amounts import Amounts
 from tests.rigs.agent import MACHINE, Rig, job, start
 
 
@@ -51,13 +52,15 @@ def facts(rig: Rig) -> list[Checked]:
 
 def test_hello_describes_the_machine() -> None:
     """Host, build, life, disk and clock are there, and nothing is loaded."""
-    rig = rig_here(version="1.2", build="abcdef0123456789")
+    has = Amounts({"cpu": 208, "h100": 8, "memory": 64 << 30})
+    rig = rig_here(version="1.2", build="abcdef0123456789", resources=has)
     found = asked(rig, by="hello", command="exit 1")
     assert (found.problem, found.undone) == ("", "")
     text = "\n".join(found.lines)
     assert "host gpu7, address 127.0.0.1" in text
     assert "bastion 1.2, build abcdef012345, keeper life 1" in text
     assert "its clock is 0.0 s ahead of the bucket's" in text
+    assert "has 8 h100 + 208 cpu + 64 GiB memory" in found.lines
     assert " of its disk are free" in text
     assert facts(rig) == [Checked(id="U1", by="hello")]
 
