@@ -21,8 +21,7 @@ class Snapshot:
     Everything `decide` may know.
 
     `decayed` is each project's, and `decayed_by_user` each user's, borrowed respectively total
-    usage so far in unit-seconds, already decayed to now. `first_machine` and `epoch_seq` name new
-    machines: `<pool>-<seq>-<i>`.
+    usage so far in unit-seconds, already decayed to now.
     """
 
     quota: Quota
@@ -40,7 +39,7 @@ class Snapshot:
     steps: int = STEPS
     """How many steps of search the cycle may take."""
     seq: int = 0
-    """Of the commit this plan will go into: part of the names of new machines."""
+    """Of the commit this plan will go into: new machines are named `<pool>-<seq>-<i>`."""
     decayed: Mapping[str, float] = field(default_factory=dict)
     """Project, or group -> decayed borrowed unit-seconds (dominant share x seconds)."""
     decayed_by_user: Mapping[tuple[str, str], float] = field(default_factory=dict)

@@ -5,8 +5,8 @@ Rules: a promise keeps its devices and its deadline from cycle to cycle. It is f
 its gang fits, there or anywhere. It is void when a device is lost, when a gang holds one that
 will not have ended by the deadline, when a victim not yet stopped is not legal any more, when the
 gang has left the queue or its project's share, or when its deadline has passed and, resting on
-priority alone, the quota has no room for it; a gang that still waits is then looked at anew in
-the same cycle, which begins once more without the promise.
+priority alone, the quota has no room for it. A gang that still waits is then looked at anew in the
+same cycle, and classes are derived again without the promise.
 
 It must not know how a promise is made.
 """

@@ -1,8 +1,9 @@
 """
 Rooms and shelves: what is free on one machine, and the machines of one pool in order of it.
 
-The working copies of one cycle: they change while it decides and are thrown away after it. Devices
-are bits of a mask per type, because a device is taken, promised or given back by index.
+The working copies of a cycle: they change while it decides, and what it changed is put right at the
+start of the next. Devices are bits of a mask per type, because a device is taken, promised or given
+back by index.
 
 Rules: only `Capacity` changes a room. A device promised to a gang is never among the free ones;
 while another gang still holds it, it is `spoken` for, and is not free when that gang ends.

@@ -2,7 +2,7 @@
 What a gang asks for, worked out once for every distinct request.
 
 Thousands of waiting jobs ask for the same thing. All that follows from the request alone is a
-`Shape`, made once a cycle and shared by all of them.
+`Shape`, made once, kept from cycle to cycle and shared by all of them.
 
 It must not know what asks, nor what exists.
 """

@@ -70,7 +70,7 @@ class Draft:
         self.newcomers: dict[str, Newcomer] = {}
         """Gangs with a promise of an earlier cycle: their class, and what they ask the shares."""
         self.known = {promise.gang[0]: promise for promise in snapshot.promises}
-        """Promises of earlier cycles, by the name of the gang; not those that are given up."""
+        """Promises of earlier cycles, by the name of the gang; not those that others broke."""
         self.lapsed: list[Gang] = []
         """Gangs whose promise of an earlier cycle does not hold, and that still wait."""
         self.promises: dict[str, Promise] = {}
