@@ -183,3 +183,54 @@ def test_a_bucket_without_a_record_has_no_rows(run: Run, bucket: Bucket) -> None
     assert json.loads(run("history", "--json").out)["jobs"] == []
     assert json.loads(run("usage", "--json").out)["rows"] == []
     assert json.loads(run("query", "--json", "FROM attempts").out)["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        ([], ["blue ann", "red ben"]),
+        (["--project_id=blue"], ["blue ann"]),
+        (["--user_id=ben"], ["red ben"]),
+        (["--project_id=blue", "--user_id=ben"], []),
+    ],
+)
+def test_usage_is_filtered(run: Run, record: Log, words: list[str], rows: list[str]) -> None:
+    """The sums of one project or user, and no row of another that only owns a share."""
+    assert run("usage", "-q", "--by=project,user", *DAY, *words).out.splitlines() == rows
+    projects = [row.split()[0] for row in rows]
+    assert run("usage", "-q", *DAY, *words).out.splitlines() == projects
+
+
+@pytest.mark.parametrize("verb", ["history", "usage"])
+@pytest.mark.parametrize(
+    ("window", "told"),
+    [
+        (("--since=2024-10-05", "--until=2024-10-04"), "not before --until, 2024-10-04T00:00:00"),
+        (("--since=2999-01-01",), "--since: '2999-01-01' is 2999-01-01T00:00:00.000Z"),
+    ],
+)
+def test_a_window_without_a_moment_is_refused(
+    run: Run, record: Log, verb: str, window: tuple[str, ...], told: str
+) -> None:
+    """It says both ends as people read them."""
+    ran = run(verb, *window)
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "columns"), [("history", "job,name,project"), ("usage", "project,user,pool")]
+)
+def test_csv_without_rows_has_its_header(run: Run, record: Log, verb: str, columns: str) -> None:
+    """A program that reads it finds its columns all the same."""
+    header, *rows = run(verb, "--csv", "--project_id=nobody", *DAY).out.splitlines()
+    assert not rows
+    assert columns in header
+
+
+@pytest.mark.parametrize("words", [["history"], ["usage"], ["query", "SELECT 1 AS one"]])
+def test_two_formats_are_refused(run: Run, record: Log, words: list[str]) -> None:
+    """None is dropped in silence."""
+    ran = run(*words, "--csv", "--json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "--csv and JSON are two formats" in ran.err

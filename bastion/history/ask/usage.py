@@ -86,9 +86,19 @@ class Usage:
     """Records that could not be read, by place."""
 
 
-def usage(record: Record, *, by: Sequence[Key], since: float, until: float) -> Usage:
+def usage(
+    record: Record,
+    *,
+    by: Sequence[Key],
+    since: float,
+    until: float,
+    project: str = "",
+    user: str = "",
+) -> Usage:
     """
     Sum up the window `[since, until)`, in seconds of the store's clock.
+
+    Where `project` or `user` is given, only theirs; what is owned stays that of the project.
 
     Raises:
         SpecError: `by` names nothing, or the same twice, or the window is empty.
@@ -98,21 +108,28 @@ def usage(record: Record, *, by: Sequence[Key], since: float, until: float) -> U
     _check(by, since, until)
     tables = [ATTEMPTS, SHARES] if "project" in by else [ATTEMPTS]
     with record.opened(since=since, tables=tables) as connection:
-        rows = sums(connection, by=by, since=since, until=until)
+        rows = sums(connection, by=by, since=since, until=until, project=project, user=user)
     return Usage(since=since, until=until, rows=rows, spoilt=record.spoilt)
 
 
 def sums(
-    connection: DuckDBPyConnection, *, by: Sequence[Key], since: float, until: float
+    connection: DuckDBPyConnection,
+    *,
+    by: Sequence[Key],
+    since: float,
+    until: float,
+    project: str = "",
+    user: str = "",
 ) -> tuple[UsageRow, ...]:
     """
     The rows of `usage`, by a connection that has its tables: one serves many questions.
 
-    `by` and the window are as `usage` wants them.
+    All other arguments are as `usage` wants them.
     """
     owned = _owned(connection, since, until) if "project" in by else {}
-    window = {"since": round(since * 1e6), "until": round(until * 1e6)}
-    asked = connection.execute(_sql(by), window)
+    owned = {key: h for key, h in owned.items() if project in ("", key[0])}
+    wanted = {"since": round(since * 1e6), "until": round(until * 1e6)}
+    asked = connection.execute(_sql(by), {**wanted, "project": project, "who": user})
     names = [each[0] for each in asked.description or ()]
     found = [dict(zip(names, row)) for row in asked.fetchall()]
     rows = [
@@ -120,7 +137,7 @@ def sums(
         for row in found
     ]
     used = {(row.project, row.device_type) for row in rows}
-    if len(by) == 1:
+    if len(by) == 1 and not user:
         rows += [_unused(project, kind, h) for (project, kind), h in owned.items()]
     kept = [row for row in rows if row.attempts or (row.project, row.device_type) not in used]
     kept.sort(key=lambda row: [getattr(row, name) or "" for name in (*by, "device_type")])
@@ -225,6 +242,7 @@ def _sql(by: Sequence[Key]) -> str:
                    admitted_at >= {since} AND freed_at <= {until} AS is_whole
             FROM (FROM attempts UNION ALL BY NAME FROM running)
             WHERE attempt > 0 AND admitted_at < {until} AND freed_at >= {since}
+              AND $project IN ('', project) AND $who IN ('', "user")
         ), cut AS (
             SELECT *,
                    CASE WHEN is_whole THEN 1.0::DOUBLE

@@ -60,7 +60,8 @@ def register(verbs: Verbs) -> None:
         "usage",
         show_usage,
         prints=True,
-        text="Of an attempt that began before or ended after, the part within it counts.",
+        text="Of an attempt that began before or ended after, the part within it counts. Where"
+        " --project_id or --user_id is given, only theirs.",
         example="bastion usage --by=project --since=30d\nbastion usage --by=project,user --csv",
     )
     usage.add_argument(
@@ -86,25 +87,30 @@ def register(verbs: Verbs) -> None:
 
 def show_history(args: argparse.Namespace) -> int:
     """`bastion history`."""
-    from bastion.history.ask.job_history import Filter, job_history
+    from bastion.history.ask.job_history import Filter, HistoryRow, job_history
+    from bastion.value import fields
 
     session = Session(args)
+    _check_format(session, args)
     if args.limit < 0:
         raise UsageError(f"--limit: {args.limit} is below zero; 0 or more jobs")
     now = session.client.queue_as_of()
+    since, until = _window(args, now)
+    if since is not None and since >= max(now, session.out.now):
+        raise UsageError(f"--since: {args.since!r} is {iso(since)}, and nothing has ended since")
     wanted = Filter(
         project=args.project_id,
         user=args.user_id,
         states=tuple(args.state),
         name=args.name,
-        since=_moment("--since", args.since, now),
-        until=_moment("--until", args.until, now),
+        since=since,
+        until=until,
     )
     record = session.client.record
     found = job_history(record, wanted, limit=args.limit + 1, attempts=args.attempts)
     rows = found[: args.limit]
     if args.csv:
-        _write_csv(plain(row) for row in rows)
+        _write_csv((plain(row) for row in rows), [each.name for each in fields(HistoryRow)])
     else:
         session.out.show(
             "jobs",
@@ -147,22 +153,35 @@ def _history_columns(session: Session, *, attempts: bool) -> list[Column[History
 
 def show_usage(args: argparse.Namespace) -> int:
     """`bastion usage`."""
-    from bastion.history.ask.usage import KEYS, usage
+    from bastion.history.ask.usage import KEYS, UsageRow, usage
+    from bastion.value import fields
     from quota.choice import choose
 
     session = Session(args)
+    _check_format(session, args)
     by = [each.strip() for each in args.by.split(",") if each.strip()]
     for each in by:
         if each not in KEYS:
             raise UsageError(f"--by: {each!r} is unknown, {choose(each, KEYS)}")
     now = session.client.queue_as_of()
-    since, until = _moment("--since", args.since, now), _moment("--until", args.until, now)
+    since, until = _window(args, now)
     assert since is not None
+    if until is None and since >= now:
+        raise UsageError(f"--since: {args.since!r} is {iso(since)}, not before now, {iso(now)}")
     record = session.client.record
     keys = [key for key in KEYS if key in by]
-    found = usage(record, by=keys, since=since, until=until or now)
+    found = usage(
+        record,
+        by=keys,
+        since=since,
+        until=now if until is None else until,
+        project=args.project_id,
+        user=args.user_id,
+    )
     if args.csv:
-        _write_csv({**plain(row), "used_h": row.used_h, "share": row.share} for row in found.rows)
+        names = [*(each.name for each in fields(UsageRow)), "used_h", "share"]
+        told = ({**plain(row), "used_h": row.used_h, "share": row.share} for row in found.rows)
+        _write_csv(told, names)
     else:
         session.out.show(
             "rows",
@@ -215,6 +234,7 @@ def run_query(args: argparse.Namespace) -> int:
     from bastion.history.ask.query import MOST_ROWS, query
 
     session = Session(args)
+    _check_format(session, args)
     found = query(session.client.record, args.sql)
     rows = [dict(zip(found.columns, row)) for row in found.rows]
     if args.csv:
@@ -257,6 +277,21 @@ def _moment(flag: str, written: str, now: float) -> float | None:
     return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
 
 
+def _check_format(session: Session, args: argparse.Namespace) -> None:
+    if args.csv and session.out.format == "json":
+        raise UsageError("--csv and JSON are two formats of the same; give one")
+
+
+def _window(args: argparse.Namespace, now: float) -> tuple[float | None, float | None]:
+    """The moments that `--since` and `--until` mean; None where one is not given."""
+    since, until = _moment("--since", args.since, now), _moment("--until", args.until, now)
+    if since is not None and until is not None and since >= until:
+        raise UsageError(
+            f"--since: {args.since!r} is {iso(since)}, not before --until, {iso(until)}"
+        )
+    return since, until
+
+
 def _note_spoilt(spoilt: Mapping[str, str]) -> None:
     for place, fault in list(spoilt.items())[:3]:
         note(f"{place}: {fault}")
@@ -264,14 +299,11 @@ def _note_spoilt(spoilt: Mapping[str, str]) -> None:
         note(f"{len(spoilt) - 3} more records cannot be read")
 
 
-def _write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = ()) -> None:
-    every = list(rows)
-    names = list(columns) or (list(every[0]) if every else [])
+def _write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    if names:
-        writer.writerow(names)
-    for row in every:
-        cells = (row[name] for name in names)
+    writer.writerow(columns)
+    for row in rows:
+        cells = (row[name] for name in columns)
         writer.writerow([" ".join(c) if isinstance(c, list | tuple) else c for c in cells])
 
 
