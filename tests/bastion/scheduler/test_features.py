@@ -31,6 +31,7 @@ def test_every_law_holds_with_all_keys(make: histories.Make) -> None:
     [
         (43, histories.wide_world_of),
         (180, histories.world_of),
+        (6023, histories.world_of),
         (171, histories.stream_world_of),
         (490, histories.stream_world_of),
     ],
