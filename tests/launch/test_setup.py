@@ -184,3 +184,14 @@ def test_what_cannot_be_made_is_told(
     assert ran.code == 2
     assert said in ran.err
     assert ran.out == ""
+
+
+def test_a_quota_file_that_is_wrong_is_named(run: Run, tmp_path: Path) -> None:
+    """With its line; and so is one that is no text."""
+    path = tmp_path / "quota.toml"
+    path.write_bytes(b"\xff")
+    ran = run("setup", "gcs", "--root=gs://bucket/b", f"--quota={path}", *WHO)
+    assert ran.code == 2
+    assert f"{path}: is not text" in ran.err
+    path.write_text("[toml-schema")
+    assert f"{path}: line 1" in run("setup", "gcs", f"--quota={path}", *WHO).err

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bastion.spec.quantity import text_of_units
+
 _SHOWN = 8
 """Ended jobs that are named."""
 
@@ -31,8 +33,8 @@ def moment_of(seconds: float) -> datetime:
 
 
 def units_text(amounts: Amounts) -> str:
-    """Return amounts as a table shows them: `2 h100 + 8 cpu`."""
-    return " + ".join(f"{n} {kind}" for kind, n in amounts.items())
+    """Return amounts as a table shows them, devices first: `2 h100 + 8 cpu`."""
+    return text_of_units(amounts.items())
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

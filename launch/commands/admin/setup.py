@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -154,13 +153,12 @@ def _steps(session: Session, people: People) -> list[Step]:
 
 def _quota(session: Session) -> Quota:
     from bastion.client.change.quota_file import parsed_quota
+    from launch.commands.admin.quota import read_quota_file
 
     if not session.args.quota:
         return session.client.quota()
-    try:
-        return parsed_quota(Path(session.args.quota).read_text())
-    except OSError as error:
-        raise UsageError(f"{session.args.quota}: {error.strerror}") from None
+    file = session.args.quota
+    return parsed_quota(read_quota_file(file), source=file)
 
 
 def _people(args: argparse.Namespace, quota: Quota) -> People:
