@@ -122,10 +122,10 @@ def test_what_is_used_now_is_one_line_too() -> None:
 
 def test_the_status_and_events_are_one_line_too() -> None:
     """Which bastion leads and how many jobs there are; the shares are a table."""
-    shares = ProjectView(name="vision", nominal=Amounts({"h100": 8}), queued=2)
+    shares = ProjectView(name="vision", nominal=Amounts({"cpu": 4, "h100": 8}), queued=2)
     status = StatusView(as_of=NOW, leader="a", host="vm", counts={"queued": 2}, projects=(shares,))
     assert repr(status) == "<a leads on vm; 2 queued>"
-    assert "<td>8 h100</td>" in status._repr_html_()
+    assert "<td>8 h100 + 4 cpu</td>" in status._repr_html_()
     event = EventView(number=1, at=NOW, job="", project="", what="leads", text="a on vm")
     assert repr(event) == "<2023-11-14 22:13:20 leads a on vm>"
     assert event.happened == datetime.fromtimestamp(NOW, UTC)
