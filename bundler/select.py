@@ -206,7 +206,7 @@ class _Walk:
         elif entry.is_file(follow_symlinks=False):
             self._file(path, entry)
         else:
-            self.warnings.append(f"{path} is left out: a socket, pipe or device")
+            self.warnings.append(f"{_some([path])} is left out: a socket, pipe or device")
 
     def _link(self, path: str) -> None:
         try:

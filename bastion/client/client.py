@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bastion.client.handle import LaunchHandle
 from bastion.client.other_names import told_misfits
+from bastion.client.patience import warn
 from bastion.client.reader import Reader
 from bastion.errors import NotFoundError, SpecError
 from bastion.value import replace
@@ -75,6 +76,10 @@ class Client(Reader):
 
         The launch is stored with its origin: `origin`, or else the command line and script of this
         process. The difference between the code and its commit is stored too.
+
+        What the user should know of what was sent, such as files that may hold secrets, is said
+        through Python's logging, on stderr unless the program says otherwise. The handle has it as
+        `warnings`.
 
         Raises:
             SpecError: It is wrong: every problem.
@@ -164,13 +169,15 @@ class Client(Reader):
         from bastion.client.submit.submission_log import note_submission
 
         note_submission(answer.launch)
+        notes = self._limit_notes(body.launch)
+        _say(notes)
         return LaunchHandle(
             self,
             launch=answer.launch,
             project=project,
             jobs=answer.jobs,
             names=tuple(job.name for job in body.launch.jobs),
-            warnings=(*self._limit_notes(body.launch), *warnings),
+            warnings=(*notes, *warnings),
             is_array=body.launch.tasks is not None,
         )
 
@@ -251,7 +258,8 @@ class Client(Reader):
         """
         Upload, resolve or build `code` where needed, and return the exact reference to it.
 
-        A folder that lacks what `python` is built from is refused before anything is sent.
+        A folder that lacks what `python` is built from is refused before anything is sent. Its
+        warnings, such as files that may hold secrets, are said as those of `launch`.
 
         Raises:
             SpecError: What was written is wrong.
@@ -264,9 +272,11 @@ class Client(Reader):
         from bundler.progress import unreported
 
         on_progress = report or unreported
-        return resolve_code(
+        sent = resolve_code(
             code, self.store, url=self.root, start=Path.cwd(), report=on_progress, python=python
         )
+        _say(sent.warnings)
+        return sent
 
     # Change
 
@@ -479,3 +489,8 @@ def _shown(given: object) -> str:
     """What was given in place of a launch, in a few words: a part of a launch by its kind."""
     kind = type(given).__name__
     return f"a {kind}" if kind in ("Job", "Process") else repr(given)[:80]
+
+
+def _say(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        warn(f"warning: {warning}")

@@ -156,14 +156,15 @@ def test_unreadable_files_are_all_named() -> None:
 
 
 def test_sockets_and_pipes_are_left_out_with_a_warning(tmp_path: Path) -> None:
-    """Special files are not read, and one is told so."""
+    """Special files are not read, and one is told so; no name of one reaches a terminal raw."""
     trees.write(tmp_path, {"a": ""})
     os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "\x1b[2J")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "sock"))
         selection = select(LocalDir(str(tmp_path)), start=tmp_path)
     assert [one.path for one in selection.found] == ["a"]
-    assert {warning.split()[0] for warning in selection.warnings} == {"pipe", "sock"}
+    assert {warning.split()[0] for warning in selection.warnings} == {"pipe", "sock", r"'\x1b[2J'"}
 
 
 def test_too_much_names_the_largest(tmp_path: Path) -> None:

@@ -167,16 +167,20 @@ def test_a_refusal_exits_104(run: Run, bucket: Bucket) -> None:
         assert (ran.code, ran.out, ran.err) == (code, "", "error: asks for too much\n")
 
 
-def test_code_that_looks_secret_is_warned_about(run: Run, bucket: Bucket, tmp_path: Path) -> None:
-    """What should perhaps not have been sent is told on stderr."""
+def test_code_that_looks_secret_is_warned_about(
+    run: Run, bucket: Bucket, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What should perhaps not have been sent is told once, by the client."""
     code = tmp_path / "code"
     code.mkdir()
     (code / "id_rsa").write_text("key\n")
     with bucket.bastion():
         ran = run("launch", f"--code={code}", "-q", "--", "true")
     assert ran.code == 0
-    assert ran.err.startswith("warning: ")
-    assert "id_rsa" in ran.err
+    (told,) = caplog.messages
+    assert told.startswith("warning: ")
+    assert "id_rsa" in told
+    assert "id_rsa" not in ran.out + ran.err
 
 
 def test_dry_run_submits_nothing(run: Run, bucket: Bucket) -> None:

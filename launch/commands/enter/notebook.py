@@ -70,8 +70,6 @@ def open_notebook(args: argparse.Namespace) -> int:
     ]
     session = Session(args)
     handle = submitted(session)
-    for warning in handle.warnings:
-        note(f"warning: {warning}")
     try:
         found = _wait_for_url(session, handle)
         if found is None:

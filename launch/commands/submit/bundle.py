@@ -66,8 +66,6 @@ def send(args: argparse.Namespace) -> int:
         )
         return exits.OK
     print(sent.name, flush=True)  # before what is said of it
-    for warning in sent.warnings:
-        note(f"warning: {warning}")
     if sent.size_bytes:
         note(f"{text_of_bytes(sent.size_bytes)} of code, {text_of_bytes(sent.sent_bytes)} sent")
     return exits.OK

@@ -16,9 +16,7 @@ _LOOK_S = {True: 0.5, False: 4.0}
 
 
 def tell_submitted(session: Session, handle: LaunchHandle, *, following: bool) -> None:
-    """Print what was submitted, and what one should look at in its code."""
-    for warning in handle.warnings:
-        note(f"warning: {warning}")
+    """Print what was submitted."""
     try:
         if session.out.format == "json":
             session.out.json({"launch": handle.id, "project": handle.project, "jobs": handle.jobs})

@@ -14,6 +14,7 @@ from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import Version, Written
+from bastion.value import replace
 from bundler.code import LocalDir
 from tests.bastion.client.scripted_client import JOB, client_of, launch_of, taken_launch
 from tests.rigs.scripted_bastion import (
@@ -94,7 +95,7 @@ def test_without_a_readable_quota_file_a_named_project_is_left_to_the_bastion() 
     assert bastion.taken[0][0].startswith("inbox/red/zoe/")
 
 
-def test_a_limit_that_the_quota_file_gives_is_told() -> None:
+def test_a_limit_that_the_quota_file_gives_is_told(caplog: pytest.LogCaptureFixture) -> None:
     """A job that names no `max_runtime` gets the project's, and its user learns from which line."""
     client, store, _, bastion = client_of()
     limits = '[project_options.blue]\ndefault_max_runtime = "8h"\nmax_max_runtime = "1d"\n'
@@ -104,6 +105,7 @@ def test_a_limit_that_the_quota_file_gives_is_told() -> None:
         "jobs.main.max_runtime: none is named, so it is 8h, from"
         " project_options.blue.default_max_runtime, line 14",
     )
+    assert caplog.messages == [f"warning: {handle.warnings[0]}"]
     assert taken_launch(bastion).jobs[0].max_runtime_s is None
     assert client.launch(launch_of(max_runtime="2h")).warnings == ()
     with pytest.raises(SpecError, match="2d is more than the 1d that blue allows"):
@@ -238,6 +240,20 @@ def test_code_becomes_a_digest_in_the_bucket(tmp_path: Path) -> None:
     assert code.kind == "bundle"
     assert store.list(f"bundles/manifests/{code.digest}")  # type: ignore[union-attr]
     assert client.bundle(tmp_path).ref == code
+
+
+def test_code_that_may_hold_secrets_is_warned_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once, in the log that Python shows on stderr, and the handle has it too."""
+    (tmp_path / ".env").write_text("TOKEN=1\n")
+    client, *_ = client_of()
+    code = LocalDir(str(tmp_path))
+    (warning,) = client.launch(replace(launch_of(), code=code)).warnings
+    assert warning.endswith("will be readable by all who can read the bucket: .env")
+    assert caplog.messages == [f"warning: {warning}"]
+    client.bundle(tmp_path)
+    assert caplog.messages == 2 * [f"warning: {warning}"]
 
 
 def test_code_that_cannot_be_bundled_is_a_spec_error() -> None:

@@ -65,8 +65,6 @@ def run_on_pool(
         StoreError: Out of reach; the array goes on.
     """
     handle = _submitted(points, pool)
-    for warning in handle.warnings:
-        note(warning)
     note(f"{handle.id} runs {len(points)} simulations; bastion why {handle.id} tells of it")
     is_cancelled = False
     try:
