@@ -178,7 +178,7 @@ class Client(Reader):
             jobs=answer.jobs,
             names=tuple(job.name for job in body.launch.jobs),
             warnings=(*notes, *warnings),
-            is_array=body.launch.tasks is not None,
+            indices=body.launch.tasks,
         )
 
     def checked(self, launch: Launch | str | Path) -> Launch:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from bastion.client.handle_client import LaunchClient
     from bastion.client.look.views import JobView, LaunchStatus
+    from bastion.spec.indices import Indices
 
 
 @told_misfits
@@ -27,7 +28,7 @@ class LaunchHandle:
         jobs: The ids of its jobs, in the order of the launch.
         names: Their names in the launch, in the same order.
         warnings: What the user should know of what was sent: its code, and limits it did not name.
-        is_array: Whether the launch is an array: one job, run once for every task.
+        indices: Of its tasks, if it is an array: one job, run once for every task.
     """
 
     def __init__(
@@ -39,14 +40,15 @@ class LaunchHandle:
         jobs: tuple[str, ...],
         names: tuple[str, ...] = (),
         warnings: tuple[str, ...] = (),
-        is_array: bool = False,
+        indices: Indices | None = None,
     ) -> None:
         self._client = client
         self.id = launch
         self.project = project
         self.jobs = jobs
         self.warnings = warnings
-        self.is_array = is_array
+        self.is_array = indices is not None
+        self._indices = indices
         self.names = names
         self._by_name = dict(zip(names, jobs, strict=False))
 
@@ -142,7 +144,7 @@ class LaunchHandle:
             process: Only this process; None: all, one after the other.
 
         Raises:
-            NotFoundError: The launch has no such job, or the job no such replica or process.
+            NotFoundError: There is no such job, task, replica or process of the launch.
             SpecError: It has several, and none is named.
             StoreError: Out of reach.
         """
@@ -189,10 +191,8 @@ class LaunchHandle:
         if job is None:
             some = "a task's number" if self.is_array else ", ".join(self._by_name or self.jobs)
             raise SpecError("logs: of which job?", hint=f"name one: {some}")
-        if isinstance(job, int):
-            from bastion.spec.task import task_id
-
-            return task_id(self.id, job)
+        if isinstance(job, int) and self._indices is not None:
+            return self._task_id(job, self._indices)
         if job in self.jobs:
             return job
         if job in self._by_name:
@@ -200,6 +200,16 @@ class LaunchHandle:
         raise NotFoundError(
             f"the launch {self.id} has no job {job!r}",
             hint=f"its jobs are {', '.join(self._by_name or self.jobs)}",
+        )
+
+    def _task_id(self, index: int, indices: Indices) -> str:
+        from bastion.spec.task import task_id
+
+        if index in indices and not isinstance(index, bool):
+            return task_id(self.id, index)
+        last = indices.pairs[-1][1]
+        raise NotFoundError(
+            f"{self.id} has no task {index}; it has {len(indices)}, from {indices.first} to {last}"
         )
 
     def _unpublished(self, job: str) -> JobView:

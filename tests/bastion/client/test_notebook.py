@@ -19,9 +19,9 @@ from bastion.client.look.usage import DeviceView, TopView, UsedMachine
 from bastion.client.look.views import EventView, LaunchStatus
 from bastion.client.look.watch import one_timeout
 from bastion.client.status.status_view import ProjectView, StatusView
-from bastion.errors import BastionError, SpecError
+from bastion.errors import BastionError, NotFoundError, SpecError
 from bastion.records.requests.job_request import JobsRequest
-from bastion.spec import Job, Process
+from bastion.spec import Array, Job, Process
 from bastion.value import replace
 from bundler.code import LocalDir
 from quota.amounts import Amounts
@@ -176,6 +176,20 @@ def test_the_log_of_the_only_job_needs_no_name() -> None:
     with pytest.raises(SpecError, match="of which job") as caught:
         handle.logs()
     assert caught.value.hint == "name one: x, y"
+
+
+def test_the_log_of_a_task_that_is_not_there_is_refused() -> None:
+    """No number but a task's own is one, and a task that has printed nothing has an empty log."""
+    client, store, _, _ = client_of()
+    handle = client.launch(replace(launch_of(), array=Array("0-2,5")))
+    print_log(store, f"{handle.id}.5", b"a line\n")
+    assert (handle.logs(5), handle.logs(0)) == ("a line\n", "")
+    for other in (7, 3, -1, True):
+        with pytest.raises(NotFoundError, match=f"has no task {other}; it has 4, from 0 to 5"):
+            handle.logs(other)
+    with pytest.raises(NotFoundError, match="has no job 0") as caught:
+        client.launch(launch_of()).logs(0)
+    assert caught.value.hint == "its jobs are main"
 
 
 def test_a_launch_is_followed_to_its_end() -> None:
