@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         Where,
     )
     from bundler.code import DockerBuild, GitRepo, Image, LocalDir
+    from bundler.errors import InvalidCodeError
 
 __all__ = [
     "Admin",
@@ -73,6 +74,7 @@ __all__ = [
     "GitRepo",
     "Image",
     "InDoubtError",
+    "InvalidCodeError",
     "Job",
     "JobView",
     "Launch",
@@ -154,6 +156,7 @@ _PLACES = {
         "Where",
     ),
     "bundler.code": ("DockerBuild", "GitRepo", "Image", "LocalDir"),
+    "bundler.errors": ("InvalidCodeError",),
 }
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}
 _PACKAGES = ("quota", "bundler")

@@ -23,6 +23,9 @@ The errors that Bastion raises on purpose.
         ├── StoreRefusedError  it refused: credentials, a missing bucket, a full disk
         └── InDoubtError       a request may have been accepted: check before it is sent again
 
+What is wrong about code as it is written raises the bundler's `InvalidCodeError`, which `bastion`
+exports: the bundler knows nothing of Bastion.
+
 A class exists only where a caller would do something different. Every message is one line: what is
 wrong, the value, and what is allowed. `hint` is what the user can do, or empty.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,27 @@ def test_every_public_name_is_there() -> None:
     assert dir(bastion) == bastion.__all__
     for name in bastion.__all__:
         assert getattr(bastion, name) is not None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: bastion.GitRepo("http://x/y"),
+        lambda: bastion.GitRepo("https://x/y", commit="xyz"),
+        lambda: bastion.LocalDir(5),  # type: ignore[arg-type]
+        lambda: bastion.LocalDir(max_size="2GiBB"),
+        lambda: bastion.LocalDir(exclud=[]),  # type: ignore[call-arg]
+        lambda: bastion.Image(""),
+        lambda: bastion.DockerBuild(),  # type: ignore[call-arg]
+    ],
+)
+def test_code_that_is_wrong_raises_what_the_guide_says(make: Callable[[], object]) -> None:
+    """It is no BastionError, but has a public name, and problems as a SpecError has."""
+    with pytest.raises(bastion.InvalidCodeError) as caught:
+        make()
+    assert caught.value.problems
+    assert not isinstance(caught.value, bastion.BastionError)
+    assert isinstance(caught.value, ValueError)
 
 
 def test_another_name_is_no_attribute() -> None:
