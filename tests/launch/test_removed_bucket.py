@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from launch import exits
 from launch.commands.here.removed_bucket import refuse_in_place_of_another
 from launch.errors import UsageError
+from tests.launch.command_line import Run
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,21 @@ def test_what_is_left_of_a_removed_bucket_is_told(is_gone: bool, told: str, tmp_
         )
     assert str(refused.value).endswith(told)
     assert refused.value.hint.endswith("otherwise bastion down, then bastion up")
+
+
+def test_down_of_a_root_where_nothing_ever_was_is_not_found(run: Run, tmp_path: Path) -> None:
+    """Its name is most likely mistyped; what a bucket that is gone has left is set aside once."""
+    mistyped, machines = tmp_path / "buckt", tmp_path / "machines"
+    down = ("down", f"--root={mistyped}", f"--machines_dir={machines}")
+    never = f"error: no bucket is in {mistyped}, and nothing of one is here\n"
+    hint = "hint: --root names the folder that bastion up was given\n"
+    assert run(*down) == (exits.NOT_FOUND, "", never + hint)
+    folder = machines / "here" / "here-0"
+    folder.mkdir(parents=True)
+    (folder / "machine").write_text("here")
+    (folder / "root").write_text(mistyped.as_uri())
+    (folder / "gone").touch()
+    left = run(*down)
+    assert left.code == 0
+    assert left.err.startswith(f"the bucket in {mistyped} is gone, and nothing of it runs here\n")
+    assert run(*down).code == exits.NOT_FOUND

@@ -50,7 +50,7 @@ def register(verbs: Verbs) -> None:
         "down",
         end,
         text="Jobs that run are stopped, and start again after the next up. With jobs that run it"
-        " asks for --yes.",
+        " asks for --yes. Where no bucket is and nothing of one runs, it exits with 103.",
         example="bastion down",
     )
     text(down, "--machines_dir", "where its machines live", metavar="FOLDER")

@@ -41,13 +41,23 @@ def end_what_served(
         clock: For waiting.
         is_own: Whether nothing but this bucket has machines there.
         is_sure: Also end machines that run something.
+
+    Raises:
+        NotFoundError: Nothing here ever served it: its name is most likely mistyped.
+        UsageError: Its machines run something, and `is_sure` is false.
     """
     from bastion.agent.machine.stray_processes import find
+    from bastion.errors import NotFoundError
     from bastion.provider.serving import bastions_of, is_standing, machines_of
 
     path = unquote(urlsplit(root).path)
     machines = machines_of(machines_dir, root, is_own=is_own)
     bastions = bastions_of(machines_dir, root)
+    if not bastions and not machines:
+        raise NotFoundError(
+            f"no bucket is in {path}, and nothing of one is here",
+            hint="--root names the folder that bastion up was given",
+        )
     standing = [folder for folder in machines if is_standing(folder)]
     busy = sum(bool(find(f"{os.path.realpath(folder / 'home')}:")) for folder in standing)
     if busy and not is_sure:
@@ -62,7 +72,7 @@ def end_what_served(
         ended = f"{counted(len(bastions), 'bastion')} and {counted(len(standing), 'machine')}"
         note(f"the bucket in {path} is gone; what served it has ended: {ended}")
     else:
-        note(f"no bucket is in {path}, and nothing of one runs here")
+        note(f"the bucket in {path} is gone, and nothing of it runs here")
     if aside is not None:
         note(f"  {aside} has the logs of those machines, and the files of their last jobs")
     return exits.OK
