@@ -163,12 +163,13 @@ class Job:
             try:
                 put(self, name, None if written is None else seconds_of(name, written))
             except SpecError as error:
+                put(self, name, None)  # nothing more is to be said of it
                 problems.extend(error.problems)
         try:
             put(self, "after", afters(self.after))
         except SpecError as error:
             problems.extend(error.problems)
-        problems = problems or self._end_problems()
+        problems += self._end_problems()
         if problems:
             raise SpecError(*problems)
 

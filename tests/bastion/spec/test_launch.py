@@ -114,7 +114,14 @@ def test_a_job_is_checked(given: dict[str, object], problem: str) -> None:
 
 
 def test_every_problem_is_told_at_once() -> None:
-    """Three wrong fields are three problems."""
+    """Three wrong fields are three problems, and a limit above its maximum is one beside others."""
+    limits = {"hold_on_failure": "3d", "on_end_timeout": "1h", "idle_timeout": "soon"}
+    assert problems(job, replicas=0, **limits) == (
+        "replicas: 0 is not allowed; 1 to 10000",
+        "idle_timeout: 'soon' is not a duration; allowed: number and unit, as 90s 8h 2d",
+        "hold_on_failure: 3d is not allowed; at most 1d",
+        "on_end_timeout: 1h is not allowed; at most 10m",
+    )
     found = problems(Job, processes=(), replicas=0, priority=9)
     assert len(found) == 3
     assert "processes: none given; a replica runs at least one" in found
