@@ -68,5 +68,11 @@ def run_agent(args: argparse.Namespace) -> int:
             "agent: its flags are missing, which follow --",
             hint="pools start it by themselves; bastion agent -- --help lists its flags",
         )
+    first = args.command[0]
+    if first != "end" and not first.startswith("-"):
+        raise UsageError(
+            f"agent: {first!r} is not known; after -- stand end, or the flags of an agent",
+            hint="bastion agent -- end --home=FOLDER ends one; bastion agent -- --help lists flags",
+        )
     done: int = main(args.command)
     return done
