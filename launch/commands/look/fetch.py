@@ -24,7 +24,11 @@ def register(verbs: Verbs) -> None:
     )
     parser.add_argument("job", metavar="JOB", help="an id or a name, or the beginning of an id")
     parser.add_argument(
-        "folder", nargs="?", default="", metavar="FOLDER", help="the job's id by default"
+        "folder",
+        nargs="?",
+        default="",
+        metavar="FOLDER",
+        help="where to; by default ./ID of the job",
     )
     number(parser, "--attempt", "which; by default the newest that kept anything")
     number(parser, "--replica", "only this one")
