@@ -35,6 +35,10 @@ _SOURCES = (
     "a command after --, a launch in a .toml file, a .py script that submits one itself, a Slurm"
     " script (.sbatch .slurm .sh), or an AXLearn job spec (.json)"
 )
+_DRY_RUN = (
+    "print the launch as a file that launch takes, submit nothing; that it would be refused is told"
+    " on stderr, with exit code 0"
+)
 _SHAPING = ("common", "the job", "where", "code")
 """Groups of flags that say what a file says."""
 
@@ -65,7 +69,7 @@ bastion launch job.sbatch -- arguments of the script""",
     launch.behind = "COMMAND..."
     add_launch_flags(launch)
     switch(launch, "--watch", "follow its log, as run does")
-    switch(launch, "--dry_run", "print the launch as a file that launch takes, submit nothing")
+    switch(launch, "--dry_run", _DRY_RUN)
 
 
 def _add_run(verbs: Verbs) -> None:
@@ -78,7 +82,7 @@ def _add_run(verbs: Verbs) -> None:
     )
     run.behind = "COMMAND..."
     add_launch_flags(run)
-    switch(run, "--dry_run", "print the launch as a file that launch takes, submit nothing")
+    switch(run, "--dry_run", _DRY_RUN)
     switch(run, "--stdin", "send what is piped in, text of at most 64 KiB, as its input")
 
 
