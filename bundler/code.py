@@ -10,7 +10,7 @@ in JSON, and an undeclared field is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from bundler.errors import InvalidCodeError
@@ -66,7 +66,7 @@ class LocalDir:
 
     def __post_init__(self) -> None:
         """Check every field; convert patterns to a tuple."""
-        if not isinstance(self.exclude, str):
+        if isinstance(self.exclude, Iterable) and not isinstance(self.exclude, str):
             object.__setattr__(self, "exclude", tuple(self.exclude))
         _refuse(self._problems())
 
@@ -78,7 +78,7 @@ class LocalDir:
     def _problems(self) -> Iterator[str]:
         if not isinstance(self.root, str) or "\0" in self.root:
             yield f"root: {self.root!r} is not the path of a folder, as text"
-        if isinstance(self.exclude, str):
+        if not isinstance(self.exclude, tuple):
             yield f"exclude: {self.exclude!r} is not a list of patterns, as in ['data/', '*.ckpt']"
         elif wrong := [p for p in self.exclude if not isinstance(p, str) or not p.strip()]:
             yield f"exclude: {wrong[0]!r} is not a pattern; patterns are non-empty text"
@@ -164,7 +164,11 @@ class DockerBuild:
 
     def __post_init__(self) -> None:
         """Check every field; convert arguments to pairs."""
-        object.__setattr__(self, "build_args", tuple(sorted(dict(self.build_args).items())))
+        try:
+            pairs = tuple(sorted(dict(self.build_args).items()))
+        except (TypeError, ValueError):
+            _refuse([f"build_args: {self.build_args!r} is no table, as in {{'VERSION': '1'}}"])
+        object.__setattr__(self, "build_args", pairs)
         _refuse(self._problems())
 
     def _problems(self) -> Iterator[str]:

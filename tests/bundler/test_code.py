@@ -51,6 +51,7 @@ def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
     ("make", "said"),
     [
         (lambda: LocalDir(exclude="*.ckpt"), "exclude: '*.ckpt' is not a list of patterns"),
+        (lambda: LocalDir(exclude=5), "exclude: 5 is not a list of patterns"),  # type: ignore[arg-type]
         (lambda: LocalDir(exclude=[""]), "exclude: '' is not a pattern"),
         (lambda: LocalDir(max_size="many"), "max_size: 'many' is not a size, which looks like"),
         (lambda: LocalDir(max_size=0), "max_size: 0 is not above zero"),
@@ -68,6 +69,7 @@ def test_what_is_right_is_taken(make: Callable[[], object]) -> None:
         (lambda: Image("Big Name"), "ref: 'Big Name' is not an image, which looks like"),
         (lambda: DockerBuild(image="a/b@sha256:" + "0" * 64), "has a digest, which only exists"),
         (lambda: DockerBuild(image="a/b", build_args={"1x": ""}), "build_args: '1x' is not a name"),
+        (lambda: DockerBuild(image="a/b", build_args=5), "build_args: 5 is no table, as in"),  # type: ignore[arg-type]
         (lambda: DockerBuild(image="a/b", file=""), "file: is empty; name the Dockerfile"),
         (lambda: BundleRef(digest="../x"), "digest: '../x' is not 64 lowercase"),
         (lambda: GitRef(url="https://h/x", commit="abcdef0"), "'abcdef0' is not a full commit"),
