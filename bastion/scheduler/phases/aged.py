@@ -14,7 +14,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from bastion.scheduler.phases.first_fit import fits_share
+from bastion.scheduler.phases.earliest_start import fits_share
 from bastion.scheduler.queue.lines import Backlog
 from bastion.scheduler.queue.order import Entry, Line, age_of, place_of
 from bastion.scheduler.state.blocked import moved

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from bastion.scheduler.phases.first_fit import fits_share
+from bastion.scheduler.phases.earliest_start import fits_share
 from bastion.scheduler.phases.lending import count_plans
 from bastion.scheduler.phases.revocation import newest, waits_for_its_rest
 from bastion.scheduler.placement.capacity import Capacity

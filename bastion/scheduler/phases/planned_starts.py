@@ -28,14 +28,14 @@ from bastion.scheduler.phases.aged import aged, aged_on_shares
 from bastion.scheduler.phases.awaited import awaited, holders_of, is_covered
 from bastion.scheduler.phases.backfill import may_borrow_beside, start_borrowing
 from bastion.scheduler.phases.claims import Claims
-from bastion.scheduler.phases.entitlement import would_be_taken
-from bastion.scheduler.phases.first_fit import (
+from bastion.scheduler.phases.earliest_start import (
+    earliest_start,
     ends_at,
-    first_fit,
     fits_share,
     is_reclaimable,
     known_ends,
 )
+from bastion.scheduler.phases.entitlement import would_be_taken
 from bastion.scheduler.phases.lending import closed, count_plans, counted, discount_plans
 from bastion.scheduler.phases.promises import located_again, start_reserved
 from bastion.scheduler.phases.revocation import (
@@ -163,7 +163,7 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claim
     later = list(filter(is_later, draft.reservations.planned_for(line.project)))
     for plan in later:
         draft.lend(plan)
-    found = first_fit(draft, line, claims)
+    found = earliest_start(draft, line, claims)
     if found is None and fits_share(draft, line.project, line.shape):
         draft.search.no_start.add(line.head[0].id)  # beyond it, it may fit once others are rotated
     for plan in later:
@@ -260,7 +260,7 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
             if not claims.leave_room(line):
                 continue
         searches += 1
-        found = first_fit(draft, line, claims)
+        found = earliest_start(draft, line, claims)
         if found is None:
             draft.search.no_start.add(line.head[0].id)
             continue

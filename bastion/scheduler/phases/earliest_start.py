@@ -1,5 +1,5 @@
 """
-First fit: the first time at which a waiting gang has room, and where.
+Earliest start: the first time at which a waiting gang has room, and where.
 
 Rules: what runs has ended by its limit. A borrower is gone after its slice, as it is rotated for a
 planned gang; or after its least running time, for a gang that will be within its share by then.
@@ -47,7 +47,7 @@ def fits_share(draft: Draft, project: str, shape: Shape) -> bool:
     return bool(asked) and asked <= draft.shares.project(project).nominal
 
 
-def first_fit(draft: Draft, line: Line, claims: Claims) -> Fit | None:
+def earliest_start(draft: Draft, line: Line, claims: Claims) -> Fit | None:
     """
     The first time at which the head of `line` fits, and where; None when that never is.
 

@@ -1,4 +1,4 @@
-"""The first fit is found in few steps, and is the one that is found one gang after the other."""
+"""The earliest start takes few steps, and is the one that is found one gang after the other."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from bastion.scheduler.phases import first_fit as searches
+from bastion.scheduler.phases import earliest_start as searches
 from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill
 from bastion.scheduler.phases.claims import Claims
-from bastion.scheduler.phases.first_fit import Fit, first_fit, fits_share, gone_at
+from bastion.scheduler.phases.earliest_start import Fit, earliest_start, fits_share, gone_at
 from bastion.scheduler.phases.planned_starts import plan_ahead
 from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.phases.survey import survey
@@ -132,7 +132,7 @@ def test_a_start_is_the_first_that_is_found_one_gang_after_the_other(
             if draft.beyond(line.shape) is None:
                 before = draft.shares.counted(), [room.keep() for room in draft.capacity.rooms]
                 claims = Claims(draft)
-                fit = first_fit(draft, line, claims)
+                fit = earliest_start(draft, line, claims)
                 after = draft.shares.counted(), [room.keep() for room in draft.capacity.rooms]
                 assert after == before
                 assert fit == plainly(draft, line, claims)
@@ -158,7 +158,7 @@ def test_a_search_that_finds_no_devices_lets_nothing_go() -> None:
     draft = surveyed(world.snapshot(), world.now)
     (line,) = draft.lines["A"]
     changed, steps = watched(draft), draft.search.effort.left
-    assert first_fit(draft, line, Claims(draft)) is None
+    assert earliest_start(draft, line, Claims(draft)) is None
     assert steps - draft.search.effort.left == 24, "all jobs of A are looked at, a step each"
     assert not changed, "a job of A left its machine on trial"
 
@@ -176,7 +176,7 @@ def test_what_a_share_takes_back_is_not_looked_for_beyond_the_first_start() -> N
     draft = surveyed(world.snapshot(), world.now)
     (line,) = draft.lines["A"]
     steps = draft.search.effort.left
-    found = first_fit(draft, line, Claims(draft))
+    found = earliest_start(draft, line, Claims(draft))
     assert found is not None
     assert found[0] == draft.now + 130.0
     assert steps - draft.search.effort.left == 8, "what ends later was looked at"
@@ -193,16 +193,16 @@ def test_what_runs_is_divided_by_its_end_once() -> None:
         world.ask(project, gpu=4)
     draft = surveyed(world.snapshot(), world.now)
     (first,), (second,) = draft.lines["A"], draft.lines["B"]
-    assert first_fit(draft, first, Claims(draft)) is not None
+    assert earliest_start(draft, first, Claims(draft)) is not None
     known = draft.search.ends
-    assert first_fit(draft, second, Claims(draft)) is not None
+    assert earliest_start(draft, second, Claims(draft)) is not None
     assert draft.search.ends is known
     victim = draft.running[world.running("B")[0]]
     end = draft.now + 30.0
     draft.doomed[victim.name] = Doom(
         by="a", stop_at=draft.now, end_at=end, reason=Yielded(by="a", order="fair")
     )
-    assert first_fit(draft, first, Claims(draft)) is not None
+    assert earliest_start(draft, first, Claims(draft)) is not None
     assert draft.search.ends is not known
     assert draft.search.ends is not None
     assert draft.search.ends.known == [(end, victim.name, victim)]
@@ -224,7 +224,7 @@ def test_borrowers_that_leave_too_little_are_passed_over() -> None:
     draft = surveyed(world.snapshot(), world.now)
     (line,) = draft.lines["B"]
     steps = draft.search.effort.left
-    assert first_fit(draft, line, Claims(draft)) is None
+    assert earliest_start(draft, line, Claims(draft)) is None
     assert steps - draft.search.effort.left == 1 + 16 // 8
 
 
@@ -240,7 +240,7 @@ def test_what_ends_where_the_gang_cannot_lie_keeps_its_machine_on_trial() -> Non
     draft = surveyed(world.snapshot(), world.now)
     changed = watched(draft)
     (line,) = draft.lines["A"]
-    found = first_fit(draft, line, Claims(draft))
+    found = earliest_start(draft, line, Claims(draft))
     assert found is not None
     assert math.isinf(found[0])
     assert changed == {"p-000"}
