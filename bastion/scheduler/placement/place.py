@@ -79,6 +79,18 @@ def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Place
     return min(found, key=weight, default=None)
 
 
+def replicas_placed(
+    capacity: Capacity, shape: Shape, policy: PlacementPolicy, block: Shelf | None
+) -> int:
+    """Take devices for as many replicas as fit, in the pool `block` if one is named; count them."""
+    how, charge, count = _How(policy.choose, block, False, Order.BY_TIER), capacity.nothing(), 0
+    for index in shape.orders[0]:
+        search = _Search(capacity, shape.parts[index], how)
+        search.run(charge)
+        count += len(search.places)
+    return count
+
+
 def _orders(capacity: Capacity, shape: Shape) -> Iterable[Order]:
     """Those in which it may lie elsewhere, or cost something else."""
     return Order if shape.takes_whole and not capacity.is_alike else (Order.BY_TIER,)
