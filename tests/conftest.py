@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import signal
 from collections.abc import Generator, Sequence
 
 import pytest
@@ -17,6 +18,12 @@ TEARDOWN_S = 300.0
 # The time of an example depends on how busy the machine is; no test depends on it.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
+
+
+def pytest_configure() -> None:
+    """Heed interrupts, which tests send: what a shell starts in the background does not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
