@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bastion.spec.quantity import text_of_units
-
 _SHOWN = 8
 """Ended jobs that are named."""
 
@@ -34,6 +32,8 @@ def moment_of(seconds: float) -> datetime:
 
 def units_text(amounts: Amounts) -> str:
     """Return amounts as a table shows them, devices first: `2 h100 + 8 cpu`."""
+    from bastion.spec.quantity import text_of_units  # a look that shows none is spared it
+
     return text_of_units(amounts.items())
 
 
