@@ -155,6 +155,7 @@ def test_a_pool_is_kept_warm(run: Run, bucket: Bucket, tmp_path: Path) -> None:
 
 def test_words_that_are_no_wish_are_refused(run: Run) -> None:
     """A misspelt verb or a missing number is told with the form."""
+    assert "--for: '12' is not a duration" in run("pool", "warm", "gpu", "2", "--for=12").err
     for words in (("worm", "2"), ("warm",), ("warm", "gpu", "two"), ("warm", "a", "b", "2")):
         ran = run("pool", *words)
         assert ran.code == exits.USAGE

@@ -35,6 +35,11 @@ def way_to(
     if not HOST.fullmatch(host):
         raise SpecError(f"{host!r} is not a name that OpenSSH takes, such as gpu1 or root@gpu1")
     own = {name: pool for name, pool in pools.items() if pool.provider == "ssh"}
+    if by and by not in own:
+        raise SpecError(
+            f"pool {by!r} is not a pool of provider ssh; there are"
+            f" {', '.join(sorted(own)) or 'none'}"
+        )
     for pool in own.values():
         if any(plain_host(zone) == plain_host(host) for zone in pool.zones):
             raise SpecError(
@@ -48,11 +53,6 @@ def way_to(
                 hint=f"bastion drain {machine.name}; it leaves once it has been idle for the"
                 " idle_timeout of its pool",
             )
-    if by and by not in own:
-        raise SpecError(
-            f"pool {by!r} is not a pool of provider ssh; there are"
-            f" {', '.join(sorted(own)) or 'none'}"
-        )
     chosen = [own[by]] if by else list(own.values())
     ways = {tuple(pool.options.get(name, "") for name in _WAYS) for pool in chosen}
     if len(ways) > 1:

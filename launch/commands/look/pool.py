@@ -103,7 +103,10 @@ def _warm(session: Session) -> int:
 
     Raises:
         UsageError: The words name no pool or no number.
+        SpecError: `--for` is no duration.
     """
+    from bastion.spec.quantity import seconds_of
+
     verb, *rest = session.args.words
     number = rest.pop() if rest else ""
     if verb != "warm" or len(rest) > 1 or not number.isdecimal():
@@ -111,9 +114,10 @@ def _warm(session: Session) -> int:
             f"pool {' '.join(session.args.words)}: it is pool warm [POOL] N, or pool alone",
             hint="bastion pool warm POOL N keeps N machines ready, bastion pool shows all",
         )
-    pool = rest[0] if rest else _only_pool(session)
     duration = vars(session.args)["for"] or "8h"
-    session.client.operator.warm(pool, int(number), duration)
+    for_s = seconds_of("--for", duration)
+    pool = rest[0] if rest else _only_pool(session)
+    session.client.operator.warm(pool, int(number), for_s)
     if session.out.format == "json":
         session.out.json({"pool": pool, "warm": int(number)})
     elif not session.is_quiet:

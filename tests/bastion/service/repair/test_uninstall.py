@@ -58,4 +58,7 @@ def test_what_cannot_be_told_is_asked_for() -> None:
     assert refused("gpu9", RACK, CLOUD, by="cloud").message == (
         "pool 'cloud' is not a pool of provider ssh; there are rack"
     )
+    assert refused("gpu1", RACK, by="rak").message == (
+        "pool 'rak' is not a pool of provider ssh; there are rack"
+    )
     assert refused("-oX=y", RACK).message.startswith("'-oX=y' is not a name that OpenSSH takes")
