@@ -26,6 +26,9 @@ from bastion.scheduler.state.running import Running
 from bastion.scheduler.state.user_limits import User
 from quota.amounts import Amounts
 
+COUNTED = 32
+"""Waiting gangs that are held against a limit in the time of one step."""
+
 
 def shrink(draft: Draft) -> None:
     """Name the grown gangs to be stopped for jobs which the limit of their user keeps out."""
@@ -57,7 +60,7 @@ def _able(draft: Draft) -> Iterator[Running]:
         return
     for running in draft.occupancy.elastic.values():
         is_able = running.phase is Phase.RUNNING and running.name not in draft.doomed
-        if is_able and running.is_grown and limits.has_waiting(running.project, running.user):
+        if is_able and running.is_grown and limits.waiting((running.project, running.user)):
             yield running
 
 
@@ -88,14 +91,16 @@ def _let_in(
 ) -> Iterator[Standing]:
     """The gangs of `user` that could start, and cannot now, with those `chosen` at their fewest."""
     assert draft.user_limits is not None, "it has users with grown gangs"
-    spare = _spare(draft, chosen)
-    for standing in draft.user_limits.let_in(user, draft.running.values(), spare):
+    if effort.is_spent:
+        return
+    effort.spend(1 + draft.user_limits.waiting(user) // COUNTED)
+    for standing in draft.user_limits.let_in(user, _spare(draft, chosen)):
         first, _, shape, (_, _, _, gang, _) = standing
         if effort.is_spent or not isinstance(draft.aside.get(first.id), OverUserLimit):
             continue
         if not all(yields_to(draft, running, gang, shape) for running in chosen):
             continue
-        effort.spend()
+        effort.spend(len(chosen))
         draft.capacity.begin()
         fits = _fits(draft, chosen, standing)
         draft.capacity.undo()

@@ -90,6 +90,6 @@ def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, Waiti
     found.update(draft.parts.admission((each[3][3] for each in able), quota, used))
     free = [each for each in able if each[0].id not in found]
     first = {*draft.known, *(planned.gang[0] for planned in draft.snapshot.planned)}
-    draft.user_limits = UserLimits(quota, free, draft.asks, first)
-    found.update(draft.user_limits.kept_out(draft.running.values()))
+    draft.user_limits = UserLimits(quota, free, draft.running.values(), draft.asks, first)
+    found.update(draft.user_limits.kept_out())
     return found

@@ -60,7 +60,7 @@ class Draft:
         self.aside: dict[str, WaitingReason] = {}
         """Waiting jobs that are not in the queue, and why."""
         self.user_limits: UserLimits | None = None
-        """None where no user has any."""
+        """None where nothing may be kept out."""
         self.admitted: list[Admitted] = []
         self.admitted_by: defaultdict[str, list[Admitted]] = defaultdict(list)
         """The same, by project."""

@@ -34,6 +34,7 @@ class UserLimits:
     Args:
         quota: In force.
         standing: Every waiting gang that could ever run.
+        running: Everything that holds devices, what is being stopped too.
         asks: What a gang of a shape is charged.
         first: Gangs with a promise or a planned start, by the name of their first job.
     """
@@ -42,11 +43,13 @@ class UserLimits:
         self,
         quota: Quota,
         standing: Iterable[Standing],
+        running: Iterable[Running],
         asks: Callable[[Shape], Amounts],
         first: Collection[str],
     ) -> None:
         limited = {name for name, project in quota.projects.items() if project.has_user_limits}
         self._quota, self._asks = quota, asks
+        self._usage = _usage(running) if limited else {}
         self._waiting: dict[User, list[Standing]] = {}
         for each in standing if limited else ():
             if each[1][0] in limited:
@@ -54,24 +57,23 @@ class UserLimits:
         for mine in self._waiting.values():
             mine.sort(key=lambda each: (each[0].id not in first, place_of(each[3])))
 
-    def has_waiting(self, project: str, user: str) -> bool:
-        """Whether the user has a limit there, and gangs that wait."""
-        return (project, user) in self._waiting
+    def waiting(self, user: User) -> int:
+        """How many gangs of `user` wait; 0 where the user has no limit."""
+        return len(self._waiting.get(user, ()))
 
-    def kept_out(self, running: Iterable[Running]) -> Mapping[str, OverUserLimit]:
-        """The waiting jobs that would break a limit beside all `running`, and which one."""
-        usage = _usage(running)
+    def kept_out(self) -> Mapping[str, OverUserLimit]:
+        """The waiting jobs that would break a limit beside what runs, and which one."""
         return {
             job.id: reason
             for user in self._waiting
-            for each, reason in self._judged(user, usage.get(user, _IDLE))
+            for each, reason in self._judged(user, self._usage.get(user, _IDLE))
             if reason is not None
             for job in _gang(each)
         }
 
-    def let_in(self, user: User, running: Iterable[Running], spare: Amounts) -> Iterator[Standing]:
-        """The waiting gangs of `user` that break no limit once `running` have `spare` less."""
-        held, jobs = _usage(running).get(user, _IDLE)
+    def let_in(self, user: User, spare: Amounts) -> Iterator[Standing]:
+        """The waiting gangs of `user` that break no limit once what runs has `spare` less."""
+        held, jobs = self._usage.get(user, _IDLE)
         judged = self._judged(user, _Usage(held - spare, jobs))
         return (each for each, reason in judged if reason is None)
 

@@ -13,6 +13,7 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt, Verdicts
 from bastion.scheduler.reasons.reason import Resized, Shrunk
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.user_limits import UserLimits
 from bastion.spec.where import Where
 from tests.bastion.scheduler import laws
 from tests.bastion.scheduler.world import Decide, World, machines_of, pool_of, quota_of
@@ -433,3 +434,26 @@ def test_another_does_not_grow_into_what_it_makes_room_beside() -> None:
     assert w.preemptions == [("e", "a")]
     w.run(10, step_s=5)
     assert w.runs("a")
+
+
+def test_what_gives_back_is_looked_for_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with a hundred grown jobs, and a job that none of them lets in, costs no more."""
+    looks, let_in = [0], UserLimits.let_in
+
+    def counting(self: UserLimits, *args: Any) -> Any:
+        looks[0] += 1
+        return let_in(self, *args)
+
+    monkeypatch.setattr(UserLimits, "let_in", counting)
+    own = {"A": "max_units_per_user = { gpu = 200 }"}
+    quota = quota_of({"gpu": 256}, {"A": {"gpu": 1.0}}, options=own, min_runtime_s=600)
+    w = World(quota, machines_of(32, gpu=8))
+    for number in range(100):
+        w.ask("A", f"e{number:03}", replicas=1, most=2, gpu=1)
+    w.cycle()
+    assert count(w, "e099") == 2
+    w.ask("A", "large", replicas=20, gpu=8)
+    w.extra["steps"] = 40
+    w.pass_time(600)
+    w.cycle()
+    assert 0 < looks[0] <= 20 * len(w.turns)
