@@ -212,7 +212,7 @@ def _check_identities(kind: str, said: Mapping[str, Sequence[str]]) -> None:
 
 
 def _check_users(args: argparse.Namespace, known: Collection[str]) -> None:
-    """Refuse an identity of a user whom no project has: it would get no right."""
+    """Refuse an identity of a user that is in no project: it would get no right."""
     from quota.choice import choose
 
     for name in (each.partition("=")[0] for each in args.user):
