@@ -51,12 +51,17 @@ def may_be_within(
 
 
 def within_share_after(
-    draft: Draft, project: str, shape: Shape, going: Sequence[Running] = ()
+    draft: Draft,
+    project: str,
+    shape: Shape,
+    going: Sequence[Running] = (),
+    others: Collection[str] = (),
 ) -> Allows:
     """
     Whether a charge is within a share of `project`: no victim makes room in that.
 
-    Victims, and those that are `going`, make room in the groups that it is in.
+    Victims, and those that are `going`, make room in the groups that it is in. It has to be within
+    the share on which it meets the project of a victim, or one of the `others`.
     """
     shares, own = draft.shares, not shape.borrows
 
@@ -68,7 +73,8 @@ def within_share_after(
         departing = draft.departing(firm=True)
         gone = [running for running in (*going, *victims) if running not in departing]
         with shares.without(gone, standing=departing.sums):
-            return shares.may_reclaim(project, units, victims)
+            met = {*others, *(running.project for running in victims)}
+            return shares.may_reclaim(project, units, met)
 
     return allows
 
@@ -80,6 +86,7 @@ def found_within_share(
     without: Collection[Running],
     going: Sequence[Running] = (),
     staying: Collection[Running] = (),
+    others: Collection[str] = (),
 ) -> Found | None:
     """
     Where the head of `line` may start within a share, and for which victims.
@@ -90,10 +97,11 @@ def found_within_share(
         without: What is not among its victims.
         going: As in `find`, as is `staying`.
         staying: Those of the departing that will not have gone.
+        others: Projects that lose something to it, beside those of its victims.
     """
     gang, shape = line.head, line.shape
     legal = (each for each in legal_victims(draft, gang, shape) if each not in without)
-    allows = within_share_after(draft, line.project, shape, going)
+    allows = within_share_after(draft, line.project, shape, going, others)
     is_legal, gone = legal_for(draft, gang, shape), set(going)
 
     def may_stop(running: Running) -> bool:
@@ -109,6 +117,14 @@ def found_within_share(
         staying=staying,
         may_stop=may_stop if gone else is_legal,
     )
+
+
+def breakable(draft: Draft, line: Line) -> list[Reserved]:
+    """Promises that the head of `line` may break once all have gone that it may have stopped."""
+    if not draft.reservations.shared or not draft.snapshot.quota.groups_of(line.project):
+        return []
+    gone = {*draft.departing(firm=True), *legal_victims(draft, line.head, line.shape)}
+    return draft.on_shared_shares(line.project, line.shape.asked, gone)
 
 
 def legal_victims(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:

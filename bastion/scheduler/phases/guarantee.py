@@ -10,13 +10,13 @@ It must not know how borrowers are ordered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 
 from bastion.scheduler.phases.awaited import is_covered
 from bastion.scheduler.phases.backfill import backfill, gaps
 from bastion.scheduler.phases.entitlement import (
+    breakable,
     found_within_share,
     goes_to_a_sibling,
     is_out_of_reach,
@@ -25,7 +25,7 @@ from bastion.scheduler.phases.entitlement import (
 from bastion.scheduler.phases.lending import closed, counted, lent
 from bastion.scheduler.phases.new_promise import earlier_of, make_promise
 from bastion.scheduler.phases.revocation import could_borrow, waits_for_its_rest
-from bastion.scheduler.preemption.victims import Found, gives_way
+from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
 from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.queue.shape import Shape
@@ -267,6 +267,7 @@ def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     project = gang[0].project
     if _start(draft, line):
         return True
+    was_hopeless = line.key in draft.search.hopeless
     lower = draft.outranked(project, shape.priority)
     within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
     weak = [*draft.weak(project, shape.asked, ahead), *lower]
@@ -275,6 +276,28 @@ def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
         done = bool(weak) and _start(draft, line)
         if not done and not gang[0].fail_when_busy:
             done = _promise(draft, line, weak)
+    if done:
+        _give_up_broken(draft, weak, within)
+    elif not (was_hopeless or gang[0].fail_when_busy):
+        return _break_further(draft, line, ahead, weak, within)
+    return done
+
+
+def _break_further(
+    draft: Draft,
+    line: Line,
+    ahead: Sequence[Reserved],
+    weak: Sequence[Reserved],
+    within: Sequence[Reserved],
+) -> bool:
+    """Promise the head of `line` what it may break only once victims in its own group have gone."""
+    broken = [each for each in breakable(draft, line) if each not in weak]
+    if not broken:
+        return False
+    draft.search.hopeless.discard(line.key)
+    weak = [*broken, *weak]
+    with lent(draft, weak, [*draft.reservations.drained_before(line), *ahead]):
+        done = _promise(draft, line, weak, broken)
     if done:
         _give_up_broken(draft, weak, within)
     return done
@@ -291,7 +314,9 @@ def _give_up_broken(draft: Draft, weak: Sequence[Reserved], within: Sequence[Res
             draft.give_up(each)
 
 
-def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
+def _promise(
+    draft: Draft, line: Line, weak: Sequence[Reserved], broken: Sequence[Reserved] = ()
+) -> bool:
     """Promise the head of `line` a start; it may break those `weak`, which spares their victims."""
     gang, shape = line.head, line.shape
     if line.key in draft.search.hopeless:
@@ -301,12 +326,8 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
     if is_out_of_reach(draft, line):
         draft.search.hopeless.add(line.key)
         return False
-    spared = [
-        victim
-        for victim in chain.from_iterable(each.victims for each in weak)
-        if not (victim.is_leaving or gives_way(draft, victim, gang, shape, shape.asked))
-    ]
-    found = _search(draft, line, spared)
+    spared, others = _spared(draft, line, weak, broken)
+    found = _search(draft, line, spared, others)
     if found is None or _rather_borrows(draft, gang[0].project, shape, found):
         draft.search.hopeless.add(line.key)
         return False
@@ -315,11 +336,30 @@ def _promise(draft: Draft, line: Line, weak: Sequence[Reserved]) -> bool:
     return True
 
 
-def _search(draft: Draft, line: Line, spared: Sequence[Running]) -> Found | None:
-    """Where the head of `line` may start, and for which victims, but not those `spared`."""
+def _spared(
+    draft: Draft, line: Line, weak: Sequence[Reserved], broken: Sequence[Reserved]
+) -> tuple[list[Running], set[str]]:
+    """Victims of those `weak` that would go on, and the projects that lose what is `broken`."""
+    gang, shape = line.head, line.shape
+    spared, others = [], {each.gang[0].project for each in broken}
+    for promise in weak:
+        for victim in promise.victims:
+            if victim.is_leaving or gives_way(draft, victim, gang, shape, shape.asked):
+                continue
+            if promise in broken and is_legal(draft, victim, gang, shape, within_share=True):
+                others.add(victim.project)
+            else:
+                spared.append(victim)
+    return spared, others
+
+
+def _search(
+    draft: Draft, line: Line, spared: Sequence[Running], others: Collection[str]
+) -> Found | None:
+    """Where the head of `line` may start, and for which victims, with those `spared` left."""
     tried: set[Running] = set()
     for _ in range(MOST_TRIES):
-        found = found_within_share(draft, line, without=tried, staying=spared)
+        found = found_within_share(draft, line, without=tried, staying=spared, others=others)
         if found is None or not goes_to_a_sibling(draft, line, found.victims, found.placed.total):
             return found
         tried.update(found.victims)  # what others leave may be too little for the sibling

@@ -148,7 +148,7 @@ def _found(
                 return shares.lets_borrow(project, reserved.shape, units)
         with shares.without([*gone, *going]):
             is_within = shares.is_within(project, units, own=not reserved.shape.borrows)
-            return is_within and shares.may_reclaim(project, units, gone)
+            return is_within and shares.may_reclaim(project, units, {each.project for each in gone})
 
     departing = draft.departing()
     leaving = draft.departures.stopping(draft.shares) if within_share else departing

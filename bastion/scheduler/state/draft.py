@@ -7,7 +7,7 @@ The phases change it one after the other; nothing else sees it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -309,19 +309,27 @@ class Draft:
             return plans
         weak = self.reservations.weak.values()
         promised = [each for each in weak if each.gang[0].project != project]
-        return [*promised, *self._on_shared_shares(project, asked), *plans]
+        return [*promised, *self.on_shared_shares(project, asked), *plans]
 
-    def _on_shared_shares(self, project: str, asked: Amounts) -> list[Reserved]:
+    def on_shared_shares(
+        self, project: str, asked: Amounts, gone: Iterable[Running] = ()
+    ) -> list[Reserved]:
         """
         Promises on the share of a group that `project` is in too, and is nearer to its own.
 
         One made in this cycle stands: what is nearer to its own share was looked at before.
+
+        Args:
+            project: That of the gang which may break them.
+            asked: What the gang asks for.
+            gone: Running gangs that do not count.
         """
         quota = self.snapshot.quota
         groups = {group.name for group in quota.groups_of(project)}
-        if not groups:
+        if not (groups and self.reservations.shared):
             return []
-        holding = self.shares.holding(project, asked)
+        with self.shares.without(gone):
+            holding = self.shares.holding(project, asked)
         found = []
         for reserved in self.reservations.shared.values():
             owner = reserved.gang[0].project

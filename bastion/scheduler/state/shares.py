@@ -11,7 +11,6 @@ from collections.abc import Iterable
 
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.ledger import Ledger
-from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
 
@@ -77,19 +76,18 @@ class Shares(Ledger):
         holding = self.holding(project, asked)
         return next((n.name for n in self.quota.chain(project) if n.name in holding), "")
 
-    def may_reclaim(self, project: str, asked: Amounts, victims: Iterable[Running]) -> bool:
+    def may_reclaim(self, project: str, asked: Amounts, others: Iterable[str]) -> bool:
         """
-        Whether `asked` may start once `victims` have gone, which are not counted any more.
+        Whether `asked` may start once victims of `others` have gone, not counted any more.
 
-        Where it meets the project of a victim, it must be within the share: that of the outermost
-        group that only `project` is in.
+        Where it meets a project of these, it must be within the share: that of the outermost group
+        that only `project` is in.
         """
         if self._nesting is None:
             return True
         if not self.is_under_group_ceilings(project, asked):
             return False
-        others = {running.project for running in victims} - {project}
-        meets = {apart(self.quota, project, other)[-1].name for other in others}
+        meets = {apart(self.quota, project, other)[-1].name for other in {*others} - {project}}
         return meets <= self.holding(project, asked)
 
     def outgrown(self, project: str, asked: Amounts) -> frozenset[str]:
