@@ -16,7 +16,7 @@ from typing import NamedTuple
 from bastion.job import HostPlace, JobClass, ReplicaPlace
 from bastion.machine import Machine
 from bastion.scheduler.placement.candidates import PlacementPolicy
-from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.plan import Admit, Plan, Verdicts
@@ -48,7 +48,7 @@ class LoneArrival:
         self._machines: Mapping[str, Machine] = {}
         self._capacity: Capacity | None = None
         self._taken: dict[Life, _Taken] = {}
-        self._on: dict[str, dict[Life, list[Held]]] = {}
+        self._on: dict[str, dict[Life, list[Occupied]]] = {}
         """The same, by machine."""
         self._held: dict[str, Amounts] = {}
         """What each project holds."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from bastion.scheduler.placement.capacity import Held
+from bastion.scheduler.placement.capacity import Occupied
 from bastion.scheduler.placement.repair import repaired
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.release import Release
@@ -75,7 +75,7 @@ def made(draft: Draft, change: Change) -> Iterator[None]:
                 draft.call_in(each)
 
 
-def _on(draft: Draft, machine: str) -> list[Held]:
+def _on(draft: Draft, machine: str) -> list[Occupied]:
     return [
         each
         for running in draft.on(machine)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.explain.census import censuses
 from bastion.scheduler.explain.set_aside import SetAside
-from bastion.scheduler.explain.waiting import NOT_YET, Waiting
+from bastion.scheduler.explain.waiting import NOT_YET, WaitingGangs
 from bastion.scheduler.forecast.next_change import wake_at
 from bastion.scheduler.phases.outcome import (
     classes_after,
@@ -43,7 +43,7 @@ from bastion.scheduler.state.running import Running
 def explain(draft: Draft) -> Plan:
     """The plan that `draft` has become."""
     blocked = Blocked(draft)
-    waiting = Waiting(draft, blocked)
+    waiting = WaitingGangs(draft, blocked)
     told = dict(_waiting(waiting))
     verdicts = Verdicts(
         {**_decided(draft), **told},
@@ -180,7 +180,7 @@ def _ending(running: Running) -> Ending:
     return Ending(cause=cause, deadline=running.frees_at)
 
 
-def _waiting(waiting: Waiting) -> Iterator[tuple[str, Verdict]]:
+def _waiting(waiting: WaitingGangs) -> Iterator[tuple[str, Verdict]]:
     draft = waiting.draft
     for reserved in draft.reserved.values():
         ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}

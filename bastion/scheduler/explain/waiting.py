@@ -1,7 +1,7 @@
 """
 Why every gang waits that cannot start, gathered so that it takes little to tell of thousands.
 
-What holds for a group of lines is found once. The first of those that wait for devices of their
+What holds for one form of lines is found once. The first of those that wait for devices of their
 project is told so; the others stand behind it.
 
 It must not change anything but where lines begin: behind gangs that have a planned start.
@@ -14,7 +14,7 @@ from collections.abc import Collection, Generator, Iterator
 from bastion.scheduler.explain.diagnosis import FEW, Diagnosis
 from bastion.scheduler.forecast.estimate import Estimates, estimates
 from bastion.scheduler.plan import Wait, wait_for
-from bastion.scheduler.queue.groups import Group, group_of
+from bastion.scheduler.queue.forms import Form, form_of
 from bastion.scheduler.queue.order import Gang, Key, Line
 from bastion.scheduler.queue.positions import Crowd, Row, Stretch
 from bastion.scheduler.reasons.reason import (
@@ -38,7 +38,7 @@ Told = tuple[Gang, Wait]
 """A waiting gang; why it waits, and when it will probably start."""
 
 
-class Waiting:
+class WaitingGangs:
     """The gangs that cannot start, with the reason of each."""
 
     def __init__(self, draft: Draft, blocked: Blocked) -> None:
@@ -59,25 +59,25 @@ class Waiting:
         draft = self.draft
         hope = HOPE_OF_FEW if len(draft.running) <= FEW else HOPE
         hopeful: set[Line] = set()
-        rows: dict[tuple[str, frozenset[str]], list[tuple[Group, WaitingForCapacity]]] = {}
+        rows: dict[tuple[str, frozenset[str]], list[tuple[Form, WaitingForCapacity]]] = {}
         yield from self._with_plans()
         unseen = yield from self._not_considered()
         kept = (*draft.plans.values(), *draft.reservations.drained())
         begun = {each.gang[0].project for each in kept}
-        for project, groups in self.blocked.by_project.items():
-            for group in groups:
+        for project, forms in self.blocked.by_project.items():
+            for form in forms:
                 if unseen or project in begun:
-                    left = [x for x in group.lines if not (x.is_over or x in unseen)]
-                    group = group_of(left)
-                if not group.lines:
+                    left = [x for x in form.lines if not (x.is_over or x in unseen)]
+                    form = form_of(left)
+                if not form.lines:
                     continue
-                reason = self.diagnosis.reason(group.lines[0].head, group.shape)
+                reason = self.diagnosis.reason(form.lines[0].head, form.shape)
                 if isinstance(reason, hope):
-                    hopeful.update(group.lines)
+                    hopeful.update(form.lines)
                 if isinstance(reason, WaitingForCapacity):
-                    rows.setdefault((project, group.shape.scarce), []).append((group, reason))
+                    rows.setdefault((project, form.shape.scarce), []).append((form, reason))
                 else:
-                    yield from self._in_a_crowd(group, reason)
+                    yield from self._in_a_crowd(form, reason)
         if hopeful:
             self.estimates = estimates(draft, self._in_order(hopeful))
         for (project, _), row in rows.items():
@@ -134,35 +134,35 @@ class Waiting:
         yield from ((entry[3], NOT_YET) for line in unseen for entry in line.waiting)
         return unseen
 
-    def _in_a_crowd(self, group: Group, reason: WaitingReason) -> Iterator[Told]:
-        """Those of `group` that are refused; the others all stand in line for `reason`."""
+    def _in_a_crowd(self, form: Form, reason: WaitingReason) -> Iterator[Told]:
+        """Those of `form` that are refused; the others all stand in line for `reason`."""
         is_final = can_never_run(reason)
-        if is_final or len(group.tails) < len(group.lines):
-            refused = (line for line in group.lines if is_final or line.fail_when_busy)
+        if is_final or len(form.tails) < len(form.lines):
+            refused = (line for line in form.lines if is_final or line.fail_when_busy)
             yield from (
                 (entry[3], Wait(reason=reason)) for line in refused for entry in line.waiting
             )
-        if group.tails and not is_final:
-            self.in_line.append(Crowd(tails=group.tails, reason=reason))
+        if form.tails and not is_final:
+            self.in_line.append(Crowd(tails=form.tails, reason=reason))
 
     def _in_a_row(
-        self, project: str, groups: list[tuple[Group, WaitingForCapacity]]
+        self, project: str, forms: list[tuple[Form, WaitingForCapacity]]
     ) -> Iterator[Told]:
         """The first of a row; the others too, where one of them may not wait."""
         used = self.draft.usage_by_user[project]
         stretches = [
             Stretch(
-                tails=[((x.gangs, x.at), used.get(x.user, 0.0)) for x in group.lines],
-                units=group.shape.units,
+                tails=[((x.gangs, x.at), used.get(x.user, 0.0)) for x in form.lines],
+                units=form.shape.units,
                 short=reason.short,
                 then=reason.then,
             )
-            for group, reason in groups
+            for form, reason in forms
         ]
         row = Row(stretches=stretches)
         number, gang = row.first
-        yield gang, wait_for(groups[number][1], self.estimates.starts.get(gang[0].id))
-        if any(len(group.tails) < len(group.lines) for group, _ in groups):
+        yield gang, wait_for(forms[number][1], self.estimates.starts.get(gang[0].id))
+        if any(len(form.tails) < len(form.lines) for form, _ in forms):
             yield from ((gang, Wait(reason=behind)) for gang, behind in row.reasons())
         else:
             self.in_line.append(row)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from bastion.scheduler.forecast.end_times import WORLDS, Likely
-from bastion.scheduler.forecast.playout import Ending, Future
+from bastion.scheduler.forecast.playout import ExpectedEnd, Future
 from bastion.scheduler.plan import Estimate
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.state.draft import Draft
@@ -116,13 +116,13 @@ class _Known:
         ]
         self.worlds = WORLDS if any(likely for _, likely, _ in self._ends) else 1
 
-    def ends_in(self, world: int) -> Iterator[tuple[Ending, Running]]:
+    def ends_in(self, world: int) -> Iterator[tuple[ExpectedEnd, Running]]:
         """When each of them has ended in that future."""
         for limit, likely, running in self._ends:
             if likely is not None and likely.at[world] < limit:
-                yield Ending(at=likely.at[world], runs=likely.runs), running
+                yield ExpectedEnd(at=likely.at[world], runs=likely.runs), running
             else:
-                yield Ending(at=limit), running
+                yield ExpectedEnd(at=limit), running
 
 
 def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]]:

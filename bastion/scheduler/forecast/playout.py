@@ -29,7 +29,7 @@ MAX_ENDS = 64
 
 
 @value
-class Ending:
+class ExpectedEnd:
     """When a running gang has ended in this future."""
 
     at: float
@@ -72,11 +72,11 @@ class Future:
         self._waiting = [each for each in waiting if not each.is_over]
         self._at_most = at_most
         self._rests_on = 0
-        self.starts: dict[str, Ending] = {}
+        self.starts: dict[str, ExpectedEnd] = {}
         """By the first job of a gang that starts: when, and on how many runs the last end before
         it rests."""
 
-    def play(self, ends: Iterable[tuple[Ending, Running]]) -> None:
+    def play(self, ends: Iterable[tuple[ExpectedEnd, Running]]) -> None:
         """Let every running gang end, and find the first starts."""
         draft = self._draft
         due = [(end.at, r.name, end.runs, r) for end, r in ends if not math.isinf(end.at)]
@@ -116,7 +116,7 @@ class Future:
                 able = [other for other in able if other.line.key != each.line.key]
                 continue
             shares.add(each.line.project, placed.total)
-            self.starts[each.head[0].id] = Ending(at=now, runs=self._rests_on)
+            self.starts[each.head[0].id] = ExpectedEnd(at=now, runs=self._rests_on)
             yield each.line.project, placed.total
             each.at += 1
             if each.is_over:

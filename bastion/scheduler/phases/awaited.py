@@ -23,7 +23,7 @@ from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.reservation import Located, Reserved
 from bastion.scheduler.state.running import Running
 
-Order = Callable[[Running], tuple[Any, ...]]
+EndOrder = Callable[[Running], tuple[Any, ...]]
 """The lowest comes first."""
 
 
@@ -37,7 +37,7 @@ def awaited(
     within_share: bool,
     borrows: bool = True,
     has_ended: Callable[[Running], bool] | None = None,
-    order: Order | None = None,
+    order: EndOrder | None = None,
 ) -> list[Running] | None:
     """
     Return `sure` and those of `ending` that must end first; None where there is no room even then.
@@ -158,7 +158,7 @@ def _ends_by(draft: Draft, until: float, running: Running) -> bool:
     return draft.is_departing(running) or draft.ends_at(running) <= until
 
 
-def _in_order(draft: Draft, some: Iterable[Running], order: Order | None) -> Iterator[Running]:
+def _in_order(draft: Draft, some: Iterable[Running], order: EndOrder | None) -> Iterator[Running]:
     """`some`, gone through and sorted when the first is asked for."""
     yield from sorted(some, key=order or (lambda each: (draft.ends_at(each), each.name)))
 

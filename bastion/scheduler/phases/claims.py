@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bastion.scheduler.queue.groups import Groups
+from bastion.scheduler.queue.forms import Forms
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.draft import Draft
@@ -120,8 +120,8 @@ def _waits(draft: Draft) -> Mapping[str, Amounts]:
     touched, found = moved(draft), {}
     lines = draft.rest or draft.lines  # before phase 3 nothing is passed on
     for name, waiting in lines.items():
-        known = None if name in touched else draft.memory.groups.get(name)
+        known = None if name in touched else draft.memory.forms.get(name)
         if known is None or known.lines is not draft.lines.get(name):
-            known = Groups(waiting)
+            known = Forms(waiting)
         found[name] = known.waited_for(draft.shares.project(name).nominal, draft.asks)
     return found

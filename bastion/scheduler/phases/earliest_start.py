@@ -35,7 +35,7 @@ Fit = tuple[float, Placed]
 """(when, where)"""
 Step = tuple[float, Sequence[Running]]
 """(when, what ends then)"""
-Allows = Callable[[Amounts], bool]
+HasRoom = Callable[[Amounts], bool]
 """Whether the quota has room for such a charge."""
 PASSED = 8
 """Gangs of which it is known that they leave too little: so many are a step of a search."""
@@ -81,7 +81,7 @@ def _may_reclaim(draft: Draft, line: Line) -> bool:
 def _search(
     draft: Draft,
     line: Line,
-    allows: Allows,
+    allows: HasRoom,
     *,
     reclaims: bool,
     drains: bool,
@@ -124,7 +124,7 @@ def _search(
         trial.undo()
 
 
-def _in_vain(draft: Draft, shape: Shape, allows: Allows, steps: Sequence[Step]) -> int:
+def _in_vain(draft: Draft, shape: Shape, allows: HasRoom, steps: Sequence[Step]) -> int:
     """How many of `steps` pass before the quota has room for a gang of `shape`: it only grows."""
 
     def has_room(last: int) -> bool:
@@ -212,7 +212,7 @@ class _Trial:
             for lack in self._lacks:
                 lack.let_go(each.footprint)
 
-    def placed(self, allows: Allows) -> Placed | None:
+    def placed(self, allows: HasRoom) -> Placed | None:
         """Where it fits now; None where it does not, or the quota has no room."""
         if any(lack.replicas > 0 for lack in self._lacks) or not self._frees_enough():
             return None

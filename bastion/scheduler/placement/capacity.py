@@ -24,14 +24,14 @@ from bastion.machine_name import MachineName, parse_machine
 from bastion.scheduler.placement.closures import Closures
 from bastion.scheduler.placement.device_mask import all_of, lowest, mask_of
 from bastion.scheduler.placement.hold import Charge, Hold
-from bastion.scheduler.placement.room import Keep, Room, Shelf, kind_of
+from bastion.scheduler.placement.room import Room, RoomState, Shelf, kind_of
 from bastion.scheduler.placement.scope import NEW, RoomIndex, Scope, can_make, passes
 from bastion.scheduler.queue.shape import COUNTED, GUESTS, Part
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
 
-Held = tuple[Part, HostPlace, bool]
+Occupied = tuple[Part, HostPlace, bool]
 """What one replica holds of one machine, and whether it is guaranteed."""
 
 
@@ -52,7 +52,7 @@ class Capacity:
         self._index = RoomIndex(self.rooms)
         self._scopes: dict[Where, Scope] = {}
         self._scope_of: dict[Part, Scope] = {}
-        self._journal: list[tuple[Room, Keep] | tuple[None, Room]] = []
+        self._journal: list[tuple[Room, RoomState] | tuple[None, Room]] = []
         self._trials: list[tuple[int, int, list[dict[str, int]]]] = []
         """(number, length of the journal when it began, the tiers' totals then)"""
         self._begun = 0
@@ -334,7 +334,7 @@ class Capacity:
         if part.takes_whole:
             self.seal(room)
 
-    def refill(self, room: Room, held: Iterable[Held]) -> None:
+    def refill(self, room: Room, held: Iterable[Occupied]) -> None:
         """Let exactly what is `held` be in `room`."""
         room.empty()
         for part, host, guaranteed in held:

@@ -19,7 +19,7 @@ from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import Scope, can_make
-from bastion.scheduler.placement.whole_machines import Order, Wholes
+from bastion.scheduler.placement.whole_machines import SearchOrder, Wholes
 from bastion.scheduler.queue.shape import Part, Shape
 from quota.amounts import Amounts
 
@@ -55,7 +55,7 @@ def place(
         allows: Whether it may be charged so much. Asked where it takes whole machines: if it may
             not be charged those that come first, it gets those that cost least.
     """
-    for order in (Order.BY_TIER,) if allows is None else _orders(capacity, shape):
+    for order in (SearchOrder.BY_TIER,) if allows is None else _orders(capacity, shape):
         placed = _place(capacity, shape, policy, order, guaranteed=guaranteed, allows=allows)
         if placed is not None:
             return placed
@@ -83,7 +83,11 @@ def replicas_placed(
     capacity: Capacity, shape: Shape, policy: PlacementPolicy, block: Shelf | None
 ) -> int:
     """Take devices for as many replicas as fit, in the pool `block` if one is named; count them."""
-    how, charge, count = _How(policy.choose, block, False, Order.BY_TIER), capacity.nothing(), 0
+    how, charge, count = (
+        _How(policy.choose, block, False, SearchOrder.BY_TIER),
+        capacity.nothing(),
+        0,
+    )
     for index in shape.orders[0]:
         search = _Search(capacity, shape.parts[index], how)
         search.run(charge)
@@ -91,16 +95,16 @@ def replicas_placed(
     return count
 
 
-def _orders(capacity: Capacity, shape: Shape) -> Iterable[Order]:
+def _orders(capacity: Capacity, shape: Shape) -> Iterable[SearchOrder]:
     """Those in which it may lie elsewhere, or cost something else."""
-    return Order if shape.takes_whole and not capacity.is_alike else (Order.BY_TIER,)
+    return SearchOrder if shape.takes_whole and not capacity.is_alike else (SearchOrder.BY_TIER,)
 
 
 def _place(
     capacity: Capacity,
     shape: Shape,
     policy: PlacementPolicy,
-    order: Order,
+    order: SearchOrder,
     *,
     guaranteed: bool,
     allows: Callable[[Amounts], bool] | None = None,
@@ -129,7 +133,7 @@ class _How(NamedTuple):
     block: Shelf | None
     """The pool to be in, or None for all of them."""
     guaranteed: bool
-    order: Order
+    order: SearchOrder
 
 
 def _place_all(capacity: Capacity, shape: Shape, parts: Sequence[int], how: _How) -> Placed | None:
@@ -182,7 +186,7 @@ class _Search:
         return None
 
     def _run_whole(self, tiers: list[list[Shelf]], charge: list[Amounts]) -> Placement | None:
-        if self.order is not Order.BY_TIER:
+        if self.order is not SearchOrder.BY_TIER:
             tiers = [list(chain.from_iterable(tiers))]
         for shelves in tiers:
             wholes = Wholes(self.capacity, self.part, self.scope, shelves, order=self.order)

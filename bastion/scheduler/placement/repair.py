@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.device_mask import mask_of
 from bastion.scheduler.placement.room import Room
 
 
 @contextmanager
-def repaired(capacity: Capacity, rooms: Iterable[tuple[Room, list[Held]]]) -> Iterator[None]:
+def repaired(capacity: Capacity, rooms: Iterable[tuple[Room, list[Occupied]]]) -> Iterator[None]:
     """Let `rooms`, with what is held there, be in use with all devices until this ends."""
     found = list(rooms)
     was = [(room, room.opened, room.bad) for room, _ in found]
@@ -37,7 +37,7 @@ def repaired(capacity: Capacity, rooms: Iterable[tuple[Room, list[Held]]]) -> It
             room.shelf.forget_order()
 
 
-def _mend(room: Room, held: Iterable[Held]) -> None:
+def _mend(room: Room, held: Iterable[Occupied]) -> None:
     """Let devices that are out of order, and that nothing holds, be free."""
     taken: dict[str, int] = {}
     for _, host, _ in held:

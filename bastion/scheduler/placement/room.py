@@ -22,7 +22,7 @@ from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
 
-Keep = tuple[
+RoomState = tuple[
     dict[str, int], dict[str, int], dict[str, int], dict[str, int], int, int, int, bool, int, int
 ]
 
@@ -155,7 +155,7 @@ class Room:
         """Devices of `resource` that are out of order."""
         return self.bad.get(resource, 0).bit_count()
 
-    def keep(self) -> Keep:
+    def keep(self) -> RoomState:
         """Its state, to go back to."""
         return (
             self.masks.copy(),
@@ -170,7 +170,7 @@ class Room:
             self.borrowed,
         )
 
-    def go_back(self, kept: Keep) -> None:
+    def go_back(self, kept: RoomState) -> None:
         """Restore what `keep` gave."""
         self.masks, self.counts, self.spoken, self.owed = kept[:4]
         self.closed, self.guests, self.tenants, self.sealed = kept[4:8]

@@ -30,7 +30,7 @@ _InOrder = Iterable[tuple[_Key, _Rooms | Shelf]]
 """Of what is alike, or one alone: by key."""
 
 
-class Order(Enum):
+class SearchOrder(Enum):
     """Which come first; in each it is looked for those that cost little."""
 
     BY_TIER = "by tier"
@@ -66,7 +66,7 @@ class Wholes:
         scope: Scope,
         shelves: Iterable[Shelf],
         *,
-        order: Order,
+        order: SearchOrder,
     ) -> None:
         self.capacity = capacity
         self.part = part
@@ -118,7 +118,7 @@ class Wholes:
             size = shelf.pool.resources if shelf.pool else NOTHING
             if self.part.per_replica <= shelf.hosts * size:
                 key = self._key(size, self._slots_of(size), place)
-                is_last = self.order is Order.BY_TIER
+                is_last = self.order is SearchOrder.BY_TIER
                 found.append([((is_last, *key, len(self.capacity.rooms)), shelf)])
         for _, each in merge(*found, key=itemgetter(0)):
             if isinstance(each, Shelf):
@@ -130,14 +130,14 @@ class Wholes:
 
     def _key(self, size: Amounts, slots: int, place: int) -> tuple[float, float, int]:
         """What a replica costs on a unit of machines of that `size`."""
-        if self.order is not Order.BY_TIER:
+        if self.order is not SearchOrder.BY_TIER:
             totals = self.capacity.quota.totals
             weight = max((n / totals[t] for t, n in size.items() if totals[t]), default=0.0)
         else:
             weight = size[self.part.leading[0]]
         weight *= self.part.hosts
         holds = max(1, min(slots, self.part.replicas))
-        first = -holds if self.order is Order.FEWEST else weight / holds
+        first = -holds if self.order is SearchOrder.FEWEST else weight / holds
         return first, weight, place
 
     def _new(self, shelf: Shelf, spent: list[Amounts]) -> Iterator[_Unit]:

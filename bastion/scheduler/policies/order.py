@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bastion.job import JobRecord
+from bastion.scheduler.queue.order import Rank
 from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
 
 RankOf = Callable[[Sequence[JobRecord], Snapshot, float], float]
 RanksOf = Callable[[Snapshot, float], Callable[[Sequence[JobRecord]], float]]
-Rank = tuple[float, float]
-"""(priority, what the policy says of it): the lowest goes first."""
 
 
 @value

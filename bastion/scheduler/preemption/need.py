@@ -31,12 +31,12 @@ class Need:
         self.is_exact = len(self.parts) == len(shape.parts) == 1
         self.is_told_by_slots = self.is_exact and not draft.parts.placement.together
         """Whether it fits where there are slots enough, so that nothing has to be placed."""
-        self.reach: Reach | None = None
+        self.bounds: MachineBounds | None = None
 
     def is_helped_by(self, running: Running) -> bool:
         """Whether `running` holds anything that could matter."""
-        if self.reach is not None:
-            return self.reach.grows_with(running)
+        if self.bounds is not None:
+            return self.bounds.grows_with(running)
         if self.shape.takes_whole or running.shape.takes_whole:
             return True  # whatever it asks for, it is in the way on its machine
         return not self.shape.types or bool(self.shape.types & running.shape.types)
@@ -80,8 +80,8 @@ class Need:
     def may_fit(self) -> bool:
         """Necessary, and for one plain part also enough."""
         is_met = all(part.is_met for part in self.parts)
-        if self.reach is not None and not is_met and self.parts[0].has_slots:
-            self.reach.is_in_doubt = True
+        if self.bounds is not None and not is_met and self.parts[0].has_slots:
+            self.bounds.is_in_doubt = True
         return is_met
 
     def fits(self, allows: Callable[[Amounts], bool]) -> bool:
@@ -134,7 +134,7 @@ class _PartNeed:
         return met >= self.part.replicas
 
 
-class Reach:
+class MachineBounds:
     """
     How many replicas of one part each machine could hold with all gone that may be stopped.
 

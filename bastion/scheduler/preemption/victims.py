@@ -21,7 +21,7 @@ from typing import NamedTuple
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.lack import Lack
-from bastion.scheduler.preemption.need import Need, Reach
+from bastion.scheduler.preemption.need import MachineBounds, Need
 from bastion.scheduler.preemption.pending import Pending
 from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.queue.order import Gang
@@ -134,11 +134,11 @@ def _searched(
     if may_stop is None or not need.is_for_devices or not search.may_cost(need.shape.asked):
         return search, search.victims(legal)
     looked_at: list[Running] = []
-    need.reach = Reach(draft, need.parts[0], may_stop)
+    need.bounds = MachineBounds(draft, need.parts[0], may_stop)
     search.pending = Pending(Lack(capacity, need.parts[0].part))
     capacity.begin()
     victims = search.victims(_noted(legal, looked_at))
-    if not need.reach.is_in_doubt:
+    if not need.bounds.is_in_doubt:
         capacity.agree()
         return search, victims
     capacity.undo()

@@ -27,7 +27,7 @@ from bastion.value import value
 
 
 @value
-class Waiting:
+class WaitingJobs:
     """All jobs that wait: in the queue, or set aside."""
 
     gangs: list[Gang]
@@ -37,7 +37,7 @@ class Waiting:
 
 def wait_or_queue(
     snapshot: Snapshot, now: float, jobs: Mapping[str, JobRecord], *, is_failing: bool
-) -> Waiting:
+) -> WaitingJobs:
     """
     Divide those of `jobs` that wait; a gang is queued as a whole or not at all.
 
@@ -68,7 +68,7 @@ def wait_or_queue(
         members.sort(key=lambda job: (job.index, job.id))
         if _is_ready(ids, members, aside, snapshot.jobs):
             alone.append(tuple(members))
-    return Waiting(gangs=alone, aside=aside)
+    return WaitingJobs(gangs=alone, aside=aside)
 
 
 class _Judge:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from math import inf
 
-from bastion.scheduler.queue.groups import Groups
+from bastion.scheduler.queue.forms import Forms
 from bastion.scheduler.queue.order import Line, Rank, place_of
 from bastion.scheduler.state.draft import Draft
 from quota.amounts import Amounts
@@ -23,31 +23,31 @@ class Blocked:
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
-        found: dict[str, Groups] = {}
+        found: dict[str, Forms] = {}
         touched = moved(draft)
-        last, draft.memory.groups = draft.memory.groups, found
+        last, draft.memory.forms = draft.memory.forms, found
         for project, lines in draft.lines.items():
             if project not in touched:
                 known = last.get(project)
                 is_known = known is not None and known.lines is lines
-                found[project] = known if known is not None and is_known else Groups(lines)
-        self.by_project = {**found, **_groups_of(draft.blocked, touched)}
+                found[project] = known if known is not None and is_known else Forms(lines)
+        self.by_project = {**found, **_forms_of(draft.blocked, touched)}
         """In no order that matters."""
 
     def waited_for(self) -> Mapping[str, Amounts]:
         """What gangs that could each start within the share of their project wait for."""
         draft = self.draft
         return {
-            name: groups.waited_for(draft.shares.project(name).nominal, draft.asks)
-            for name, groups in self.by_project.items()
+            name: forms.waited_for(draft.shares.project(name).nominal, draft.asks)
+            for name, forms in self.by_project.items()
         }
 
     def first_after(self, now: float, wait_s: float) -> float:
         """When the head of one line more will have waited so long, or any gang of a project."""
         found = [inf]
-        for project, groups in self.by_project.items():
+        for project, forms in self.by_project.items():
             oldest = self.draft.backlogs[project].oldest + wait_s
-            found.append(oldest if oldest > now else groups.first_after(now, wait_s))
+            found.append(oldest if oldest > now else forms.first_after(now, wait_s))
         return min(found)
 
 
@@ -64,13 +64,13 @@ def moved(draft: Draft) -> Collection[str]:
     return found | draft.search.apart | draft.admitted_by.keys()
 
 
-def _groups_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Groups]:
+def _forms_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Forms]:
     found: dict[str, list[Line]] = {}
     for line in lines if projects else ():
         if line.project in projects:
             found.setdefault(line.project, []).append(line)
-    # In the order of the project, so that a group is told what the first of it waits for.
-    return {name: Groups(sorted(each, key=_place)) for name, each in found.items()}
+    # In the order of the project, so that a form is told what the first of it waits for.
+    return {name: Forms(sorted(each, key=_place)) for name, each in found.items()}
 
 
 def _place(line: Line) -> tuple[Rank, float, str]:

@@ -18,7 +18,7 @@ from itertools import chain
 
 from bastion.changes import changes
 from bastion.job import JobRecord, Phase
-from bastion.scheduler.queue.groups import Groups
+from bastion.scheduler.queue.forms import Forms
 from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import (
     Entry,
@@ -74,7 +74,7 @@ class Memory:
         self.shapes = Shapes(snapshot.quota)
         self.lines = Lines()
         """What waits, in order."""
-        self.groups: dict[str, Groups] = {}
+        self.forms: dict[str, Forms] = {}
         """Of projects for which the last cycle did nothing: how their lines were gathered."""
         self.quota_walls = KnownWalls()
         """What the quota had against gangs that waited."""

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.job import Attempt, JobClass, JobRecord, Phase, ReplicaPlace
-from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.queue.order import Ids
 from bastion.scheduler.queue.shape import Part, Shape
@@ -155,7 +155,7 @@ class Running:
             self._footprint = Footprint(self.places)
         return self._footprint
 
-    def on(self, machine: str, *, is_guaranteed: bool) -> Iterator[Held]:
+    def on(self, machine: str, *, is_guaranteed: bool) -> Iterator[Occupied]:
         """What its replicas hold of `machine`."""
         for part, place in self.places:
             for host in place.hosts:

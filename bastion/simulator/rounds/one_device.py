@@ -16,7 +16,7 @@ from dataclasses import replace
 from bastion.job import HostPlace, JobClass, Placement
 from bastion.machine import Machine
 from bastion.scheduler.placement.candidates import PlacementPolicy
-from bastion.scheduler.placement.capacity import Capacity, Held
+from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.place import place
 from bastion.scheduler.policies.admission import admit_all
@@ -113,7 +113,7 @@ class _Rooms:
         self._capacity: Capacity | None = None
         self._held: dict[Life, tuple[int, Part, HostPlace, Charge]] = {}
         """What each job holds, with the number of its attempt."""
-        self._on: dict[str, dict[Life, Held]] = {}
+        self._on: dict[str, dict[Life, Occupied]] = {}
         """The same, by machine."""
 
     def see(self, state: State, now: float) -> None:

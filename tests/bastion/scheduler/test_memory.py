@@ -153,8 +153,8 @@ class Sluggish(Memory):
         """Every line is taken for that of the last cycle."""
         found = super().line_up(others)
         for project, lines in found.by_project().items():
-            if project in self.groups:
-                self.groups[project].lines = lines
+            if project in self.forms:
+                self.forms[project].lines = lines
         return found
 
 

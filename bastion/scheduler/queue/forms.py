@@ -1,7 +1,7 @@
 """
-`Groups`: the waiting lines of one project, those together that ask for the same room.
+`Forms`: the waiting lines of one project, those together that ask for the same room.
 
-What holds for one line of a group holds for all: whether there is room, and why not.
+What holds for one line of a form holds for all: whether there is room, and why not.
 
 It must not know capacity, nor why anything waits.
 """
@@ -18,7 +18,7 @@ from bastion.scheduler.queue.shape import Shape
 from quota.amounts import Amounts
 
 
-class Group(NamedTuple):
+class Form(NamedTuple):
     """Lines that ask for the same room; at least one."""
 
     lines: Sequence[Line]
@@ -31,7 +31,7 @@ class Group(NamedTuple):
         return self.lines[0].shape
 
 
-class Groups:
+class Forms:
     """Of lines that are not changed any more."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
@@ -39,21 +39,21 @@ class Groups:
         found: dict[int, list[Line]] = {}
         for line in lines:
             found.setdefault(line.shape.form, []).append(line)
-        self._groups = [group_of(each) for each in found.values()]
+        self._forms = [form_of(each) for each in found.values()]
         self._waited_for: Amounts | None = None
         self._matters_at = -inf
 
-    def __iter__(self) -> Iterator[Group]:
-        return iter(self._groups)
+    def __iter__(self) -> Iterator[Form]:
+        return iter(self._forms)
 
     def waited_for(self, nominal: Amounts, asks: Callable[[Shape], Amounts]) -> Amounts:
         """What gangs that could each start within `nominal` wait for; always asked the same."""
         if self._waited_for is None:
-            few = (group for group in self._groups if group.shape.asked <= nominal)
-            asked = [(group, asks(group.shape)) for group in few]  # at least that
+            few = (form for form in self._forms if form.shape.asked <= nominal)
+            asked = [(form, asks(form.shape)) for form in few]  # at least that
             self._waited_for = Amounts.sum(
-                sum([len(gangs) - at for gangs, at in group.tails]) * units
-                for group, units in asked
+                sum([len(gangs) - at for gangs, at in form.tails]) * units
+                for form, units in asked
                 if units and units <= nominal
             )
         return self._waited_for
@@ -66,6 +66,6 @@ class Groups:
         return self._matters_at
 
 
-def group_of(lines: Sequence[Line]) -> Group:
-    """One group of `lines`, which ask for the same room."""
-    return Group(lines, [(line.gangs, line.at) for line in lines if not line.fail_when_busy])
+def form_of(lines: Sequence[Line]) -> Form:
+    """One form of `lines`, which ask for the same room."""
+    return Form(lines, [(line.gangs, line.at) for line in lines if not line.fail_when_busy])
