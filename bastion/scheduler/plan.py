@@ -99,8 +99,6 @@ class Verdicts(Mapping[str, Verdict]):
         holding: Gives the verdicts on jobs that hold devices, as if nothing happened to them.
     """
 
-    __slots__ = ("_all", "_holding", "decided", "in_line", "starts")
-
     def __init__(
         self,
         decided: Mapping[str, Verdict],

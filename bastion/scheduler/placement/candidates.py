@@ -22,8 +22,6 @@ EQUALS = 32
 class View:
     """Machines for replicas of `part`, all of one tier."""
 
-    __slots__ = ("capacity", "guaranteed", "part", "scope", "shelves")
-
     def __init__(
         self,
         capacity: Capacity,

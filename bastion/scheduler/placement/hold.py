@@ -21,8 +21,6 @@ class Hold:
         before: What was closed for it until it was lent for a moment.
     """
 
-    __slots__ = ("_due", "charge", "counts", "guests", "masks", "wholes")
-
     def __init__(self, before: Hold | None = None) -> None:
         self._due: dict[tuple[int, str], int] = {}
         for room, resource, _, later in before.counts if before else ():

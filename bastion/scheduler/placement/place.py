@@ -150,17 +150,6 @@ def _place_all(capacity: Capacity, shape: Shape, parts: Sequence[int], how: _How
 class _Search:
     """Finds and takes machines for one part."""
 
-    __slots__ = (
-        "block",
-        "capacity",
-        "choose",
-        "guaranteed",
-        "order",
-        "part",
-        "places",
-        "scope",
-    )
-
     def __init__(self, capacity: Capacity, part: Part, how: _How) -> None:
         self.capacity = capacity
         self.part = part

@@ -32,28 +32,6 @@ _ordinal = attrgetter("ordinal")
 class Room:
     """What is free on one machine."""
 
-    __slots__ = (
-        "bad",
-        "borrowed",
-        "closed",
-        "counts",
-        "full",
-        "guaranteed",
-        "guests",
-        "keys",
-        "machine",
-        "masks",
-        "name",
-        "noted_in",
-        "opened",
-        "ordinal",
-        "owed",
-        "sealed",
-        "shelf",
-        "spoken",
-        "tenants",
-    )
-
     def __init__(self, machine: Machine, shelf: Shelf, ordinal: int, *, opened: bool) -> None:
         self.name = machine.name
         self.machine = machine

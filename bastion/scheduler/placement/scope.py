@@ -32,8 +32,6 @@ class Scope:
         rooms: Those of all shelves; what a cycle makes is added to them while the scope lasts.
     """
 
-    __slots__ = ("_few", "_rooms", "allowed", "singles", "tiers", "where")
-
     def __init__(
         self,
         where: Where,

@@ -55,17 +55,6 @@ def ids_of(gang: Gang) -> Ids:
 class Line:
     """Gangs of one user that ask for the same, in order."""
 
-    __slots__ = (
-        "at",
-        "entries",
-        "fail_when_busy",
-        "gangs",
-        "key",
-        "project",
-        "shape",
-        "user",
-    )
-
     def __init__(self, project: str, user: str, shape: Shape, *, fail_when_busy: bool) -> None:
         self.project = project
         self.user = user
@@ -124,8 +113,6 @@ class Line:
 
 class _Row:
     """The lines of one user whose heads are of one rank, by age: they fall back together."""
-
-    __slots__ = ("heap", "known", "number", "rank", "user")
 
     def __init__(self, rank: Rank, user: str, number: int) -> None:
         self.rank = rank

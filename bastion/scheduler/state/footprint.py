@@ -29,8 +29,6 @@ def pairs_of(parts: Sequence[Part], placements: Sequence[Placement]) -> Pairs:
 class Footprint:
     """What some replicas take, machine by machine."""
 
-    __slots__ = ("counts", "masks", "whole")
-
     def __init__(self, pairs: Pairs) -> None:
         self.masks: dict[str, dict[str, int]] = {}
         """Machine -> type -> mask of its devices; every machine is named."""

@@ -26,8 +26,6 @@ Gift = tuple[Running, Amounts]
 class _Question:
     """What is taken to be gone for a moment, and what stood in the projects that it changed."""
 
-    __slots__ = ("open", "stood", "sums")
-
     def __init__(self, sums: Sequence[tuple[Leavers, int]]) -> None:
         self.sums = sums
         self.open: set[str] = set()

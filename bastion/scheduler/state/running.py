@@ -24,32 +24,6 @@ from quota.amounts import NOTHING, Amounts
 class Running:
     """One admitted gang, or one job of it that is being stopped."""
 
-    __slots__ = (
-        "_footprint",
-        "_was",
-        "admitted_at",
-        "charge",
-        "cover",
-        "frees_at",
-        "grace_s",
-        "held",
-        "is_leaving",
-        "is_spent",
-        "job_class",
-        "jobs",
-        "left",
-        "name",
-        "phase",
-        "places",
-        "priority",
-        "project",
-        "recorded_class",
-        "replicas",
-        "shape",
-        "started_at",
-        "user",
-    )
-
     def __init__(self, jobs: Sequence[JobRecord], shape: Shape, capacity: Capacity) -> None:
         first = jobs[0]
         self.jobs = jobs
