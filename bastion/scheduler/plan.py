@@ -40,19 +40,6 @@ class Keep:
 
 
 @value
-class Wait:
-    """It waits, and `reason` says what for."""
-
-    reason: Reason
-    estimated_at: float | None = None
-    """When it will probably start, in store's seconds; `start_of` says how sure that is."""
-    rests_on: int = 0
-    """How many earlier runs the estimate rests on; 0 where it follows from limits alone."""
-    off_by_s: float = 0.0
-    """How far off it may be, where it rests on earlier runs."""
-
-
-@value
 class Estimate:
     """A probable start."""
 
@@ -64,16 +51,18 @@ class Estimate:
     """How far from it the start may be, more likely than not."""
 
 
-def wait_for(reason: Reason, start: Estimate | None) -> Wait:
-    """The verdict on a job that waits for `reason`, and is expected to start then."""
-    if start is None:
-        return Wait(reason=reason)
-    return Wait(
-        reason=reason,
-        estimated_at=start.at,
-        rests_on=start.rests_on,
-        off_by_s=start.off_by_s,
-    )
+@value
+class Wait:
+    """It waits, and `reason` says what for."""
+
+    reason: Reason
+    start: Estimate | None = None
+    """When it will probably start; `start_of` says how sure that is."""
+
+    @property
+    def estimated_at(self) -> float | None:
+        """The time of that, in store's seconds."""
+        return self.start.at if self.start else None
 
 
 @value
@@ -132,7 +121,7 @@ class Verdicts(Mapping[str, Verdict]):
             found.update(self.decided)
             for line in self.in_line:
                 for gang, reason in line.reasons():
-                    wait = wait_for(reason, self.starts.get(gang[0].id))
+                    wait = Wait(reason=reason, start=self.starts.get(gang[0].id))
                     for job in gang:
                         found[job.id] = wait
             self._all = {name: found[name] for name in sorted(found)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bastion.job import JobClass
-from bastion.scheduler.plan import Admit, Refuse, Verdict, Wait
+from bastion.scheduler.plan import Admit, Estimate, Refuse, Verdict, Wait
 from bastion.scheduler.reasons.reason import NeverFits, WaitingForCapacity, WithinShare
 from bastion.scheduler.whatif import Outlook
 from launch.screen.outlook import outlook_lines
@@ -22,9 +22,7 @@ def test_everything_that_would_happen_has_a_line() -> None:
             "b",
             Wait(
                 reason=WaitingForCapacity(asked=FOUR, short=TWO),
-                estimated_at=NOW + 60,
-                rests_on=12,
-                off_by_s=300.0,
+                start=Estimate(at=NOW + 60, rests_on=12, off_by_s=300.0),
             ),
         ),
         ("c", Refuse(reason=NeverFits(asked=FOUR, most=TWO, of="total"))),

@@ -21,7 +21,17 @@ from bastion.scheduler.phases.outcome import (
     planned_of,
     promises_of,
 )
-from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Verdicts, Wait
+from bastion.scheduler.plan import (
+    Admit,
+    Estimate,
+    Keep,
+    Plan,
+    Preempt,
+    Refuse,
+    Verdict,
+    Verdicts,
+    Wait,
+)
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.reasons.reason import (
     Borrowing,
@@ -190,7 +200,7 @@ def _waiting(waiting: WaitingGangs) -> Iterator[tuple[str, Verdict]]:
         at = max([reserved.until, *map(draft.ends_at, going)])  # cycles may have come late
         promised = Promised(deadline=at, stopping=stopping, victims=victims)
         for job in reserved.gang:
-            yield job.id, Wait(reason=promised, estimated_at=at)
+            yield job.id, Wait(reason=promised, start=Estimate(at=at))
     for gang, wait in waiting.tell():
         is_refused = gang[0].fail_when_busy and wait is not NOT_YET
         reports = censuses(draft, gang) if is_refused else {}

@@ -13,7 +13,7 @@ from collections.abc import Collection, Generator, Iterator
 
 from bastion.scheduler.explain.diagnosis import FEW, Diagnosis
 from bastion.scheduler.forecast.estimate import Estimates, estimates
-from bastion.scheduler.plan import Wait, wait_for
+from bastion.scheduler.plan import Estimate, Wait
 from bastion.scheduler.queue.forms import Form, form_of
 from bastion.scheduler.queue.order import Gang, Key, Line
 from bastion.scheduler.queue.positions import Crowd, Row, Stretch
@@ -116,9 +116,10 @@ class WaitingGangs:
             key = plan.gang[0].project, id(plan.shape)
             line = next((each for each in lines.get(key, ()) if each.has(plan.gang)), None)
             if line is not None:
-                at = None if plan.drains else plan.until
                 ending = tuple(job for running in plan.waits for job in running.ids)
-                yield plan.gang, Wait(reason=Planned(at=at, waiting_for=ending), estimated_at=at)
+                start = None if plan.drains else Estimate(at=plan.until)
+                reason = Planned(at=start.at if start else None, waiting_for=ending)
+                yield plan.gang, Wait(reason=reason, start=start)
                 line.remove(plan.gang)
 
     def _not_considered(self) -> Generator[Told, None, set[Line]]:
@@ -161,7 +162,7 @@ class WaitingGangs:
         ]
         row = Row(stretches=stretches)
         number, gang = row.first
-        yield gang, wait_for(forms[number][1], self.estimates.starts.get(gang[0].id))
+        yield gang, Wait(reason=forms[number][1], start=self.estimates.starts.get(gang[0].id))
         if any(len(form.tails) < len(form.lines) for form, _ in forms):
             yield from ((gang, Wait(reason=behind)) for gang, behind in row.reasons())
         else:

@@ -44,19 +44,19 @@ NO_START = Start()
 
 def start_of(wait: Wait) -> Start:
     """What is known of the start of a job whose verdict is `wait`."""
-    at = wait.estimated_at
-    if at is None:
+    start = wait.start
+    if start is None:
         return NO_START
-    if wait.rests_on:
+    if start.rests_on:
         return Start(
-            estimated_at=at,
+            estimated_at=start.at,
             sure="history",
-            rests_on=wait.rests_on,
-            off_by_s=wait.off_by_s,
-            sure_text=_by_history(wait.rests_on, wait.off_by_s),
+            rests_on=start.rests_on,
+            off_by_s=start.off_by_s,
+            sure_text=_by_history(start.rests_on, start.off_by_s),
         )
     sure = {Promised: "promised", Planned: "planned"}.get(type(wait.reason), "limits")
-    return Start(estimated_at=at, sure=sure, sure_text=_WORDS[sure])
+    return Start(estimated_at=start.at, sure=sure, sure_text=_WORDS[sure])
 
 
 def _by_history(runs: int, off_by_s: float) -> str:

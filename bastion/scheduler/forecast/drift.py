@@ -47,7 +47,8 @@ def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None
 
 def _stays(verdict: object) -> bool:
     if isinstance(verdict, Wait):
-        return not (verdict.rests_on or _drifts(verdict.reason))
+        start = verdict.start
+        return not ((start and start.rests_on) or _drifts(verdict.reason))
     return isinstance(verdict, Keep)
 
 

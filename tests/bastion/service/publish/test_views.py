@@ -20,7 +20,7 @@ from bastion.machine import Machine
 from bastion.metrics.meter import NoMeter
 from bastion.records.keys import layout
 from bastion.records.root import Root
-from bastion.scheduler.plan import Plan, Verdicts, Wait
+from bastion.scheduler.plan import Estimate, Plan, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Held, Planned, Promised, WaitingForCapacity
 from bastion.service.act.final_record import array_result, result_of
 from bastion.service.config.admin_files import AdminFiles
@@ -73,23 +73,27 @@ AT = T0 + 60
     ("wait", "sure", "text"),
     [
         (
-            Wait(reason=Promised(deadline=AT), estimated_at=AT),
+            Wait(reason=Promised(deadline=AT), start=Estimate(at=AT)),
             "promised",
             "promised, at the latest",
         ),
-        (Wait(reason=Planned(at=AT), estimated_at=AT), "planned", "planned, unless a job within"),
         (
-            Wait(reason=WAITS, estimated_at=AT),
+            Wait(reason=Planned(at=AT), start=Estimate(at=AT)),
+            "planned",
+            "planned, unless a job within",
+        ),
+        (
+            Wait(reason=WAITS, start=Estimate(at=AT)),
             "limits",
             "if running jobs use all of their time limits",
         ),
         (
-            Wait(reason=WAITS, estimated_at=AT, rests_on=12, off_by_s=1230.0),
+            Wait(reason=WAITS, start=Estimate(at=AT, rests_on=12, off_by_s=1230.0)),
             "history",
             "rests on 12 earlier runs; may be off by ~20m 30s",
         ),
         (
-            Wait(reason=WAITS, estimated_at=AT, rests_on=1),
+            Wait(reason=WAITS, start=Estimate(at=AT, rests_on=1)),
             "history",
             "rests on 1 earlier run",
         ),
@@ -110,7 +114,8 @@ def test_an_estimated_start_is_published_with_its_confidence(
     (alone,), (together,) = view["jobs"], view["arrays"]
     for told in (job_of_row(alone, as_of=T0), array_of_row(together, as_of=T0)):
         assert (told.estimated_at, told.confidence) == (wait.estimated_at, sure)
-        assert (told.samples, told.margin_s) == (wait.rests_on, wait.off_by_s)
+        rests_on, off_by_s = (wait.start.rests_on, wait.start.off_by_s) if wait.start else (0, 0.0)
+        assert (told.samples, told.margin_s) == (rests_on, off_by_s)
         assert told.confidence_text.startswith(text)
         assert bool(told.confidence_text) is bool(sure)
 
@@ -273,7 +278,7 @@ def test_a_text_that_tells_a_time_does_not_grow_old() -> None:
     files = AdminFiles(store, store, clock, every_s=0.1)
     job = queued()
     jobs, machines = {job.id: job}, dict[str, Machine]()
-    plan = _plan({job.id: Wait(reason=Planned(at=T0 + 300), estimated_at=AT)})
+    plan = _plan({job.id: Wait(reason=Planned(at=T0 + 300), start=Estimate(at=AT))})
 
     def told(seq: int) -> str:
         clock.advance(21.0)
@@ -295,8 +300,8 @@ def test_rows_that_are_kept_are_those_that_would_be_made_anew() -> None:
     verdicts: list[dict[str, Wait]] = [
         {},
         {waiting.id: Wait(reason=WAITS)},
-        {waiting.id: Wait(reason=Planned(at=T0 + 300), estimated_at=AT)},
-        {waiting.id: Wait(reason=Planned(at=T0 + 300), estimated_at=AT)},
+        {waiting.id: Wait(reason=Planned(at=T0 + 300), start=Estimate(at=AT))},
+        {waiting.id: Wait(reason=Planned(at=T0 + 300), start=Estimate(at=AT))},
         {waiting.id: Wait(reason=Held(by="ada"))},
     ]
     for seq, waits in enumerate(verdicts):
