@@ -233,6 +233,7 @@ class Draft:
             if array is not None:
                 self.queued[array.each.user] -= places_of_array(array)
             self.dependents.pop(name, None)
+            self.working.pop(name, None)  # another request of this turn has cancelled it
         self.outbox = tuple(each for each in self.outbox if each.job not in gone)
         kept = (event for event in self._events if event.job not in gone)
         self._events = [replace(event, n=self.root.next_event + i) for i, event in enumerate(kept)]

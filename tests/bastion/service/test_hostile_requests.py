@@ -101,3 +101,19 @@ def test_no_launch_takes_the_id_of_anothers_job(ends: bool) -> None:
     answer = rig.answer(second, user="ben")
     assert not answer.accepted
     assert answer.problems == (f"there is a job {made[0]} already",)
+
+
+def test_a_refused_launch_with_a_cancelled_job_stops_no_turn() -> None:
+    """A job that one turn takes in, cancels and withdraws with its launch is not looked for."""
+    rig = Rig()
+    rig.turn(2)
+    fits, never = (
+        Job(name=name, processes=(Process(["true"], resources=Resources(h100=n)),))
+        for name, n in (("fits", 1), ("never", 64))
+    )
+    asked = rig.launch("pair", jobs=(fits, never), together=False)
+    rig.verb("cancel", f"pair-fits-{asked[-10:].lower()}")
+    rig.turn(3)
+    assert not rig.answer(asked).accepted
+    assert not rig.keys(layout.INBOX)
+    assert rig.start("next")
