@@ -13,6 +13,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.register import create_same
 from bastion.records.reports.facts import Bell, Heartbeat, Hello
+from bastion.records.requests.answer import Answer
 from bastion.records.requests.job_request import FollowRequest, JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.scheduler.plan import Plan, Refuse, Wait
@@ -36,6 +37,7 @@ from bastion.store import ObjectStore
 
 SPECS_S = 30.0
 """A turn whose specs take longer to write is discarded and repeated."""
+_TAKEN = "there was a launch of this id; submit again"
 
 
 class Intake:
@@ -114,27 +116,35 @@ class Intake:
         Return whether there were any. If so, `plan` is void, because it counted on them. A problem
         calls a job by its name in the launch: its id will never exist.
         """
-        refused = False
-        for arrived in absorbed:
-            answer = draft.brought(answer_key(arrived.waiting))
-            if answer is None:
-                continue
-            problems: dict[str, list[str]] = {}
-            machines: list[MachineReport] = []
-            for job_id in answer.jobs:
-                array = draft.arrays.get(job_id)
-                judged = job_id if array is None else task_id(job_id, array.tasks.first)
-                verdict = plan.verdicts.decided.get(judged)
-                machines += verdict.machines if isinstance(verdict, Refuse) else ()
-                match verdict:
-                    case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
-                        job = draft.jobs[job_id] if array is None else array.each
-                        problems.setdefault(text(reason, draft.now), []).append(job.name)
-            if problems:
-                told = [f"{listed(tuple(jobs))}: {why}" for why, jobs in problems.items()]
-                self._withdraw(draft, arrived, told, machines=tuple(machines))
-                refused = True
-        return refused
+        # All are judged before one is withdrawn: two requests of one key bring the same jobs.
+        brought = [
+            (arrived, answer)
+            for arrived in absorbed
+            if (answer := draft.brought(answer_key(arrived.waiting))) is not None
+        ]
+        judged = [(arrived, *self._judged(draft, answer, plan)) for arrived, answer in brought]
+        for arrived, told, machines in judged:
+            if told:
+                self._withdraw(draft, arrived, told, machines=machines)
+        return any(told for _, told, _ in judged)
+
+    def _judged(
+        self, draft: Draft, answer: Answer, plan: Plan
+    ) -> tuple[list[str], tuple[MachineReport, ...]]:
+        """Return why the launch with this answer is refused, and on which machines it was tried."""
+        problems: dict[str, list[str]] = {}
+        machines: list[MachineReport] = []
+        for job_id in answer.jobs:
+            array = draft.arrays.get(job_id)
+            judged = job_id if array is None else task_id(job_id, array.tasks.first)
+            verdict = plan.verdicts.decided.get(judged)
+            machines += verdict.machines if isinstance(verdict, Refuse) else ()
+            match verdict:
+                case Refuse(reason=reason) | Wait(reason=NeverFits() as reason):
+                    job = draft.jobs[job_id] if array is None else array.each
+                    problems.setdefault(text(reason, draft.now), []).append(job.name)
+        told = [f"{listed(tuple(jobs))}: {why}" for why, jobs in problems.items()]
+        return told, tuple(machines)
 
     def _withdraw(
         self,
@@ -157,27 +167,20 @@ class Intake:
         Raises:
             StoreError: Some may not be written; this turn must not be committed.
         """
-        launches: dict[str, ReadRequest] = {}
-        for arrived in absorbed:
-            brought = draft.brought(answer_key(arrived.waiting))
-            if isinstance(arrived.body, LaunchRequest) and brought is not None:
-                record = spec_record(arrived.waiting, arrived.body)
-                key, data = layout.spec(record.project, record.id), encode(record)
-                launches[key] = arrived
-                self._lane.submit(key, partial(create_same, self._store, key, data))
+        launches, refused = self._submit_specs(draft, absorbed)
         for key, data in draft.first.items():
             self._lane.submit(key, partial(create_same, self._store, key, data))
         if not launches and not draft.first:
-            return False
-        refused = False
+            return refused
         self._lane.settle(SPECS_S)
         written = {done.key: done.error for done in self._lane.collect()}
-        for key, arrived in launches.items():
+        for key, same in launches.items():
             match written.get(key, StoreError(f"{key} is not written after {SPECS_S:g} s")):
                 case None:
                     pass
                 case ConflictError():
-                    self._withdraw(draft, arrived, ["there was a launch of this id; submit again"])
+                    for arrived in same:
+                        self._withdraw(draft, arrived, [_TAKEN])
                     refused = True
                 case error:
                     raise error
@@ -186,6 +189,33 @@ class Intake:
             if error is not None:
                 raise error
         return refused
+
+    def _submit_specs(
+        self, draft: Draft, absorbed: Iterable[ReadRequest]
+    ) -> tuple[dict[str, list[ReadRequest]], bool]:
+        """
+        Have each spec of this turn written once; return the launches of each, by key.
+
+        Two requests of one idempotency key bring the same jobs, whose spec is that of the first.
+        Where a second one of this id brings others, it is refused: return whether there was one.
+        """
+        launches: dict[str, list[ReadRequest]] = {}
+        refused = False
+        for arrived in absorbed:
+            brought = draft.brought(answer_key(arrived.waiting))
+            if not isinstance(arrived.body, LaunchRequest) or brought is None:
+                continue
+            record = spec_record(arrived.waiting, arrived.body)
+            key, data = layout.spec(record.project, record.id), encode(record)
+            if key not in launches:
+                launches[key] = [arrived]
+                self._lane.submit(key, partial(create_same, self._store, key, data))
+            elif draft.answers[answer_key(launches[key][0].waiting)].jobs == brought.jobs:
+                launches[key].append(arrived)
+            else:
+                self._withdraw(draft, arrived, [_TAKEN])
+                refused = True
+        return launches, refused
 
 
 def apply_portion(

@@ -374,6 +374,39 @@ def test_a_key_that_made_its_jobs_before_is_answered_with_them(ends: bool) -> No
     assert (job in rig.root.jobs) is not ends
 
 
+@pytest.mark.parametrize("h100", [1, 64])
+def test_a_key_that_came_twice_in_one_turn_is_answered_twice_alike(h100: int) -> None:
+    """Two requests of one key, of two windows, are accepted as the same jobs, or both refused."""
+    rig = Rig()
+    rig.turn(2)
+    job = Job(processes=(Process(["true"], resources=Resources(h100=h100)),))
+    body = replace(launch_request(jobs=(job,)), idempotency_key="k")
+    names = [ulid.make(rig.clock.wall() + s, b"\7" * 10) for s in (0.0, 60.0)]
+    for name in names:
+        rig.bucket.create(layout.request("blue", "ann", name, "launch"), encode(body))
+    rig.turn(3)
+    first, second = map(rig.answer, names)
+    assert (first.accepted, first.jobs) == (second.accepted, second.jobs)
+    assert tuple(rig.root.jobs) == first.jobs
+    assert first.accepted is (h100 == 1)
+
+
+def test_a_launch_with_the_id_of_anothers_is_refused_also_in_one_turn() -> None:
+    """Their jobs differ, so their specs do, and there is one spec to an id."""
+    rig = Rig()
+    rig.turn(2)
+    for user, job in (("ann", "x"), ("ben", "y")):
+        one = Job(name=job, processes=(Process(["true"], resources=Resources(h100=1)),))
+        body = launch_request(jobs=(one, replace(one, name=f"{job}2")))
+        name = ulid.make(rig.clock.wall(), b"\7" * 10)
+        rig.bucket.create(layout.request("blue", user, name, "launch"), encode(body))
+    rig.turn(3)
+    assert rig.answer(name).accepted
+    problem = "there was a launch of this id; submit again"
+    assert rig.answer(name, user="ben").problems == (problem,)
+    assert {job.user for job in rig.root.jobs.values()} == {"ann"}
+
+
 def test_where_a_launch_came_from_is_filed_with_its_spec() -> None:
     """The stored spec names the origin that the client stored, and the launch that is repeated."""
     rig = Rig()
