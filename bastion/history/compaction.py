@@ -4,7 +4,8 @@ Compaction: sealed events become files of the record.
 Two kinds of work, each repeated until nothing is due:
 
 1. Events that no file covers become one file a table below `history/recent/`, once they span
-   an hour or are 50,000 (`Spacing`).
+   an hour or are 50,000 (`Spacing`). Segments are written side by side, so one that root still
+   holds may be missing among later ones: events from there on wait.
 2. A day that is over becomes one file a table in `history/<table>/dt=<day>/`, out of the files
    below `history/recent/`. A day is over at the first event of a later day, so every compaction
    finds the same events. Its file is written once.
@@ -26,13 +27,13 @@ from dataclasses import field
 from pathlib import Path
 
 from bastion.errors import ConflictError, NotFoundError, StoreError
-from bastion.history.coverage import Span, StoredFile, covered, spans, stored_files
+from bastion.history.coverage import NO_END, Span, StoredFile, covered, spans, stored_files
 from bastion.history.launched_code import READERS, with_code
 from bastion.history.parquet import connect, copy, from_files, from_lines
 from bastion.history.sealed_log import read_segment, sealed_segments
 from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table, json_line
 from bastion.records.keys import layout
-from bastion.records.root import Event
+from bastion.records.root import Event, decode_root
 from bastion.store import ObjectStore
 from bastion.value import value
 
@@ -97,6 +98,7 @@ class Compactor:
         self._store = store
         self._folder = folder
         self._connection = connect(folder)
+        self._until = NO_END
         self._events = 0
         self._created: list[str] = []
         self._deleted: list[str] = []
@@ -107,8 +109,10 @@ class Compactor:
         Do all that is due, and return what was done.
 
         Raises:
+            RecordError: Root cannot be decoded.
             StoreError: Out of reach; do it again later.
         """
+        self._until = _first_unwritten(self._store)
         for step in (self._add_recent, self._close_day):
             while self._is_moved_by(step):
                 pass
@@ -158,8 +162,10 @@ class Compactor:
         """Yield the next events from number `first` on, at most those of a file and a segment."""
         count = 0
         for segment in sealed_segments(self._store, after=first):
+            if segment.first >= self._until:
+                return
             for event in read_segment(self._store, segment, self._set_aside):
-                if event.n >= first + count:
+                if first + count <= event.n < self._until:
                     count = event.n + 1 - first
                     yield event
             if count >= self._spacing.most_events:
@@ -256,6 +262,16 @@ class Compactor:
                 self._deleted.append(each.key)
 
 
+def _first_unwritten(store: ObjectStore) -> int:
+    """Return the first event that the log may lack, by the root that stands before it is listed."""
+    try:
+        found = store.read(layout.ROOT)
+    except NotFoundError:
+        return NO_END
+    assert found is not None
+    return decode_root(found.data).first_unwritten
+
+
 def create_file(store: ObjectStore, key: str, data: bytes) -> bool:
     """
     Create a file of the record; False if it was there. One that is no Parquet file is replaced.
@@ -294,6 +310,7 @@ def compact(store: ObjectStore) -> Compacted:
 
     Raises:
         MissingExtraError: DuckDB is not installed.
+        RecordError: Root cannot be decoded.
         StoreError: Out of reach; do it again later.
     """
     with tempfile.TemporaryDirectory(prefix="bastion-history-") as folder:

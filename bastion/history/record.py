@@ -18,6 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
+from heapq import merge
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import unquote, urlsplit
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 READERS = 8
 """Files that are fetched at the same time."""
 _ENDS = b"PAR1"
+_number = attrgetter("n")
 
 
 @value
@@ -228,11 +231,9 @@ class Record:
         """Yield each event of `ranges` once, from the log and from `root`."""
         for first, after in ranges:
             position = first
-            for event in self._logged(first, after, since):
-                if position <= event.n < after:
-                    position = event.n + 1
-                    yield event
-            for event in _unsealed(root):
+            # A segment that root still holds may be missing among later ones of the log.
+            found = merge(self._logged(first, after, since), _unsealed(root), key=_number)
+            for event in found:
                 if position <= event.n < after:
                     position = event.n + 1
                     yield event

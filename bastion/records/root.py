@@ -140,6 +140,13 @@ class Root:
     runs: Mapping[str, Runs] = field(default_factory=dict)
     """How long the latest runs took, by kind of job."""
 
+    @property
+    def first_unwritten(self) -> int:
+        """The number of the first event that the log may lack; it has every one before."""
+        if self.sealed:
+            return self.sealed[0].first
+        return self.events[0].n if self.events else self.next_event
+
 
 @value
 class Held:

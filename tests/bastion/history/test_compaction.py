@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 
 from bastion.errors import ConflictError, StoreError
-from bastion.history import Record, compaction
+from bastion.history import Record, compaction, recorded_events
 from bastion.history.compaction import compact, create_file
 from bastion.history.coverage import Span, StoredFile, covered, stored_files
 from bastion.history.tables import TABLES
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.root import Event
+from bastion.records.root import Event, Root, Segment
 from bastion.store.memory import MemoryStore
 from bastion.store.port import Written
 from tests.bastion.history.log import DAY_S, T0, Bucket
@@ -72,6 +73,27 @@ def test_a_row_reads_the_same_from_parquet_as_from_the_log() -> None:
     assert before[1].code is None
     assert before[0].text == odd["text"]
     assert before[0].ended_at == pytest.approx(T0 + 1.123456, abs=1e-6)
+
+
+def test_a_segment_that_is_not_written_yet_is_waited_for() -> None:
+    """Its events are read from root, in their place, and no file is said to have them."""
+    bucket = Bucket()
+    events = [bucket.end(T0 + i * 3600) for i in range(9)]
+    held = Segment(first=3, events=tuple(events[3:6]))
+    root = Root(epoch=1, seq=1, now=T0, write_id="w", sealed=(held,), next_event=9)
+    bucket.store.create(layout.ROOT, encode(root))
+    bucket.seal(*events[:3])
+    bucket.seal(*events[6:])
+    assert [event.n for event in recorded_events(bucket.store)] == [*range(9)]
+    assert compact(bucket.store).events == 3
+    assert [row.event for row in bucket.rows()] == [*range(9)]
+    bucket.seal(*events[3:6])
+    found = bucket.store.read(layout.ROOT)
+    assert found is not None
+    written = encode(replace(root, sealed=()))
+    bucket.store.swap(layout.ROOT, written, if_version=found.version)
+    assert compact(bucket.store).events == 6
+    assert [row.event for row in bucket.rows()] == [*range(9)]
 
 
 def test_little_that_is_new_stays_in_the_log() -> None:
