@@ -33,9 +33,15 @@ side by side delete the same objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from bastion.errors import NotFoundError, RecordError
+from bastion.errors import (
+    BastionError,
+    NotFoundError,
+    OversizeError,
+    RecordError,
+    StoreRefusedError,
+)
 from bastion.machine import Batch, Check, Leave, Upgrade
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import BATCH_BYTES, RECORD_BYTES
@@ -58,6 +64,8 @@ PAGE = 1000
 """Objects that one step lists: a store's largest page."""
 DELETES = 200
 """Objects that one step deletes, at most: a few seconds of one thread's time."""
+REFUSALS = 10
+"""Deletions that one step tries in vain, at most: each is paid for."""
 STEP_S = 60.0
 """Between two steps: a million and a half objects a day, for 20 cents a month on a cloud store."""
 PAUSE_S = 3600.0
@@ -111,15 +119,26 @@ class GarbageCollector:
         position = self._position
 
         def work() -> DraftUpdate:
-            next_position = collect(self._store, root, position, keep=keep)
-            return lambda _: self._move(next_position, root.now)
+            refused: dict[str, str] = {}
+            next_position = collect(self._store, root, position, keep=keep, refused=refused)
+            return lambda _: self._move(next_position, root.now, refused)
 
         return work
 
-    def _move(self, position: Position, now: float) -> None:
+    def _move(self, position: Position, now: float, refused: Mapping[str, str]) -> None:
+        """
+        Go on at `position`.
+
+        Raises:
+            BastionError: The store refused to delete some objects, which stay.
+        """
         if position == Position():
             self._next_at = now + PAUSE_S
         self._position = position
+        if refused:
+            key, why = next(iter(refused.items()))
+            more = f", and {len(refused) - 1} more like it" if len(refused) > 1 else ""
+            raise BastionError(f"{key} is not deleted{more}: {why}")
 
 
 def collect(
@@ -130,11 +149,14 @@ def collect(
     keep: Keep = FOR_EVER,
     page: int = PAGE,
     deletes: int = DELETES,
+    refused: dict[str, str] | None = None,
 ) -> Position:
     """
     Delete the garbage on one page of the bucket: one step of a round.
 
-    It lists `page` objects and deletes `deletes` of them, at most.
+    It lists `page` objects and deletes `deletes` of them, at most. An object that may not be
+    deleted, as one under a hold, is passed over and added to `refused` with the reason; a step ends
+    at the `REFUSALS`th.
 
     Returns:
         The position of the next step; `Position()` after the last step of a round.
@@ -150,12 +172,16 @@ def collect(
     entries = store.list(prefix, start_after=position.after, limit=page)
     is_garbage = _criterion(prefix, Expiry(store, root, keep))
     before, deleted = position.after, 0
+    refused = {} if refused is None else refused
     for entry in entries:
         if is_garbage(entry, before):
-            store.delete(entry.key)
-            deleted += 1
+            try:
+                store.delete(entry.key)
+                deleted += 1
+            except StoreRefusedError as refusal:
+                refused[entry.key] = refusal.message
         before = entry.key
-        if deleted == deletes:
+        if deleted == deletes or len(refused) == REFUSALS:
             return Position(prefix=position.prefix, after=before)
     if len(entries) == page:
         return Position(prefix=position.prefix, after=before)
@@ -302,6 +328,9 @@ class Expiry:
             found = self._store.read(key, limit_bytes=RECORD_BYTES)
         except NotFoundError:
             return None
+        except OversizeError:  # a list tells as much, and costs ten times as much
+            listed = self._store.list(key, limit=1)
+            return next((each.modified_at for each in listed if each.key == key), None)
         assert found is not None
         return found.modified_at
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from bastion.errors import StoreRefusedError
 from bastion.machine import Batch, Start
 from bastion.records.coding.codec import encode
+from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.records.settings.keep import Keep
-from bastion.service.act.bucket_gc import DAY_S, DELETES, FOR_EVER, PAGE, Position, collect
+from bastion.service.act.bucket_gc import (
+    DAY_S,
+    DELETES,
+    FOR_EVER,
+    PAGE,
+    REFUSALS,
+    Position,
+    collect,
+)
 from bastion.store.memory import FaultyStore, MemoryStore
 from tests.rigs.leader import Rig
 
@@ -328,3 +338,35 @@ def test_the_leader_collects_at_a_slow_pace() -> None:
     assert [lists.count(prefix) for prefix in (layout.RUNS, layout.SNAPSHOTS)] == [1, 1]
     rig.turn(40, seconds=DAY_S)
     assert not rig.keys(layout.ASIDE)
+
+
+def test_a_final_record_too_large_to_read_stops_no_round() -> None:
+    """Its age is known from the list; what comes after it is collected too."""
+    old = Old()
+    old.put(layout.result("blue", "big"), 50, b"x" * (RECORD_BYTES + 1))
+    old.put(claim("big"), 50)
+    old.put(layout.result("blue", "ended"), 50)
+    old.put(claim("ended"), 50)
+    assert old.left() == {layout.result("blue", each) for each in ("big", "ended")}
+
+
+def test_an_object_under_a_hold_stops_no_round() -> None:
+    """What may not be deleted stays and is told as a problem; all after it is collected."""
+    held = {layout.aside(f"inbox/a{n:02}") for n in range(2 * REFUSALS)}
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "delete" and key in held:
+            raise StoreRefusedError(f"{key} is under a hold")
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, refuse))
+    for key in (*held, layout.aside("inbox/b")):
+        rig.bucket.create(key, b"x")
+    rig.turn()
+    rig.clock.advance(40 * DAY_S)
+    told: set[str] = set()
+    for _ in range(40):
+        rig.turn(seconds=59.0)
+        told.update(rig.journal.problems)
+    assert set(rig.keys(layout.ASIDE)) == held
+    more = f"and {REFUSALS - 1} more like it"
+    assert f"garbage: {min(held)} is not deleted, {more}: {min(held)} is under a hold" in told
