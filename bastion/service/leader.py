@@ -26,6 +26,7 @@ from bastion.lane import Lane
 from bastion.metrics.meter import NO_METER, Meter
 from bastion.monitor import Action
 from bastion.pool import Seen
+from bastion.records.keys import layout
 from bastion.records.outlook import snapshot_of
 from bastion.records.reports.history import Shares
 from bastion.records.root import Held, RootWriter
@@ -55,7 +56,7 @@ from bastion.service.intake.arrivals import Intake, apply_portion
 from bastion.service.intake.bells import record_alive
 from bastion.service.intake.inbox import InboxBatch, InboxReader, ReadRequest
 from bastion.service.intake.proofs import Proofs
-from bastion.service.intake.requests import general_problems
+from bastion.service.intake.requests import general_problems, key_of_answer
 from bastion.service.journal import Journal
 from bastion.service.monitors import Monitors
 from bastion.service.publish.views import Publisher
@@ -270,7 +271,7 @@ class Leader:
         """Read the new requests and bells; a request that is refused anyway is not read."""
         rules, owners = self._files.rules, Owners(self.held.root)
         inbox = self._inbox_reader.read(
-            skip=self._absorbed.__contains__,
+            skip=self._is_absorbed,
             is_active=ActiveNames(self.held.root).__contains__,
             is_job=ActiveNames(self.held.root).is_job,
             refusal=lambda waiting: "; ".join(general_problems(waiting, rules, owners.owns)),
@@ -283,6 +284,17 @@ class Leader:
         if not inbox.unread:
             self._journal.solved("inbox")
         return inbox
+
+    def _is_absorbed(self, key: str) -> bool:
+        """
+        Whether committed state has absorbed the object of the inbox at `key`.
+
+        An earlier leader's commit may have answered a request that is still there. It is read only
+        once that answer is in the bucket: read before and applied after, it would count twice.
+        """
+        name = layout.parse_request(key)
+        answered = name is not None and key_of_answer(name) in self.held.root.answers
+        return answered or key in self._absorbed
 
     def _apply_results(self, draft: Draft) -> None:
         """Apply the results of the actions that have ended since the last turn."""

@@ -20,6 +20,7 @@ from bastion.machine import Follow, Pool
 from bastion.monitor import Options, grace_s
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
+from bastion.records.keys.layout import RequestName
 from bastion.records.keys.ulid import is_ulid, seconds_of
 from bastion.records.requests.answer import Answer
 from bastion.records.requests.inbox import Waiting
@@ -83,7 +84,12 @@ class Rules:
 
 def answer_key(waiting: Waiting) -> str:
     """Return the key of the answer to this request in root."""
-    return f"{waiting.name.project}/{waiting.name.user}/{waiting.name.ulid}"
+    return key_of_answer(waiting.name)
+
+
+def key_of_answer(name: RequestName) -> str:
+    """Return the key in root of the answer to the request `name`."""
+    return f"{name.project}/{name.user}/{name.ulid}"
 
 
 def refuse(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
 
 from bastion.clock import Clock
 from bastion.errors import LeaseHeldError
-from bastion.lane import ThreadLane
+from bastion.lane import Done, InlineLane, ThreadLane
 from bastion.records.keys import layout
 from bastion.records.root import RootWriter
 from bastion.service.run.election import Candidate, Election
+from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import PACE, Rig
 
 HOUR_S = 3600.0
@@ -126,3 +128,49 @@ def test_a_leader_that_is_closed_begins_nothing_more() -> None:
     lane.submit("late", lambda: begun.append("late"))
     lane.settle(1.0)
     assert begun == []
+
+
+class LateLane(InlineLane):
+    """Its work ends while the next turn reads the inbox."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun: list[tuple[str, Callable[[], object]]] = []
+
+    def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
+        """Begin `work`."""
+        self._begun.append((key, work))
+
+    def collect(self) -> tuple[Done, ...]:
+        """Let what was begun end."""
+        begun, self._begun = self._begun, []
+        for key, work in begun:
+            super().submit(key, work)
+        return super().collect()
+
+
+def test_a_request_whose_answer_lands_while_it_is_read_is_applied_once() -> None:
+    """A hold that an earlier leader committed does not come back after the release."""
+    unread: set[str] = set()
+
+    def fault(operation: str, key: str) -> Fault | None:
+        return Fault.BEFORE if operation == "read" and key in unread else None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, fault))
+    rig.turn(2)
+    for name in ("a", "b"):
+        rig.start(name, h100=8)
+    job = rig.submit("waits", h100=8)
+    rig.leader._lane = LateLane()
+    rig.verb("hold", job)
+    rig.turn()
+    assert rig.job(job).held == "ann"
+    rig.leader = rig.take("other")
+    rig.leader._lane = LateLane()
+    unread.update(rig.keys(layout.INBOX))
+    rig.verb("release", job)
+    rig.turn()
+    unread.clear()
+    rig.turn(5)
+    assert rig.job(job).held == ""
+    assert not rig.keys(layout.INBOX)
