@@ -100,7 +100,7 @@ class Notifier:
     def _deliver(self, each: Notification, rules: Notifications) -> None:
         webhook = rules.webhook(each.to, each.kind)
         if webhook is None:
-            raise DeliveryError(f"there is no [webhooks.{each.to}] in config/bastion.toml any more")
+            raise _undeliverable(each.to)
         self._send(webhook, body_of(each, webhook.kind), each.id)
 
     def _back_off(self, to: str, error: Exception) -> None:
@@ -113,6 +113,13 @@ class Notifier:
         backoff_s = min(MAX_BACKOFF_S, max(FIRST_BACKOFF_S, 2 * before_s))
         backoff_s = max(backoff_s, getattr(error, "retry_after_s", 0.0))
         self._backoffs[to] = (self._clock.monotonic() + backoff_s, backoff_s)
+
+
+def _undeliverable(to: str) -> DeliveryError:
+    """Return the error for a name or a URL that the configuration does not allow any more."""
+    if label(to) == to:
+        return DeliveryError(f"there is no [webhooks.{to}] in config/bastion.toml any more")
+    return DeliveryError("URLs of users are not allowed any more: direct_urls = false")
 
 
 def label(to: str) -> str:

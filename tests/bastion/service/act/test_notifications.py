@@ -296,6 +296,19 @@ def test_admins_may_keep_urls_out() -> None:
     )
 
 
+def test_a_url_that_is_not_allowed_any_more_is_not_shown(rig: Rig) -> None:
+    """What an admin forbids after it was submitted is a problem, in words without the secret."""
+    job = rig.start("train", notify=[f"{URL}?token=verysecret"])
+    rig.put(layout.CONFIG, WEBHOOKS + "direct_urls = false\n")
+    rig.turn(2)
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    rig.turn(2)
+    why = "URLs of users are not allowed any more: direct_urls = false"
+    assert rig.leader._notifier.problems == (f"webhook https://example.com/...: {why}",)
+    assert not any("verysecret" in each for each in rig.journal.problems)
+
+
 def test_an_allowed_host_may_be_near(rig: Rig) -> None:
     """A host that an admin named may have any address; others may not."""
     rules = rig.leader._files.config.notifications
