@@ -47,6 +47,8 @@ BACKOFF_S = 1.1
 """Google Cloud Storage allows one write a second to one object; contenders see 429."""
 MAX_PAUSE_S = 10.0
 """Longest pause granted to a store that asks for one: a third of a cloud's lease."""
+AHEAD_RATE = 0.9
+"""How fast time goes on that is ahead of the store's."""
 SLICE_S = 0.2
 """Longest sleep between two checks of the deadline."""
 _GZIP = b"\x1f\x8b"
@@ -155,6 +157,15 @@ class Held:
     root: Root
     version: Version
     modified_at: float
+
+    def time_after(self, passed_s: float) -> float:
+        """
+        Return the store's time `passed_s` after this commit; never before root's.
+
+        Where root's time is ahead, because the store's clock was set back, time goes on a little
+        slower until that clock has caught up: standing still, no limit would end for so long.
+        """
+        return max(self.modified_at + passed_s, self.root.now + AHEAD_RATE * passed_s)
 
 
 class RootWriter:

@@ -141,8 +141,7 @@ class Leader:
     @property
     def now(self) -> float:
         """The store's time: that of our last write plus the time since; never before root's."""
-        passed_s = self._clock.monotonic() - self._synced_at
-        return max(self.held.root.now, self.held.modified_at + passed_s)
+        return self.held.time_after(self._clock.monotonic() - self._synced_at)
 
     @paused()
     def turn(self) -> bool:

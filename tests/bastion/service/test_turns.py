@@ -217,6 +217,21 @@ def test_commits_chain_and_time_never_goes_back() -> None:
             assert this.prev_write_id == last.write_id
 
 
+def test_time_goes_on_while_the_stores_clock_catches_up() -> None:
+    """A clock that is set back keeps no job in its backoff, and is followed once it is ahead."""
+    rig = Rig()
+    set_back_s = [0.0]
+    rig.bucket._now = lambda: rig.clock.wall() - set_back_s[0]
+    rig.turn(2)
+    job = rig.start(retries=1, retry_backoff="30s")
+    set_back_s[0] = 60.0
+    rig.agent_of(job).end(job, 1)
+    rig.turn(60)
+    assert rig.phase(job) == "running"
+    rig.turn(600)
+    assert rig.leader.now == pytest.approx(rig.clock.wall() - set_back_s[0], abs=1.5)
+
+
 def test_a_graceful_stop_lets_another_lead_at_once() -> None:
     """After `give_up` nothing leads, readers see it at once, and the next bastion need not wait."""
     rig = Rig()
