@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from bastion.job import End, Stop, StopReason
 from bastion.lifecycle import StopWanted, suspect_of
+from bastion.machine import Machine
 from bastion.records.reports.facts import Checked, Interruption, reclaimed_by
 from bastion.service.draft.root_draft import Draft
 
@@ -24,6 +25,7 @@ PAUSE_S = 60.0
 MAX_PAUSE_S = 1800.0
 MAX_REASON_CHARACTERS = 300
 _CHECKED = "its devices are loaded"
+_TAKEN = "its cloud takes it back"
 
 
 def host_ended(draft: Draft, machine_name: str, end: End) -> None:
@@ -40,7 +42,7 @@ def host_ended(draft: Draft, machine_name: str, end: End) -> None:
         return
     times = machine.failed_starts + 1
     draft.put_machine(replace(machine, failed_starts=times))
-    if times >= MAX_FAILED_STARTS:
+    if times >= MAX_FAILED_STARTS and not _is_closed(machine):
         why = end.detail.removeprefix("its machine could not start it: ")
         pause_s = min(MAX_PAUSE_S, PAUSE_S * 2 ** min(times - MAX_FAILED_STARTS, 10))
         reason = f"could not start {times} jobs in a row: {why}"
@@ -71,7 +73,7 @@ def interrupted(draft: Draft, machine_name: str, interruption: Interruption) -> 
     """
     when = f"in {interruption.in_s:.0f} s" if interruption.is_certain else "perhaps soon"
     said = f": {interruption.text}" if interruption.text else ""
-    told_health(draft, machine_name, f"its cloud takes it back {when}{said}")
+    _stop_using(draft, machine_name, f"{_TAKEN} {when}{said}", until=None)
     if not interruption.is_certain:
         return
     stop = Stop(
@@ -90,12 +92,24 @@ def interrupted(draft: Draft, machine_name: str, interruption: Interruption) -> 
 
 
 def told_health(draft: Draft, machine_name: str, unwell: str) -> None:
-    """Apply an agent's report that its machine cannot start processes, or that it can again."""
+    """
+    Apply an agent's report that its machine cannot start processes, or that it can again.
+
+    It ends only what an agent reported: no pause after failed starts, no check, and nothing that
+    the cloud announced.
+    """
     machine = draft.machines[machine_name]
+    if machine.unwell.startswith(_TAKEN):
+        return
     if unwell:
         _stop_using(draft, machine_name, unwell, until=None)
-    elif machine.unwell and not machine.unwell.startswith(_CHECKED):
+    elif _is_closed(machine):
         _use_again(draft, machine_name, failed_starts=0)
+
+
+def _is_closed(machine: Machine) -> bool:
+    """Whether nothing is started there until its agent or its cloud says otherwise."""
+    return bool(machine.unwell) and machine.unwell_until is None
 
 
 def close_for_check(draft: Draft, machine_name: str, by: str, *, for_s: float) -> None:
@@ -104,8 +118,7 @@ def close_for_check(draft: Draft, machine_name: str, by: str, *, for_s: float) -
 
     What its agent told stands: the end of a load says nothing about it.
     """
-    machine = draft.machines[machine_name]
-    if not machine.unwell or machine.unwell_until is not None:
+    if not _is_closed(draft.machines[machine_name]):
         _stop_using(draft, machine_name, f"{_CHECKED} for {by}", until=draft.now + for_s)
 
 

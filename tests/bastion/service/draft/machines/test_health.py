@@ -8,7 +8,7 @@ from bastion.job import End
 from bastion.lifecycle.remark import SILENT_S
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Health, Interruption
-from bastion.service.draft.machines.health import MAX_FAILED_STARTS, PAUSE_S
+from bastion.service.draft.machines.health import MAX_FAILED_STARTS, MAX_PAUSE_S, PAUSE_S
 from bastion.service.publish.queue_view import queue_view
 from bastion.service.publish.views import pool_view
 from tests.rigs.leader import QUOTA, Rig
@@ -187,3 +187,50 @@ def test_a_gang_leaves_a_machine_that_its_cloud_takes_back() -> None:
     job = rig.root.jobs[gang]
     assert (job.preemptions, job.failures, job.losses_in_row) == (1, 0, 0)
     assert job.past[0].kind.value == "preempted"
+
+
+def test_a_machine_that_its_cloud_takes_back_stays_closed_whatever_its_agent_tells() -> None:
+    """A device that breaks, or a disk with room again, opens it to no job in its last minutes."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    rig.agents[name].ring(Interruption(in_s=3600.0, text="its host is maintained"))
+    for told in (Health(bad_devices={"h100": (3,)}), Health(unwell="its disk is full"), Health()):
+        rig.agents[name].ring(told)
+        rig.turn(2)
+        assert rig.root.machines[name].unwell.startswith("its cloud takes it back in 3600 s")
+    job = rig.submit("train")
+    rig.turn(5)
+    assert rig.phase(job) == "queued"
+
+
+def test_a_pause_after_failed_starts_is_not_ended_by_news_of_a_device() -> None:
+    """Its agent has told nothing of the start, so nothing that it tells takes that back."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    rig.agents[name].fails_with = FULL
+    rig.submit("train")
+    rig.until(lambda: rig.root.machines[name].unwell)
+    rig.agents[name].ring(Health(bad_devices={"h100": (3,)}))
+    rig.turn()
+    machine = rig.root.machines[name]
+    assert machine.bad_devices
+    assert (machine.unwell != "", machine.failed_starts) == (True, MAX_FAILED_STARTS)
+
+
+def test_failed_starts_do_not_open_a_machine_that_its_agent_calls_unwell() -> None:
+    """A pause ends by itself; a full disk only when the agent tells so."""
+    rig = Rig(config=ONE)
+    rig.turn(10)
+    (name,) = rig.agents
+    agent = rig.agents[name]
+    jobs = [rig.start(f"job-{n}", h100=1) for n in range(MAX_FAILED_STARTS + 1)]
+    agent.ring(Health(unwell="its disk is full"))
+    for job in jobs:
+        agent.end_as(agent.of(job), FULL)
+    rig.turn(2)
+    rig.turn(3, seconds=MAX_PAUSE_S)
+    assert rig.root.machines[name].unwell == "its disk is full"
+    agent.ring(Health())
+    rig.until(lambda: all(rig.phase(job) == "running" for job in jobs))
