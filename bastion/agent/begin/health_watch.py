@@ -49,6 +49,7 @@ class HealthWatch:
         self._has_clock = False
         self._devices_at = now + _DEVICES_S
         self._told = self._told_foreign = DeviceReport()
+        self._is_told = False
         self.unwell = ""
         """Why nothing can be started here; empty where it can."""
         self._tell(begun.report.unwell or begun.burn or begun.clock)
@@ -72,9 +73,8 @@ class HealthWatch:
         self._has_clock = has_clock
         self._look_at = now + _LOOK_S
         before = self.unwell
-        self._tell(
-            self._report.unwell or self._burn or self._home.unwell() or self._clock_trouble(now)
-        )
+        unwell = self._report.unwell or self._burn or self._home.unwell()
+        self._tell(unwell or self._clock_trouble(now), is_looked=True)
         return bool(self.unwell) and not before
 
     def pass_burn(self) -> None:
@@ -93,7 +93,7 @@ class HealthWatch:
     def _looked(self, report: DeviceReport) -> None:
         self._report = report
 
-    def _tell(self, unwell: str) -> None:
+    def _tell(self, unwell: str, *, is_looked: bool = False) -> None:
         """Tell a change; while the machine stays unwell, other words for it are none."""
         is_other = bool(unwell) != bool(self.unwell)
         if is_other:
@@ -102,7 +102,10 @@ class HealthWatch:
         if holders != self._told_foreign.text:
             is_other = True
             self._say(holders or "no process of others holds a device any more")
+        # What an agent before this one told is in force until the first look tells otherwise.
+        is_other |= is_looked and not self._is_told
         if is_other or self._report.bad != self._told.bad:
+            self._is_told = True
             found = both(self._report, self._foreign)
             text = found.text or unwell
             self._bells.ring(Health(bad_devices=found.bad, text=text, unwell=unwell))

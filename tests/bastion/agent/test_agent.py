@@ -84,7 +84,7 @@ def test_the_first_bell_says_hello() -> None:
     hello = rig.bucket.facts()[0]
     assert hello.kind == "hello"
     assert hello.resources == Amounts({"h100": 8})
-    assert [entry.key for entry in rig.memory.list(layout.BELLS)] == [layout.bell(MACHINE, 1, 0)]
+    assert rig.memory.list(layout.BELLS)[0].key == layout.bell(MACHINE, 1, 0)
 
 
 def test_hello_is_said_again_before_the_machine_is_given_up() -> None:
