@@ -42,6 +42,16 @@ class LaunchIndex:
         names = self._collected().get(launch, ())
         return [self._jobs[name] for name in names if name in self._jobs]
 
+    def holders(self, name: str) -> list[JobRecord]:
+        """
+        Return a job of each active launch, array or job that has the id `name`, in any project.
+
+        What concerns a launch is found by its id alone, so there is one launch to an id.
+        """
+        array = self._arrays.get(name)
+        found = [*self.jobs_of(name)[:1], self._jobs.get(name), array.each if array else None]
+        return [job for job in found if job is not None]
+
     def with_left(self, name: str) -> list[JobRecord]:
         """Return the job `name` and the jobs of the launch `name`, those that left included."""
         names = {name: None, **self._collected().get(name, {})}

@@ -232,7 +232,7 @@ def _launch(
     awaited: Targets,
     taken: Collection[str],
 ) -> bool:
-    launch, name = body.launch, waiting.name
+    launch, name, holders = body.launch, waiting.name, draft.by_launch.holders
     problems = _launch_problems(draft, waiting, launch, rules)
     jobs: tuple[JobRecord, ...] = ()
     array: ArrayRecord | None = None
@@ -257,6 +257,9 @@ def _launch(
     of_others = {*taken, *(one for one in there if _is_of_another(active[one], waiting))}
     is_known = bool(body.idempotency_key) and len(there) == len(launch.jobs) and not of_others
     problems += [f"there is a job {one} already" for one in there if not is_known]
+    for one in dict.fromkeys((job_id(launch.name, name.ulid), *active)):
+        if one not in there and any(_is_of_another(job, waiting) for job in holders(one)):
+            problems.append(f"there is a launch or job {one} already")
     if any(job.after for job in jobs) and not is_known:
         if is_on_its_way(draft, jobs):
             return False
@@ -286,7 +289,8 @@ def _is_of_another(active: JobRecord | ArrayRecord | None, waiting: Waiting) -> 
     if active is None:
         return False
     job = active.each if isinstance(active, ArrayRecord) else active
-    return not is_same_request(waiting.name, user=job.user, ulid=job.ulid)
+    is_same = is_same_request(waiting.name, user=job.user, ulid=job.ulid)
+    return job.project != waiting.name.project or not is_same
 
 
 def _too_wordy(

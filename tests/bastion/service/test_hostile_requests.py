@@ -117,3 +117,23 @@ def test_a_refused_launch_with_a_cancelled_job_stops_no_turn() -> None:
     assert not rig.answer(asked).accepted
     assert not rig.keys(layout.INBOX)
     assert rig.start("next")
+
+
+@pytest.mark.parametrize("name", ["pair", "pair-x"])
+def test_no_launch_takes_the_id_of_anothers_in_another_project(name: str) -> None:
+    """What fails in it would end the jobs of the other, which are found by that id alone."""
+    rig = Rig()
+    one = Job(processes=(Process(["true"], resources=Resources(h100=1)),))
+    pair = (replace(one, name="x"), replace(one, name="y"))
+    asked = rig.launch("pair", jobs=pair, together=False)
+    rig.turn(3)
+    jobs = (replace(one, name="evil", scope="launch"), replace(one, name="other"))
+    body = launch_request(name=name, jobs=jobs, together=False)
+    rig.bucket.create(layout.request("red", "cat", asked, "launch"), encode(body))
+    rig.turn(3)
+    answer = rig.answer(asked, user="cat", project="red")
+    assert not answer.accepted
+    (problem,) = answer.problems
+    assert problem.startswith("there is a ")
+    assert problem.endswith(" already")
+    assert {each.project for each in rig.root.jobs.values()} == {"blue"}
