@@ -35,6 +35,8 @@ READS_S = 10.0
 """Longest reading time of one turn; the rest waits. A third of a lease on a cloud store."""
 REMEMBERED_BYTES = 8 << 20
 """Bytes of waiting requests kept in memory; those beyond it are read again."""
+SMALL_BYTES = 64 << 10
+"""A request that needs no room in that memory to speak of: every verb, and most launches."""
 REFUSED_TURNS = 3
 """An object whose read the store refuses in this many turns is set aside."""
 FAILED_TURNS = 300
@@ -226,7 +228,7 @@ class InboxReader:
             elif problem:
                 works[entry.key] = partial(self._refused, waiting, problem)
                 reads, size = 1, 0
-            elif is_full or unfinished[_owner(waiting)] >= OWNER_BYTES:
+            elif _has_to_wait(entry.size, own=unfinished[_owner(waiting)], is_full=is_full):
                 continue  # requests in memory are completed first
             else:
                 works[entry.key] = partial(self._request, waiting, active)
@@ -398,6 +400,20 @@ class InboxReader:
     def _is_answered(self, waiting: Waiting) -> bool:
         name = waiting.name
         return self._records.stands(layout.answer(name.project, name.user, name.ulid))
+
+
+def _has_to_wait(size: int, *, own: int, is_full: bool) -> bool:
+    """
+    Whether a request of `size` bytes waits until those in memory are completed.
+
+    Args:
+        size: As listed.
+        own: Bytes of its owner's requests that are not completed.
+        is_full: Whether those of all owners fill the memory. A small one of an owner without any is
+            read all the same: to complete the large ones takes a hundred turns.
+    """
+    is_small = size <= SMALL_BYTES and not own
+    return own >= OWNER_BYTES or (is_full and not is_small)
 
 
 def _unread_of(done: Iterable[Done]) -> Iterator[tuple[str, StoreError]]:

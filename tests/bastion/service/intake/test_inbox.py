@@ -206,6 +206,27 @@ def test_what_is_begun_is_finished_before_more_is_begun() -> None:
     assert arrived == asked
 
 
+def test_large_launches_that_are_looked_up_keep_no_small_request_waiting() -> None:
+    """They fill the memory for many turns; a verb of another user is read in the next one."""
+    box = Box()
+    waits = tuple(f"none-{n:010d}" for n in range(100))
+    jobs = tuple(
+        Job(name=f"j{n}", after=waits, processes=(Process(["true"], env={"TEXT": "x" * 26_000}),))
+        for n in range(140)
+    )
+    body = encode(LaunchRequest(launch=Launch(name="big", jobs=jobs, together=False)))
+    for n in range(4):
+        name = ulid.make(box.clock.wall(), bytes([n] * 10))
+        box.store.create(layout.request(f"p{n % 2}", "ann", name, "launch"), body)
+    while box.reader._remembered_bytes < REMEMBERED_BYTES:
+        assert not box.read().requests
+    large = box.ask("eve", verb="cancel", targets=tuple(f"{n:0200d}" for n in range(500)))
+    small = box.ask("ben", verb="cancel")
+    found = {each.waiting.entry.key for each in box.read().requests}
+    assert small in found
+    assert large not in found
+
+
 def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
     """A request that is read as more bytes than were listed is refused, and the rest is heard."""
     box = Box()
