@@ -57,6 +57,7 @@ class Attempt:
         "kill_at",
         "kill_pause_s",
         "last_lines",
+        "leaders",
         "life",
         "machine_fault",
         "notices",
@@ -76,6 +77,8 @@ class Attempt:
         self.undo = Undo(start.undo, mark)
         self.cgroup: Cgroup | None = None
         self.processes: list[Process] = []
+        self.leaders: set[int] = set()
+        """Pids of all that were started for it, each the leader of a session; reaped ones too."""
         self.notices: list[dict[str, object]] = []
         self.first_failed: int | None = None
         self.failed_by_itself = False
@@ -285,7 +288,9 @@ class Attempt:
 
     def _spawn(self, spec: ProcessSpec, output: int, mark: str) -> int:
         start = self.start
-        return spawn(spec, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
+        pid = spawn(spec, output=output, umask=start.umask, mark=mark, run_as=start.run_as)
+        self.leaders.add(pid)
+        return pid
 
     def record_failure(self, index: int) -> bool:
         """Record that process `index` failed; return whether it is the first to fail."""

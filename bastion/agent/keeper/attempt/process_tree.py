@@ -4,8 +4,8 @@ The processes of an attempt, found and signalled; standard library only.
 The keeper is a child subreaper: descendants of a user's process stay below the keeper, and become
 its children when their own parent dies. So once an attempt's own processes are reaped, what is left
 of it is among the keeper's children. An unknown child is attributed by its mark, else by its
-session. One that has wiped both is attributed to an attempt that ends while no other runs. Where
-there is a cgroup, its members are exact.
+session, also where the leader of that is dead. One that has wiped both is attributed to an attempt
+that ends while no other runs. Where there is a cgroup, its members are exact.
 """
 
 from __future__ import annotations
@@ -114,9 +114,22 @@ class Tree:
         if mark.startswith(self._mark_prefix):
             return mark[len(self._mark_prefix) :]
         seen = strays.look(pid)
-        if seen is not None and seen.session in self._mains:
-            return self._mains[seen.session].key
-        return ""
+        if seen is None:
+            return ""
+        leader = self._mains.get(seen.session)
+        return self._of_dead_leader(seen.session) if leader is None else leader.key
+
+    def _of_dead_leader(self, session: int) -> str:
+        """
+        Return the attempt whose session this was, although its leader is reaped.
+
+        The kernel gives the number of a session to no process while the session has members. So a
+        process of that number is of another session.
+        """
+        if strays.look(session) is not None:
+            return ""
+        keys = (key for key, each in self._running.items() if session in each.leaders)
+        return next(keys, "")
 
 
 def _signal_group(pid: int, numbers: Sequence[int]) -> bool:

@@ -102,6 +102,18 @@ def test_daemons_are_killed_before_the_end_is_reported(world: RealWorld, kind: s
     assert below(world.pid) == set()
 
 
+def test_a_child_without_mark_is_killed_beside_other_attempts(world: RealWorld) -> None:
+    """A background process with a wiped environment is known by its session, of a dead leader."""
+    world.keeper.start(attempt("other", SLEEPS))
+    world.wrote("other")
+    unique = f"3000.{os.getpid()}"
+    line = f"env -i sleep {unique} & until grep -aq ^sleep /proc/$!/cmdline; do :; done"
+    world.keeper.start(attempt("a", line))
+    assert world.ended("a").processes[0].code == 0
+    assert sleeping(unique) == []
+    assert len(below(world.pid)) == 1
+
+
 def test_daemons_of_others_are_left_alone(world: RealWorld) -> None:
     """The end of one attempt kills nothing of another, daemons included."""
     world.keeper.start(attempt("a", shell(f"echo up; {EXITS}")))
