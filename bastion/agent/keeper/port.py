@@ -308,8 +308,8 @@ class Keeper(Protocol):
             ConflictError: This key was started before; its state is in `attempts`.
             MachineFaultError: The start cannot be recorded, as on a full disk: nothing was
                 started, the key may be used again.
-            KeeperError: The attempt is malformed or the permit has expired. Nothing was started,
-                the key may be used again.
+            KeeperError: The attempt is malformed or too large, or the permit has expired. Nothing
+                was started, the key may be used again.
             KeeperGoneError: No answer; a later `attempts` shows whether it was started.
         """
         ...

@@ -41,7 +41,7 @@ from bastion.agent.keeper.port import (
     Running,
     WentIdle,
 )
-from bastion.agent.keeper.socket.request import file_name
+from bastion.agent.keeper.socket.request import LINE_BYTES, file_name
 from bastion.agent.machine.machine_fault import fault_text, is_machine_fault
 from bastion.agent.machine.stray_processes import MARK
 from bastion.errors import BastionError, ConflictError, NotFoundError
@@ -245,21 +245,29 @@ class KeeperClient:
     def _requests(
         self, verb: str, each: Sequence[dict[str, object]]
     ) -> list[dict[str, Any] | BastionError]:
-        """Send all requests, then wait for the answers, which the keeper gives in any order."""
+        """
+        Send all requests, then wait for the answers, which the keeper gives in any order.
+
+        One that is longer than the keeper reads is not sent: it would cost the connection.
+        """
         with self._lock:
             numbers = range(self._number + 1, self._number + 1 + len(each))
             self._number += len(each)
-            lines = [
-                json.dumps({"id": number, "do": verb, **fields}).encode() + b"\n"
+            lines = {
+                number: json.dumps({"id": number, "do": verb, **fields}).encode() + b"\n"
                 for number, fields in zip(numbers, each)
-            ]
+            }
+            sent = {number: line for number, line in lines.items() if len(line) <= LINE_BYTES}
             try:
-                self._request_socket.sendall(b"".join(lines))
+                self._request_socket.sendall(b"".join(sent.values()))
             except OSError as error:
                 raise KeeperGoneError(f"the keeper of {self._folder} went away: {error}") from None
-            answers = [self._next_answer() for _ in numbers]
+            answers = [self._next_answer() for _ in sent]
         found = {answer["id"]: answer for answer in answers}
-        return [_outcome(found[number]) for number in numbers]
+        return [
+            _outcome(found[number]) if number in found else _too_long(len(line))
+            for number, line in lines.items()
+        ]
 
     def _next_answer(self) -> dict[str, Any]:
         while b"\n" not in self._answer_bytes:
@@ -286,6 +294,14 @@ def _outcome(answer: dict[str, Any]) -> dict[str, Any] | BastionError:
         found: dict[str, Any] = answer["ok"]
         return found
     return _ERRORS.get(answer["error"], KeeperError)(answer["message"])
+
+
+def _too_long(size_bytes: int) -> KeeperError:
+    return KeeperError(
+        f"commands and environments of the processes on one machine are {size_bytes:,} bytes"
+        f" together; at most {LINE_BYTES:,}",
+        hint="shorten env, start fewer processes on a machine, or put large values into files",
+    )
 
 
 def spawn_keeper(

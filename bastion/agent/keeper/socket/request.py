@@ -14,6 +14,9 @@ import re
 KEY_BYTES = 255
 """Longest key, percent-encoded: it names a folder (Linux, NAME_MAX)."""
 
+LINE_BYTES = 16 << 20
+"""Longest request: environments of a few hundred processes. A longer one ends its connection."""
+
 _SPECIAL = re.compile(rb"[^A-Za-z0-9_-]")
 
 

@@ -15,6 +15,7 @@ import json
 import os
 import socket
 
+from bastion.agent.keeper.socket.request import LINE_BYTES
 from bastion.agent.machine.machine_fault import fault_text, is_machine_fault
 
 TYPE_CHECKING = False
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Verb = Callable[["Connection", dict[str, object]], dict[str, object] | None]
-
-_LINE_BYTES = 16 << 20
-"""Longest request: environments of a few hundred processes."""
 
 _BACKLOG_BYTES = 64 << 20
 """Most that is queued for a connection that does not read: every record of a machine."""
@@ -71,7 +69,7 @@ class Connection:
             else:
                 raise ConnectionResetError("closed")
         *whole, rest = self._in.split(b"\n")
-        if len(rest) > _LINE_BYTES:
+        if len(rest) > LINE_BYTES:
             raise ConnectionResetError("a request is too long")
         self._in = bytearray(rest)
         return [bytes(line) for line in whole if line]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.rigs.keepers import EXITS, SLEEPS, RealWorld, attempt
+from bastion.agent.keeper.port import KeeperError
+from tests.rigs.keepers import EXITS, SLEEPS, RealWorld, attempt, shell
 
 GOOD = {
     "id": 1,
@@ -137,6 +138,17 @@ def test_a_line_without_end_is_cut_off(world: RealWorld) -> None:
         with pytest.raises(OSError, match=r"pipe|reset"):
             for _ in range(100):
                 endless.sendall(b"x" * (1 << 20))
+
+
+def test_a_start_that_is_too_long_costs_no_connection(world: RealWorld) -> None:
+    """It is refused before it is sent, with its size; others of the same turn are started."""
+    long = attempt("long", *[shell(EXITS, BIG="x" * 120_000)] * 150)
+    refused, started = world.keeper.start_all([long, attempt("beside", EXITS)])
+    assert isinstance(refused, KeeperError)
+    assert "at most 16,777,216" in refused.message
+    assert started is None
+    world.ended("beside")
+    world.keeper.forget("beside")
 
 
 def test_a_start_without_a_reader_is_a_start(world: RealWorld) -> None:
