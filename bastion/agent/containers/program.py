@@ -35,6 +35,7 @@ import sys
 import time
 
 from bastion.agent.containers.engine import NOT_FOUND, Engine, EngineError, EngineGoneError, Frames
+from bastion.agent.keeper.reasons import EXIT_CODE, OUTCOME
 from bastion.agent.machine import stray_processes as strays
 from bastion.agent.machine.job_files import replace_file
 
@@ -52,6 +53,9 @@ ATTEMPT_LABEL = "bastion.attempt"
 
 PREFIX = "+"
 """Prefix of the name of every variable of the container."""
+
+_OF_KEEPER = (strays.MARK, OUTCOME, EXIT_CODE)
+"""Variables that the keeper adds by itself, without the prefix."""
 
 SETUP_CODE = 125
 """Exit code of a container that never ran. Source: docker-run(1), "Exit Status"."""
@@ -183,7 +187,7 @@ def run(
         for variable, text in environ.items()
         if variable.startswith(PREFIX)
     ]
-    env += [f"{strays.MARK}={environ[strays.MARK]}"] if strays.MARK in environ else []
+    env += [f"{name}={environ[name]}" for name in _OF_KEEPER if name in environ]
     body = {
         **json.loads(creation),
         "Env": env,

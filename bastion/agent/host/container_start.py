@@ -83,6 +83,7 @@ def contained(
         attempt,
         processes=tuple(made),
         on_end=boxed(attempt.on_end, "end", 0) if attempt.on_end is not None else None,
+        on_end_words=attempt.on_end.argv if attempt.on_end is not None else (),
         memory_limit_bytes=None,
         # The program that represents a container uses the engine's socket, as no job may.
         run_as=None,

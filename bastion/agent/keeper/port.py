@@ -147,6 +147,8 @@ class AttemptStart:
     on_end: ProcessStart | None = None
     """The clean-up: run once, when all processes are dead, before the end is reported; it changes
     no outcome."""
+    on_end_words: tuple[str, ...] = ()
+    """The clean-up as its user wrote it, for the log; empty: its `argv` is that."""
     on_end_s: float = 0.0
     """Longest run of the clean-up; in a stop's grace period it gets at most half of that."""
     hold_s: float = 0.0

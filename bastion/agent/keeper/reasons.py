@@ -1,5 +1,5 @@
 """
-Reasons of the notices that the keeper gives by itself; standard library only.
+Reasons of the keeper's own notices, and what it tells clean-ups; standard library only.
 
 They have a file of their own because two files need them: the port, which promises them, and the
 keeper, which does not import the port for the sake of its start-up time and memory.
@@ -22,6 +22,9 @@ IDLE = "idle"
 
 KEEPER_STOPPED = "keeper stopped"
 """The keeper itself received SIGTERM."""
+
+OUTCOME, EXIT_CODE = "BASTION_OUTCOME", "BASTION_EXIT_CODE"
+"""Variables that the keeper adds to the environment of a clean-up: how its attempt ended."""
 
 _OUTCOMES = {
     "preempt": "preempted",

@@ -152,17 +152,17 @@ def test_a_preempted_job_resumes_with_what_it_kept(host: Host) -> None:
 
 
 def test_a_clean_up_runs_in_a_container_too(host: Host) -> None:
-    """It can read what the job kept, and its container is removed too."""
-    job = shell(
-        "echo kept >$BASTION_OUTPUT_DIR/f; exit 4", on_end=["sh", "-c", "cat $BASTION_OUTPUT_DIR/f"]
-    )
+    """It can read what the job kept, is told how that ended, and its container is removed too."""
+    tidy = "cat $BASTION_OUTPUT_DIR/f; echo $BASTION_OUTCOME $BASTION_EXIT_CODE"
+    job = shell("echo kept >$BASTION_OUTPUT_DIR/f; exit 4", on_end=["sh", "-c", tidy])
     host.run(job)
     host.ended()
     end = host.bucket.end()
     assert end is not None
     assert end.codes == (4,)
     host.until(lambda: host.bucket.told()[-1] == "drained")
-    assert host.bucket.log().endswith(b"kept\n")
+    log = host.bucket.log().decode()
+    assert log == f"\n[bastion: on_end: sh -c {tidy}]\nkept\nfailed 4\n"
 
 
 def test_a_killed_agent_changes_nothing(host: Host) -> None:

@@ -23,7 +23,7 @@ from bastion.agent.keeper.attempt.process import (
 )
 from bastion.agent.keeper.attempt.spool import Spool
 from bastion.agent.keeper.attempt.undo import Undo
-from bastion.agent.keeper.reasons import IDLE, TIME_LIMIT, outcome_after
+from bastion.agent.keeper.reasons import EXIT_CODE, IDLE, OUTCOME, TIME_LIMIT, outcome_after
 from bastion.agent.machine import stray_processes as strays
 from bastion.agent.machine.job_files import replace_file
 from bastion.agent.machine.machine_fault import fault_text
@@ -169,7 +169,7 @@ class Attempt:
         spec.env.update(self._clean_up_env())
         log = self.processes[0].spool
         process = self.on_end = Process(log)
-        command = " ".join(spec.argv)
+        command = " ".join(self.start.on_end_words or spec.argv)
         self.note(f"\n[bastion: on_end: {command:.500}]\n".encode(errors="replace"))
         write_end = -1
         try:
@@ -208,8 +208,8 @@ class Attempt:
         code = None if first is None else self.processes[first]
         number = 0 if code is None else code.code if code.signal is None else -code.signal
         return {
-            "BASTION_OUTCOME": self._outcome(),
-            "BASTION_EXIT_CODE": "" if number is None else str(number),
+            OUTCOME: self._outcome(),
+            EXIT_CODE: "" if number is None else str(number),
         }
 
     def _outcome(self) -> str:

@@ -96,6 +96,7 @@ class Start:
         "notice_path",
         "on_end",
         "on_end_s",
+        "on_end_words",
         "path",
         "processes",
         "run_as",
@@ -132,6 +133,7 @@ class Start:
         rule, on_end = fields.get("idle"), fields.get("on_end")
         self.idle = None if rule is None else Rule(rule)
         self.on_end = None if on_end is None else ProcessSpec(on_end)
+        self.on_end_words = _texts(fields.get("on_end_words", []), "on_end_words")
         self.on_end_s = seconds(fields.get("on_end_s", 0), "on_end_s")
         self.hold_s = seconds(fields.get("hold_s", 0), "hold_s")
 
