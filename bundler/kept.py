@@ -3,7 +3,7 @@ The trees in a machine's cache, so that the next job with the same code fetches 
 
         <cache>/<name>/tree/        the tree, which is never modified
         <cache>/<name>/boot         the boot in which it was written or last checked
-        <cache>/<name>.lock         locked while it is made
+        <cache>/<name>.lock         locked while it is made, shared while it is copied
         <cache>/.new-<name>-*       in progress, or left by a killed process
 
 A name is 64 hexadecimal digits that identify the tree. A tree appears by one rename, so a partial
@@ -45,21 +45,29 @@ def kept_tree(
         raise BundleError(f"{name!r} is not a digest, which is 64 lowercase hexadecimal digits")
     cache.mkdir(parents=True, exist_ok=True)
     home = cache / name
-    if not _is_of_this_boot(home):
+    if not _is_ready(home):
         with _locked(cache / f"{name}.lock"):
-            if not _is_of_this_boot(home):
+            if not _is_ready(home):
                 _clear(cache, name)
                 _renew(home, make=make, is_whole=is_whole)
-    os.utime(home)
     return home / "tree"
 
 
-def evict(cache: Path, *, limit_bytes: int, keep: frozenset[str] = frozenset()) -> int:
+@contextmanager
+def in_use(tree: Path) -> Iterator[Path | None]:
+    """Yield the cached `tree`, which is not evicted meanwhile; None if it was evicted before."""
+    home = tree.parent
+    with (home.parent / f"{home.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield tree if tree.exists() else None
+
+
+def evict(cache: Path, *, limit_bytes: int) -> int:
     """
     Delete the least recently used trees, until `cache` has at most `limit_bytes`.
 
-    Trees in `keep` stay: the caller names those that are being checked out. The remains of killed
-    fetches are deleted first. Return the bytes of all trees.
+    Trees that are in use stay. The remains of killed fetches are deleted first. Return the bytes of
+    all trees.
     """
     for left in {left.name.split("-")[1] for left in cache.glob(".new-*-*")}:
         with suppress(BlockingIOError), _locked(cache / f"{left}.lock", waits=False):
@@ -72,10 +80,9 @@ def evict(cache: Path, *, limit_bytes: int, keep: frozenset[str] = frozenset()) 
     for home in homes:
         if freed_bytes >= over_bytes:
             break
-        if home.name not in keep:
-            with _locked(cache / f"{home.name}.lock"):
-                home.rename(cache / f".new-{home.name}-evicted")
-                _clear(cache, home.name)
+        with suppress(BlockingIOError), _locked(cache / f"{home.name}.lock", waits=False):
+            home.rename(cache / f".new-{home.name}-evicted")
+            _clear(cache, home.name)
             freed_bytes += sizes[home]
     return freed_bytes
 
@@ -104,11 +111,15 @@ def _clear(cache: Path, name: str) -> None:
         shutil.rmtree(left)
 
 
-def _is_of_this_boot(home: Path) -> bool:
+def _is_ready(home: Path) -> bool:
+    """Whether the tree can be used; it counts as used now."""
     try:
-        return (home / "boot").read_text() == _boot()
+        is_ready = (home / "boot").read_text() == _boot()
+        if is_ready:
+            os.utime(home)
     except FileNotFoundError:
         return False
+    return is_ready
 
 
 def _write_boot(home: Path) -> None:

@@ -14,7 +14,7 @@ from bundler.checkout import checkout
 from bundler.code import LocalDir
 from bundler.errors import BundleError, DamagedError
 from bundler.fetch import fetch
-from bundler.kept import evict
+from bundler.kept import evict, in_use
 from bundler.upload import bundle
 from tests.rigs import trees
 from tests.rigs.blobs import FolderBlobs, MemoryBlobs
@@ -145,19 +145,23 @@ def test_a_tree_of_an_earlier_boot_is_checked(tmp_path: Path, harm: str) -> None
 
 
 def test_the_longest_unused_is_evicted_first(tmp_path: Path) -> None:
-    """The cache shrinks to its limit by what was unused longest, and keeps what it must."""
+    """The cache shrinks to its limit by what was unused longest, and keeps what is in use."""
     store, cache = MemoryBlobs(), tmp_path / "cache"
     digests = [stored(tmp_path, store, name) for name in "abc"]
     for age, digest in enumerate(digests):
         home = fetch(digest, store, cache).parent
         os.utime(home, (age, age))
     fetch(digests[0], store, cache)
-    evict(cache, limit_bytes=100, keep=frozenset(digests[1:2]))
+    with in_use(cache / digests[1] / "tree") as tree:
+        evict(cache, limit_bytes=100)
+    assert tree is not None
     assert sorted(p.name for p in cache.iterdir() if len(p.name) == 64) == sorted(digests[:2])
     trees.write(cache, {f".new-{'9' * 64}-x/tree/half": "of a killed fetch"})
     evict(cache, limit_bytes=0)
     assert not list(cache.glob(".new-*"))
     assert not [p for p in cache.iterdir() if len(p.name) == 64]
+    with in_use(cache / digests[1] / "tree") as tree:
+        assert tree is None
 
 
 def test_a_name_that_is_no_digest_is_refused(tmp_path: Path) -> None:

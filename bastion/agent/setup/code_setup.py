@@ -6,6 +6,8 @@ The bundler fetches the code, and is imported only where there is code to fetch.
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 _PAUSES_S = (2.0, 8.0)
 """Between tries of a repository that does not answer: its restart costs no attempt."""
+
+_FETCHES = 3
+"""Of code that a cleaning of the cache deletes before it can be copied."""
 
 _CLOCK = SystemClock()
 """Pauses between real calls, which no simulation makes."""
@@ -93,29 +98,38 @@ def bring(
     Copy `code` to `directory`, which must not exist.
 
     Raises:
-        SetUpError: It cannot be fetched, and a retry would not help.
+        SetUpError: It cannot be fetched, and a retry would not help; or the disk is full.
         StoreError: The store is out of reach.
     """
     from bundler.checkout import checkout
     from bundler.errors import BundleError
     from bundler.fetch import fetch
+    from bundler.kept import in_use
     from bundler.size import show_size
     from bundler.url import redacted
 
     def fetched(now: Progress) -> None:
         report(f"fetching its code, {show_size(now.done)} of {show_size(now.total)} so far")
 
-    try:
+    def kept() -> Path:
         match code:
             case BundleRef():
-                tree = fetch(code.digest, Bundles(store), cache, report=fetched)
+                return fetch(code.digest, Bundles(store), cache, report=fetched)
             case GitRef():
                 report(f"cloning {redacted(code.url)}")
-                tree = _clone(code, settings, cache)
+                return _clone(code, settings, cache)
             case _:
                 raise SetUpError(f"its code was never uploaded: {code}")
-        report("copying its code into its folder")
-        checkout(tree, directory)
+
+    try:
+        for _ in range(_FETCHES):
+            with in_use(kept()) as tree:
+                if tree is not None:
+                    report("copying its code into its folder")
+                    checkout(tree, directory)
+                    return
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise SetUpError("its code left the cache before it could be copied") from full
     except BundleError as error:
         raise SetUpError(str(error), hint=error.hint) from error
 

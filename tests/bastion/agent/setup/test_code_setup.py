@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup import code_setup as set_up
 from bastion.clock import VirtualClock
+from bastion.records.code.bundles import Bundles
 from bastion.spec import GitRef
+from bastion.spec.code import BundleRef
+from bastion.store.memory import MemoryStore
+from bundler.code import LocalDir
 from bundler.errors import BundleError, UnreachableError
+from bundler.kept import evict
+from bundler.upload import bundle
+from tests.rigs import trees
 
 REF = GitRef(url="https://example.org/x.git", commit="1" * 40)
 
@@ -48,3 +56,52 @@ def test_an_unreachable_repository_is_retried(
         assert error is answers[-1]
     assert (len(asked), clock.monotonic() - began) == (tries, slept_s)
     assert asked[-1] is answers[-1]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """An empty bucket."""
+    return MemoryStore(lambda: 0.0)
+
+
+@pytest.fixture
+def code(store: MemoryStore, tmp_path: Path) -> BundleRef:
+    """A bundle in the bucket."""
+    trees.write(tmp_path / "tree", {"pyproject.toml": "", "train.py": "print(1)"})
+    caches = tmp_path / "caches"
+    return bundle(LocalDir(), Bundles(store), start=tmp_path / "tree", caches=caches).ref
+
+
+def test_code_is_not_deleted_while_it_is_copied(
+    store: MemoryStore, code: BundleRef, tmp_path: Path
+) -> None:
+    """A cleaning of the full cache leaves the tree that a host copies at that moment."""
+
+    def report(step: str) -> None:
+        if step.startswith("copying"):
+            evict(tmp_path / "cache", limit_bytes=0)
+
+    settings = AgentSettings(machine="m")
+    set_up.bring(code, store, settings, tmp_path / "cache", tmp_path / "job", report)
+    assert (tmp_path / "job" / "train.py").read_text() == "print(1)"
+    evict(tmp_path / "cache", limit_bytes=0)
+    assert not (tmp_path / "cache" / code.digest).exists()
+
+
+def test_code_that_a_full_disk_cannot_keep_is_no_fault_of_the_job(
+    store: MemoryStore, code: BundleRef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that is deleted before it can be copied is fetched again, a few times."""
+    fetched: list[Path] = []
+
+    def fetch(*_: object, **__: object) -> Path:
+        fetched.append(tmp_path / "cache" / code.digest / "tree")
+        return fetched[-1]
+
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr("bundler.fetch.fetch", fetch)
+    settings, job = AgentSettings(machine="m"), tmp_path / "job"
+    with pytest.raises(set_up.SetUpError, match="left the cache") as caught:
+        set_up.bring(code, store, settings, tmp_path / "cache", job, lambda _: None)
+    assert is_machine_fault(caught.value)
+    assert len(fetched) == 3
