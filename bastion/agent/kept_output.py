@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from bastion.agent.machine.job_files import OpenFile, create_file, files_below
@@ -39,7 +40,7 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     Files that change while they are read are kept as they were read, up to the size that they had.
     Left out is what `files_below` leaves out: links, special files, what is deleted meanwhile,
     names that are not text, folders too deep and files larger than their disk. Nothing is written
-    for an empty directory.
+    for an empty directory. The list gets `number`, or one above all that this host has written.
 
     Raises:
         StoreError: Out of reach or in doubt; try again.
@@ -47,12 +48,22 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     """
     files = [_save_file(store, of, file) for file in files_below(str(directory))]
     if files:
-        key = layout.saved_output(
-            of.project, of.job, of.attempt, replica=of.replica, host=of.host, number=number
-        )
         with contextlib.suppress(ConflictError):
-            store.create(key, encode(Saved(files=tuple(files))))
+            store.create(_next_key(store, of, number), encode(Saved(files=tuple(files))))
     return len(files)
+
+
+def _next_key(store: ObjectStore, of: HostFact, number: int) -> str:
+    """Return the key of a list that counts as the newest, also after a clock was set back."""
+    key_of = partial(
+        layout.saved_output, of.project, of.job, of.attempt, replica=of.replica, host=of.host
+    )
+    last, newest = key_of(number=number), number - 1
+    while entries := store.list(layout.folder_of(last), start_after=last):
+        last = entries[-1].key
+        named = filter(None, (layout.parse_saved_output(entry.key) for entry in entries))
+        newest = max([newest, *(each.number for each in named)])
+    return key_of(number=newest + 1)
 
 
 def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:

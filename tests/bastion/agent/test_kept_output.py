@@ -84,6 +84,19 @@ def test_the_newest_list_of_each_replica_counts(tmp_path: Path) -> None:
     }
 
 
+def test_a_clock_that_is_set_back_makes_no_old_list(tmp_path: Path) -> None:
+    """What was kept last counts, even if the machine's clock was an hour ahead before."""
+    store, target = new_store(), tmp_path / "target"
+    target.mkdir()
+    output = tmp_path / "output"
+    output.mkdir()
+    for step, number in enumerate((3_600_000, 1_000, 1_001)):
+        (output / "step").write_text(str(step))
+        save(store, OF, output, number)
+    restore(store, SECOND, target)
+    assert (target / "step").read_text() == "2"
+
+
 def test_a_folder_wins_over_a_file_of_its_name(tmp_path: Path) -> None:
     """What one host kept as a file and another as a folder does not keep the next one from it."""
     store = new_store()
