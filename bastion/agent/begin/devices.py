@@ -19,6 +19,7 @@ from dataclasses import field
 from pathlib import Path
 
 from bastion.agent.begin.nvml import MISSING
+from bastion.agent.machine.driver_program import answer_of
 from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS
 from bastion.catalog import units_a_chip
 from bastion.own_program import own_program
@@ -89,9 +90,7 @@ def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
 def _answer(name: str, command: list[str]) -> str | DeviceReport | None:
     """What a program says of the GPUs, or that it fails; None where it is not there."""
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SMI_S
-        )
+        done = answer_of(command, timeout_s=SMI_S)
     except FileNotFoundError:
         return None
     except subprocess.TimeoutExpired:
@@ -99,9 +98,9 @@ def _answer(name: str, command: list[str]) -> str | DeviceReport | None:
     if done.returncode == MISSING:
         return None
     if done.returncode != 0:
-        said = " ".join((done.stdout + done.stderr).split())[-300:]
+        said = " ".join((done.stdout + done.stderr).decode(errors="replace").split())[-300:]
         return DeviceReport(unwell=f"{name} exited with {done.returncode}: {said}")
-    return done.stdout
+    return done.stdout.decode(errors="replace")
 
 
 def gpu_report(declared: Mapping[str, int], table: str, kernel_log: str) -> DeviceReport:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from bastion.agent.machine.driver_program import answer_of
 from bastion.agent.usage.port import DeviceProcess, Devices
 from bastion.agent.usage.probe import MISSING, Row, rows
 from bastion.errors import SpecError
@@ -122,7 +123,7 @@ def look_once(file: str = "") -> Devices:
     if not file and not may_have_devices():
         return Devices()
     try:
-        done = subprocess.run(_probe("1", file), input=b"", capture_output=True, timeout=_SILENT_S)
+        done = answer_of(_probe("1", file), timeout_s=_SILENT_S)
     except (OSError, subprocess.TimeoutExpired):
         return Devices()
     lines = done.stdout.splitlines()
