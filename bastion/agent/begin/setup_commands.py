@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 COMMAND_S = 3600.0
@@ -18,6 +21,8 @@ COMMAND_S = 3600.0
 TEXT_CHARACTERS = 900
 """Of the output of a failed command: it lies in the state of the bastion."""
 _DONE = "setup-done"
+_LAST_S = 2.0
+"""For the end of a command that was killed."""
 
 
 def run_setup(commands: Sequence[str], folder: Path, *, timeout_s: float = COMMAND_S) -> str:
@@ -45,7 +50,11 @@ def last_words(log: Path) -> str:
 
 
 def failure_of(command: str, log: Path, timeout_s: float) -> str:
-    """Run one command, whose output is added to `log`; how it failed, or empty."""
+    """
+    Run one command, whose output is added to `log`; how it failed, or empty.
+
+    One that takes too long is killed with all that it started, but for what left its session.
+    """
     with log.open("ab") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -53,11 +62,13 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LAST_S)  # a broken driver may hold it for ever
             return f"took more than {timeout_s:g} s"
     return "" if code == 0 else f"exited with {code}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 from pathlib import Path
 
 from bastion.agent.begin.setup_commands import TEXT_CHARACTERS, run_setup
@@ -34,5 +36,13 @@ def test_a_long_output_is_cut_at_its_begin(tmp_path: Path) -> None:
 
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
-    """It fails when its time is over."""
-    assert "took more than 0.1 s" in run_setup(("exec sleep 600",), tmp_path, timeout_s=0.1)
+    """It fails when its time is over, and nothing that it started goes on."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    held = os.open(gate, os.O_RDONLY | os.O_NONBLOCK)
+    why = run_setup(("exec >gate; sleep 600; true",), tmp_path, timeout_s=0.5)
+    assert "took more than 0.5 s" in why
+    is_over, _, _ = select.select([held], [], [], 20.0)
+    assert is_over, "its sleep still holds the pipe"
+    assert os.read(held, 1) == b""
+    os.close(held)
