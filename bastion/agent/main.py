@@ -32,8 +32,9 @@ from bastion.agent.decommission import ENDING, LOCK, end_home
 from bastion.agent.home import FolderHome, HomeGoneError
 from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.socket.living import living_keeper
 from bastion.agent.keeper_life import begin_life
-from bastion.agent.machine.stray_processes import MARK, kill_all, look
+from bastion.agent.machine.stray_processes import MARK, look
 from bastion.agent.settings import FOLDER, AgentSettings, Cloud, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
 from bastion.agent.usage.devices import DeviceProbe, device_file, look_once
@@ -248,7 +249,7 @@ def _serve(
         try:
             agent.run()
         except KeeperGoneError as error:
-            say(f"{error}: a new life begins")
+            say(f"{error}: the agent begins again")
             begun = replace(begun, steps=())
             lane.close()
             long_lane.close()
@@ -285,7 +286,7 @@ def _keeper(
                 settings.machine,
                 boot_id=settings.boot_id,
                 nonce=_nonce,
-                connect=lambda: _connected(home, settings),
+                connect=lambda: living_keeper(home, has_permit=settings.permit_s > 0),
                 spawn=lambda life: spawn_keeper(
                     home,
                     life=life,
@@ -307,31 +308,6 @@ def _keeper(
         else:
             assert isinstance(keeper, KeeperClient)
             return keeper
-
-
-def _connected(home: Path, settings: AgentSettings) -> KeeperClient:
-    """
-    Connect to the keeper; if it has died, kill what it left behind.
-
-    The next keeper would do so, but while the store is out of reach there is none, and a permit
-    must end all the same.
-
-    Raises:
-        KeeperGoneError: No keeper answers.
-    """
-    try:
-        return KeeperClient(home)
-    except KeeperGoneError:
-        if settings.permit_s:
-            _end_strays(home)
-        raise
-
-
-def _end_strays(home: Path) -> None:
-    """Kill what a keeper of this home left behind, unless a keeper is alive and holds its lock."""
-    with suppress(OSError), (home / "keeper" / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        kill_all(f"{os.path.realpath(home)}:")
 
 
 def _kill_all(keeper: KeeperClient) -> None:

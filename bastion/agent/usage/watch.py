@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bastion.agent.errands import Errands
-from bastion.agent.keeper.port import Keeper, Running
+from bastion.agent.keeper.port import Keeper, KeeperGoneError, Running
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.settings import AgentSettings
 from bastion.agent.usage.foreign import foreign_processes
@@ -165,6 +165,8 @@ class UsageWatch:
         return self._sampler.sample(groups, now), now
 
     def _not_seen(self, error: Exception) -> None:
+        if isinstance(error, KeeperGoneError):
+            raise error  # its connection is over: the agent makes another, or begins a new life
         if str(error) != self._said:
             self._said = str(error)
             self._say(f"the use of this machine cannot be sampled: {error}")

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bastion.agent.keeper.fake import Script
+from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.agent.usage.port import DeviceProcess
 from bastion.errors import BastionError, StoreError
@@ -127,6 +128,15 @@ def test_a_sampler_that_fails_costs_its_samples_alone() -> None:
     assert rig.bucket.end().utilisation is None
     assert rig.bucket.told()[-1] == "drained"
     assert sum("the driver is gone" in line for line in rig.said) == 1
+
+
+def test_a_keeper_that_does_not_answer_a_look_is_connected_to_again() -> None:
+    """A connection that is over serves no later look either: the agent makes another one."""
+    sampler = FakeSampler(0.5)
+    sampler.error = KeeperGoneError("no answer from the keeper")
+    rig = machine(sampler, runs_s=100)
+    with pytest.raises(KeeperGoneError):
+        rig.pass_s(30, step_s=1.0)
 
 
 def test_a_store_that_is_away_delays_samples_and_no_end() -> None:

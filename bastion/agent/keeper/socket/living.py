@@ -1,0 +1,54 @@
+"""
+The keeper that lives in a home, and the proof that none does.
+
+Its lock is the proof, and no answer is none: a keeper whose disk stands still answers nothing for a
+while, and its processes run on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from bastion.agent.keeper.port import KeeperError, KeeperGoneError
+from bastion.agent.keeper.socket.client import KeeperClient
+from bastion.agent.machine.stray_processes import kill_all
+
+
+def living_keeper(home: Path, *, has_permit: bool) -> KeeperClient:
+    """
+    Connect to the keeper; if it has died, kill what it left behind.
+
+    The next keeper would do so, but while the store is out of reach there is none, and a permit
+    must end all the same.
+
+    Args:
+        home: Of the agent.
+        has_permit: Whether processes may only run while the store is in reach.
+
+    Raises:
+        KeeperGoneError: There is no keeper.
+        KeeperError: One lives and does not answer. The number of a newer life would make it stop
+            everything as soon as it answers again.
+    """
+    try:
+        return KeeperClient(home)
+    except KeeperGoneError as error:
+        if not _is_over(home, has_permit=has_permit):
+            raise KeeperError(f"the keeper lives and does not answer: {error.message}") from error
+        raise
+
+
+def _is_over(home: Path, *, has_permit: bool) -> bool:
+    """Whether no keeper holds its lock; with a permit, what one has left is killed."""
+    try:
+        with (home / "keeper" / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if has_permit:
+                kill_all(f"{os.path.realpath(home)}:")
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass  # there was no keeper yet, or what is left cannot be seen: the next life kills it
+    return True
