@@ -112,7 +112,8 @@ def _end_keeper(home: Path, deadline: float) -> None:
         while time.monotonic() < deadline:
             keeper.poll(0.1)
     except KeeperGoneError:
-        return
+        if time.monotonic() < deadline:
+            return  # it has ended, or does not answer just now
     if process is not None:
         strays.send(process, signal.SIGKILL)
 
