@@ -47,6 +47,9 @@ _CHECK_S = 1.0
 _FORMAT = 1
 """Format of the environments; a change rebuilds all of them."""
 
+_OPEN = 0o755
+"""Mode of the folders of an environment: jobs may run as another user than the agent."""
+
 _SHOWN_BYTES = 3000
 """Share of a failed build's output in the outcome, which has at most 4096 characters."""
 
@@ -153,6 +156,8 @@ def build(
         recipe.folder.mkdir(parents=True, exist_ok=True)
         _clear(recipe.folder)
         place = Path(tempfile.mkdtemp(prefix="try-", dir=recipe.folder))
+        for folder in (recipe.folder, place):
+            folder.chmod(_OPEN)
         env = _environment(place, mark, environ)
         for command in _commands(recipe, place):
             _run(command, recipe, place, env, trouble)
@@ -249,6 +254,7 @@ def _run(
             cwd=recipe.lock.parent,
             env=env,
             start_new_session=True,
+            umask=0o777 & ~_OPEN,
         )
         code, is_full = _outcome(process, place, trouble)
         if code is None:

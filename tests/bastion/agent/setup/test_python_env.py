@@ -102,6 +102,22 @@ def test_an_environment_is_whole_or_missing(code: Code, tool: str) -> None:
 
 
 @pytest.mark.parametrize("tool", QUICK, indirect=True)
+def test_an_environment_is_open_to_the_user_of_jobs(code: Code, tool: str) -> None:
+    """Jobs may run as another user than the agent, whose own files are closed to all others."""
+    before = os.umask(0o077)
+    try:
+        recipe = recipe_of(PythonEnv(), code.root, code.cache)
+        build(recipe, mark=MARK, environ=os.environ)
+    finally:
+        os.umask(before)
+    place = Path(take(recipe, code.root / "python"))
+    paths = [path for path in (place.parent, place, *place.rglob("*")) if not path.is_symlink()]
+    closed = [path for path in paths if path.name != "whole" and not path.stat().st_mode & 0o004]
+    assert closed == []
+    assert all(path.stat().st_mode & 0o001 for path in paths if path.is_dir())
+
+
+@pytest.mark.parametrize("tool", QUICK, indirect=True)
 def test_a_failed_build_says_why(code: Code, tool: str) -> None:
     """A package with another hash is not installed; the output is shown, without passwords."""
     (code.root / "requirements.txt").write_text(
