@@ -22,7 +22,7 @@ from bastion.agent.machine.job_files import create_file
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup.code_setup import SetUpError, set_up
 from bastion.agent.setup.python_env import BuildError, Recipe, build, recipe_of, take
-from bastion.agent.setup.run_as import give_contents, hand_over
+from bastion.agent.setup.run_as import closed_above, give_contents, hand_over
 from bastion.agent.setup.secret_values import values_of
 from bastion.logs.segments import LogMismatchError, write_segment
 from bastion.machine import Start
@@ -160,17 +160,35 @@ def with_python(
     Return `prepared`, whole if its Python environment exists; else start a build, and call again.
 
     One host builds an environment while the other hosts that need it wait, without a lane.
-    `otherwise` gets the exception of the build, if the build is this host's.
+    `otherwise` gets the exception of the build, if the build is this host's, and that of an
+    interpreter that the user of jobs cannot reach.
     """
     recipe = prepared.recipe
     assert recipe is not None
     python = take(recipe, Path(prepared.folders.python))
     if python:
+        try:
+            _check_reach(f"{python}/bin/python", context.settings)
+        except SetUpError as error:
+            otherwise(error)
+            return prepared
         return _handed_over(replace(prepared, python=python), context.settings)
     errand = f"python {recipe.digest}"
     work = partial(_build, context, of, recipe)
     context.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_long=True)
     return prepared
+
+
+def _check_reach(python: str, settings: AgentSettings) -> None:
+    """Raise SetUpError if the user of jobs cannot reach the interpreter behind `python`."""
+    found = os.path.realpath(python)
+    closed = "" if settings.run_as is None else closed_above(found, settings.run_as)
+    if closed:
+        raise SetUpError(
+            f"python: user {settings.user} of this machine's jobs cannot reach {found}:"
+            f" {closed} is closed to it",
+            hint="install a Python for all users on the machine, such as python3 of the system",
+        )
 
 
 def _build(context: SetupContext, of: HostFact, recipe: Recipe) -> None:

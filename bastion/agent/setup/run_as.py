@@ -65,6 +65,12 @@ def open_home(home: Path, user: RunAs) -> None:
             )
 
 
+def closed_above(path: str, user: RunAs) -> str:
+    """Return the folder above `path` through which `user` may not pass, or an empty string."""
+    above = reversed(Path(path).parents)
+    return next((str(folder) for folder in above if not _may_pass(folder.stat(), user)), "")
+
+
 def give_contents(base: str, user: RunAs) -> None:
     """
     Give `user` the contents of a host's folder, which itself stays closed to all but root.

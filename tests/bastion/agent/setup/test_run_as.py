@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -21,12 +23,13 @@ from bastion.agent.keeper.port import AttemptStart, IdleRule, KeeperError, Proce
 from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.agent.machine.job_files import give_away
 from bastion.agent.settings import AgentSettings
-from bastion.agent.setup.prepare import Prepared
+from bastion.agent.setup.prepare import Prepared, SetupContext, with_python
+from bastion.agent.setup.python_env import Recipe
 from bastion.agent.setup.run_as import give_contents, hand_over, open_home, user_of
 from bastion.errors import SpecError
 from bastion.spec import Job, Launch, Process
 from tests.bastion.agent.real_machine import Machine
-from tests.rigs.agent import MACHINE, Rig, job, start
+from tests.rigs.agent import MACHINE, OF, Rig, job, start
 from tests.rigs.keepers import IGNORES, RealWorld, attempt, shell
 
 NOBODY = RunAs(uid=65534, gid=65534, groups=(65534,))
@@ -209,6 +212,30 @@ def test_an_agent_prepares_for_that_user() -> None:
     rig.pass_s(1)
     assert set(owners) == {NOBODY.uid}
     assert rig.bucket.told() == ("claimed", "started", "ended", "drained")
+
+
+def test_an_interpreter_that_the_user_cannot_reach_is_named(open_path: Path) -> None:
+    """As one below /root: the job ends with the folder that is closed, before anything starts."""
+    closed, folder = open_path / "closed", open_path / "env"
+    (closed / "bin").mkdir(parents=True)
+    (closed / "bin" / "python3").touch()
+    (folder / "try-1" / "bin").mkdir(parents=True)
+    (folder / "try-1" / "bin" / "python").symlink_to(closed / "bin" / "python3")
+    (folder / "whole").write_text("try-1")
+    recipe = Recipe(
+        digest="d", folder=folder, lock=folder, is_uv=False, has_hashes=False, interpreter="python3"
+    )
+    prepared = Prepared(folders=FolderHome(open_path).folders("k"), recipe=recipe)
+    context = cast(SetupContext, SimpleNamespace(settings=SETTINGS))
+    errors: list[Exception] = []
+    closed.chmod(0o700)
+    made = with_python(context, OF, prepared, now=0.0, otherwise=errors.append)
+    assert not made.is_whole
+    assert f"{closed} is closed to it" in str(errors)
+    closed.chmod(0o755)
+    made = with_python(context, OF, prepared, now=0.0, otherwise=errors.append)
+    assert made.is_whole
+    assert len(errors) == 1
 
 
 def test_the_start_request_names_that_user(open_path: Path) -> None:
