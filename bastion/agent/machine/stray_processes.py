@@ -35,8 +35,8 @@ _GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENOTDIR})
 _HIDDEN = frozenset({errno.EACCES, errno.EPERM})
 """Errors of /proc that mean that the process belongs to another user, so it is not ours."""
 
-_ENVIRON_BYTES = 1 << 20
-"""Read of one environment; the kernel's own limit for a process is 6 MiB, ours stands first."""
+_ENVIRON_BYTES = 6 << 20
+"""The kernel's own limit for a process: a shell may put our mark last. Source: execve(2)."""
 
 _HAS_NO_PROGRAM = 0x00200000 | 0x4
 """Flags of a thread of the kernel, and of one that exits. Source: include/linux/sched.h."""

@@ -57,6 +57,19 @@ os.execve("/bin/sleep", ["sleep", sys.argv[2]], env)
 """
 """A daemon by the book: session of its own, two forks, SIGTERM ignored."""
 
+LARGE_DAEMON = """
+import os, sys
+gate, seconds = sys.argv[1:]
+if os.fork() == 0:
+    os.setsid()
+    if os.fork(): os._exit(0)
+    mark = os.environ.pop("BASTION_MARK")
+    os.open(gate, os.O_WRONLY)
+    os.execve("/bin/sleep", ["sleep", seconds], {**os.environ, "BASTION_MARK": mark})
+open(gate).read()
+"""
+"""A daemon whose mark is the last of its variables; its starter ends when it has begun."""
+
 
 @pytest.fixture(params=[True, False], ids=["cgroups", "no-cgroups"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RealWorld]:
@@ -112,6 +125,21 @@ def test_a_child_without_mark_is_killed_beside_other_attempts(world: RealWorld) 
     assert world.ended("a").processes[0].code == 0
     assert sleeping(unique) == []
     assert len(below(world.pid)) == 1
+
+
+def test_a_daemon_with_a_large_environment_is_killed_beside_others(
+    world: RealWorld, tmp_path: Path
+) -> None:
+    """Its mark is found also where its secrets are more than is read of an environment."""
+    world.keeper.start(attempt("other", SLEEPS))
+    world.wrote("other")
+    gate, unique = tmp_path / "gate", f"4000.{os.getpid()}"
+    os.mkfifo(gate)
+    daemon = python(LARGE_DAEMON, str(gate), unique)
+    large = {f"SECRET_{n}": "x" * (64 << 10) for n in range(20)}
+    world.keeper.start(attempt("a", replace(daemon, env={**daemon.env, **large})))
+    assert world.ended("a").processes[0].code == 0
+    assert sleeping(unique) == []
 
 
 def test_daemons_of_others_are_left_alone(world: RealWorld) -> None:
