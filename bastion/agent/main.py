@@ -34,6 +34,7 @@ from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneErr
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
 from bastion.agent.keeper.socket.living import living_keeper
 from bastion.agent.keeper_life import begin_life
+from bastion.agent.machine.ports import Ports
 from bastion.agent.machine.stray_processes import MARK, look
 from bastion.agent.settings import FOLDER, AgentSettings, Cloud, tempo_of
 from bastion.agent.setup.run_as import open_home, user_of
@@ -218,6 +219,7 @@ def _serve(
     clock = SystemClock()
     is_folder = settings.tempo == FOLDER
     sampler = MachineSampler(DeviceProbe(file=device_file(settings.environ, settings.machine)))
+    ports = Ports()
     while True:
         lane = ThreadLane("store", workers=_WORKERS)
         # A look into a folder is over before a thread would have begun; a write waits for the disk.
@@ -236,7 +238,7 @@ def _serve(
             lane,
             _nonce,
             home=folder,
-            ports=_free_port,
+            ports=ports.next,
             say=say,
             long_lane=long_lane,
             engine=Engine(settings.engine_socket) if settings.engine_socket else None,
@@ -441,13 +443,6 @@ def _engine_socket(labels: Sequence[str]) -> str:
 
 def _nonce() -> str:
     return secrets.token_hex(8)
-
-
-def _free_port() -> int:
-    with socket.socket() as listening:
-        listening.bind(("", 0))
-        port: int = listening.getsockname()[1]
-        return port
 
 
 def _own_address(root: str) -> str:
