@@ -45,7 +45,7 @@ _TABLES = (
     "scheduler",
 )
 
-_MOST_UNITS = 10**9
+MOST_UNITS = 10**9
 """Units of one type in one tier: far above any pool, and cheap to add and to print."""
 
 _MOST_QUEUED = 10**6
@@ -177,7 +177,7 @@ def _tiers(checks: Checks, tables: Mapping[Path, Mapping[str, object]]) -> tuple
             text = f"{as_text(name)} is not allowed, write a name that no other tier has"
             checks.note((*path, "name"), text)
         units = {
-            resource: checks.whole(value, (*path, resource), least=0, most=_MOST_UNITS)
+            resource: checks.whole(value, (*path, resource), least=0, most=MOST_UNITS)
             for resource, value in table.items()
             if resource != "name"
         }

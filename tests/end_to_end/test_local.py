@@ -230,10 +230,17 @@ def test_a_start_looks_before_it_writes(bastion: Callable[..., Ran], tmp_path: P
         flag = words[0].partition("=")[0]
         assert up.returncode == 2
         assert up.stderr.startswith(f"error: {flag}: {file} is a file, not a folder\n")
-    for resources in ("h100", "h100=-2", "cpu=4,h100=0"):
+    for resources, told in (
+        ("h100", "'h100' is not TYPE=N, as in h100=2,cpu=4"),
+        ("h100=-2", "h100: '-2' is not a number of units; allowed: 1, 2, 3, ..."),
+        ("cpu=4,h100=0", "h100=0 is not allowed; 1 or more\nhint: leave h100 out"),
+        ("h100=2000000000", "h100=2000000000 is too many; at most 1000000000"),
+        ("h100=1,H100=2", "h100 is given twice, 1 and 2"),
+        ("h 100=1", "'h 100' is not a type; allowed: a-z, 0-9 and _, as a100_80gb"),
+        ("a.b=1", "'a.b' is not a type; allowed: a-z, 0-9 and _, as a100_80gb"),
+        ("memory=8GiB", "memory alone cannot be shared\n"),
+    ):
         up = bastion("up", f"--resources={resources}")
-        assert (up.returncode, up.stderr.startswith("error: --resources: ")) == (2, True)
-    assert (
-        up.stderr == "error: --resources: h100=0 is not allowed; 1 or more\nhint: leave h100 out\n"
-    )
+        assert (up.returncode, up.stdout) == (2, "")
+        assert up.stderr.startswith(f"error: --resources: {told}")
     assert {path.name for path in tmp_path.iterdir()} == {"file", "work"}

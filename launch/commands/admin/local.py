@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import socket
 from collections.abc import Mapping
@@ -31,6 +32,8 @@ _WAIT_S = 20.0
 """How long a bastion on a folder may take to lead, or to give up the lead."""
 _PASSING_S = 3.0
 """How long it may take to lead once it has met trouble, which may pass."""
+_TYPE = r"[a-z0-9_]+"
+"""A resource type that stands in both files without quotes."""
 
 
 def register(verbs: Verbs) -> None:
@@ -272,23 +275,52 @@ def _refuse_other_folder(root: str, asked: Path, known: Path | None) -> None:
         )
 
 
-def _units(resources: str) -> dict[str, int]:
+def _units(resources: str) -> Mapping[str, int]:
     """
     Return what a new folder's machine has, by type.
 
     Raises:
-        UsageError: It is not written as `h100=8,cpu=16`, or a type has no unit.
+        UsageError: It is not written as `h100=8,cpu=16`, a type is given twice or is no name, has
+            no unit or more than there can be, or no type is one that a quota file could share.
     """
-    has = resources or f"cpu={os.cpu_count() or 1}"
-    pairs = [part.partition("=") for part in has.split(",")]
-    if not all(name and number.isdecimal() for name, _, number in pairs):
-        raise UsageError(f"--resources: {resources!r} is not TYPE=N,..., as h100=8,cpu=16")
-    units = {name.strip().lower(): int(number) for name, _, number in pairs}
-    if empty := next((name for name, n in units.items() if not n), ""):
+    if not resources:
+        return {"cpu": os.cpu_count() or 1}
+    from bastion.errors import SpecError
+    from bastion.spec.resources import Resources
+    from launch.submission.flags import resources_of
+    from quota.file.config import MOST_UNITS
+
+    written = resources_of(resources.split(","))
+    if empty := next((name for name, n in written.items() if n == 0), ""):
         raise UsageError(
             f"--resources: {empty}=0 is not allowed; 1 or more", hint=f"leave {empty} out"
         )
+    try:
+        amounts = Resources(**written).amounts
+    except SpecError as error:
+        told = (each.removeprefix("resources.") for each in error.problems)
+        raise UsageError(f"--resources: {'; '.join(told)}") from None
+    units = {name: amounts[name] for name in written}
+    for name in units:
+        if not re.fullmatch(_TYPE, name):
+            raise UsageError(
+                f"--resources: {name!r} is not a type; allowed: a-z, 0-9 and _, as a100_80gb"
+            )
+    shared = _shared(units)
+    if many := next((name for name, n in shared.items() if n > MOST_UNITS), ""):
+        raise UsageError(f"--resources: {many}={units[many]} is too many; at most {MOST_UNITS}")
+    if not shared:
+        raise UsageError(
+            "--resources: memory alone cannot be shared",
+            hint="name a device or cpu too, as --resources=cpu=16,memory=64GiB",
+        )
     return units
+
+
+def _shared(units: Mapping[str, int]) -> Mapping[str, int]:
+    """Return what the quota file of a new folder shares: devices; processors where none are."""
+    devices = {name: n for name, n in units.items() if name not in ("cpu", "memory")}
+    return devices or {name: n for name, n in units.items() if name == "cpu"}
 
 
 def _refuse_other_machines(folder: Path, units: Mapping[str, int]) -> None:
@@ -324,16 +356,16 @@ def _furnish(folder: Path, units: Mapping[str, int]) -> None:
     """Write the two files that an admin writes: both or none."""
     from bastion.records.keys import layout
 
-    devices = {name: n for name, n in units.items() if name not in ("cpu", "memory")} or units
+    shared = _shared(units)
     files = {
         layout.CONFIG: "# Where machines come from: bastion help config-file\n"
         '[pools.here]\nprovider = "local"\n'
         f"resources = {{ {', '.join(f'{name} = {n}' for name, n in units.items())} }}\ncount = 1\n",
         layout.QUOTA: "# Who may hold how much: bastion help quota-file\n"
         '[toml-schema]\nversion = "1"\n\n[total_resources]\n'
-        + "".join(f"{name} = {n}\n" for name, n in devices.items())
+        + "".join(f"{name} = {n}\n" for name, n in shared.items())
         + '\n[project_membership]\ndefault = [".*"]\n\n[project_resources.default]\n'
-        + "".join(f"{name} = 1.0\n" for name in devices),
+        + "".join(f"{name} = 1.0\n" for name in shared),
     }
     try:
         for key, content in files.items():
