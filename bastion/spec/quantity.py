@@ -19,6 +19,10 @@ _SIZE = pattern(r"(\d{1,18}(?:\.\d{1,15})?)\s*([A-Za-z]*)", re.ASCII)
 """The digits of a number are limited to what a float holds."""
 
 
+_MOST_S = 1e18
+"""No job runs so long, and a whole number of more digits may be no float."""
+
+
 def seconds_of(field: str, written: float | str) -> float:
     """
     Return the seconds in `written`: a number, or text such as `90s`, `8h`, `1h30m`, `2d`.
@@ -33,7 +37,8 @@ def seconds_of(field: str, written: float | str) -> float:
                 f"{field}: {written!r} is not a duration; allowed: number and unit, as 90s 8h 2d"
             )
         return seconds
-    if isinstance(written, bool) or not 0 <= written < float("inf"):
+    is_number = isinstance(written, int | float) and not isinstance(written, bool)
+    if not is_number or not 0 <= written <= _MOST_S:
         raise SpecError(f"{field}: {written!r} is not a duration; allowed: 0 or more seconds")
     return float(written)
 

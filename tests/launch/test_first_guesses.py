@@ -76,17 +76,21 @@ def test_a_configuration_is_checked_before_it_is_in_force(run: Run, tmp_path: Pa
     ran = run("config", "check", str(file))
     assert ran.code == 2
     assert len(ran.err.splitlines()) == 4
-    for told in ("pools.a.foo", "pools.a.provider", "pools.b.count"):
+    for told in ("line 2: pools.a.provider", "line 3: pools.a.foo", "line 9: pools.b.count"):
         assert f"error: {file}: {told}" in ran.err
     file.write_text(
         '[pools.a]\nprovider = "aws"\ncount = -2\nresources = { h100 = 8 }\n[x]\ny = 1\n'
     )
     told = run("config", "check", str(file)).err
-    for each in ("pools.a.count: input", "pools.a.provider: 'aws' is unknown", "x: unknown field"):
+    for each in (
+        "line 2: pools.a.provider: 'aws' is unknown",
+        "line 3: pools.a.count: input",
+        "line 5: x: unknown field",
+    ):
         assert f"error: {file}: {each}" in told
     file.write_text("pools = 3\n")
     told = run("config", "check", str(file)).err
-    assert told.startswith(f"error: {file}: pools: input should be a table (found 3)")
+    assert told.startswith(f"error: {file}: line 1: pools: input should be a table (found 3)")
     file.write_text('[pools.b]\nprovider = "local"\nresources = { h100 = 8 }\ncount = 1\n')
     ran = run("config", "check", str(file))
     assert (ran.code, ran.out) == (0, "")

@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypedDict, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from bastion.catalog import lookup
 from bastion.errors import SpecError
@@ -16,6 +16,7 @@ from bastion.history.prices import own_price
 from bastion.machine import Pool, Terms
 from bastion.provider.open import PROVIDERS, problems_of
 from bastion.records.coding.codec import problems
+from bastion.records.keys.layout import CONFIG
 from bastion.records.settings.keep import Keep, KeepTable
 from bastion.records.settings.secrets import SecretTables
 from bastion.records.settings.webhooks import Notifications, WebhookTables
@@ -29,6 +30,7 @@ from bastion.service.config.inventory import (
     plain_host,
     tables_of,
 )
+from bastion.service.config.placed import placed
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
@@ -59,6 +61,16 @@ _Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """What something costs an hour, in the admin's own currency."""
 
 
+def _whole_or_text(written: object) -> object:
+    if isinstance(written, bool) or not isinstance(written, int | str):
+        raise ValueError(f"{written!r} is not a number of units; allowed: 1, 2, 3, ...")
+    return written
+
+
+_Units = Annotated[int | str, BeforeValidator(_whole_or_text)]
+"""Of a resource type, as written; what it counts is judged with its name."""
+
+
 class _HealthTable(BaseModel):
     """The table `health` of a pool."""
 
@@ -75,7 +87,7 @@ class _PoolTable(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     provider: str
-    resources: dict[str, int | str] = Field(default_factory=dict)
+    resources: dict[str, _Units] = Field(default_factory=dict)
     instance_type: str = ""
     count: Annotated[int, Field(ge=0)] | None = None
     min_machines: Annotated[int, Field(ge=0)] = 0
@@ -112,6 +124,7 @@ class _PoolTable(BaseModel):
     @field_validator(
         *("idle_timeout", "boot", "patience", "keep_work", "permit", "orphan_timeout"),
         "idle_warning",
+        mode="before",
     )
     @classmethod
     def _seconds(cls, written: float | str) -> float:
@@ -144,26 +157,25 @@ def parse_config(text: str) -> Config:
     try:
         tables: dict[str, Any] = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
-        raise SpecError(f"config/bastion.toml: not TOML: {error}") from error
+        raise SpecError(f"{CONFIG}: not TOML: {error}") from error
     found: list[str] = []
     try:
         file = _File.model_validate(tables)
     except ValidationError as error:
-        found = [f"config/bastion.toml: {line}" for line in _told(error)]
+        found = _told(error)
         # What is well formed is judged too, so that every problem is told at once.
         try:
             file = _File.model_validate(_without(tables, error))
         except ValidationError:
-            raise SpecError(*found) from error
+            raise SpecError(*placed(CONFIG, text, found)) from error
         found += _providers_of(tables, judged=file.pools)
     if not tables:
         raise SpecError(
-            "config/bastion.toml: holds no table; must hold at least one pool",
+            f"{CONFIG}: holds no table; must hold at least one pool",
             hint="to have no machines, set max_machines = 0 in every pool",
         )
     pools: dict[str, Pool] = {}
-    inventories, wrong = tables_of(file.host_files)
-    found += wrong
+    inventories, elsewhere = tables_of(file.host_files)
     for name, table in file.pools.items():
         try:
             if _has_bad_inventory(table, file.host_files, inventories):
@@ -171,26 +183,26 @@ def parse_config(text: str) -> Config:
             _take_hosts(table, inventories)
             pools[name] = _priced(_pool(name, table), file.prices)
         except SpecError as error:
-            found += [f"config/bastion.toml: pools.{name}.{text}" for text in error.problems]
+            found += [f"pools.{name}.{problem}" for problem in error.problems]
     secrets = SecretRules()
     try:
         secrets = file.rules_made()
     except SpecError as error:
-        found += [f"config/bastion.toml: {text}" for text in error.problems]
+        found += error.problems
     notifications = Notifications()
     try:
         notifications = file.notifications_made()
     except SpecError as error:
-        found += [f"config/bastion.toml: {text}" for text in error.problems]
+        found += error.problems
     keep = Keep()
     try:
         keep = file.keep.made()
     except SpecError as error:
-        found += [f"config/bastion.toml: {text}" for text in error.problems]
+        found += error.problems
     found += _shared_hosts(file.pools)
     found += _unknown_types(file.prices)
-    if found:
-        raise SpecError(*found)
+    if found or elsewhere:
+        raise SpecError(*elsewhere, *placed(CONFIG, text, found))
     return Config(
         pools=pools,
         secrets=secrets,
@@ -247,7 +259,7 @@ def _providers_of(tables: Mapping[str, Any], *, judged: Mapping[str, object]) ->
         provider = table.get("provider") if isinstance(table, dict) else None
         if isinstance(provider, str) and name not in judged:
             for problem in _provider_problems(provider):
-                yield f"config/bastion.toml: pools.{name}.{problem}"
+                yield f"pools.{name}.{problem}"
 
 
 def _has_bad_inventory(
@@ -369,7 +381,7 @@ def _unknown_types(prices: Mapping[str, object]) -> list[str]:
         try:
             lookup(name)
         except SpecError as error:
-            found.append(f"config/bastion.toml: prices.{name}: {error.message}; {error.hint}")
+            found.append(f"prices.{name}: {error.message}; {error.hint}")
     return found
 
 
@@ -480,8 +492,5 @@ def _shared_hosts(tables: Mapping[str, _PoolTable]) -> list[str]:
             pool, before = first.setdefault(plain_host(host), (name, host))
             if pool != name:
                 same = "" if before == host else f", as {before!r}"
-                found.append(
-                    f"config/bastion.toml: pools.{name}.hosts: {host!r} is a host of pool {pool}"
-                    f" too{same}"
-                )
+                found.append(f"pools.{name}.hosts: {host!r} is a host of pool {pool} too{same}")
     return found
