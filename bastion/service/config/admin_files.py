@@ -22,9 +22,10 @@ from quota import Quota, parse
 class _Object:
     """One object of the bucket, read again only when it changed."""
 
-    def __init__(self, store: ObjectStore, key: str) -> None:
+    def __init__(self, store: ObjectStore, key: str, place: str = "") -> None:
         self._store = store
         self._key = key
+        self._place = place or key
         self._version: Version | None = None
         self.data = b""
 
@@ -44,7 +45,7 @@ class _Object:
             raise
         except NotFoundError:
             self._version = None
-            raise NotFoundError(f"there is none at {self._key}") from None
+            raise NotFoundError(f"there is none at {self._place}") from None
         if found is None:
             return False
         self._version, self.data = found.version, found.data
@@ -58,7 +59,7 @@ class _Object:
         Raises:
             SpecError: It is not UTF-8.
         """
-        return decoded(self._key, self.data)
+        return decoded(self._place, self.data)
 
 
 class AdminFile:
@@ -71,6 +72,7 @@ class AdminFile:
         parse: Raises an error for a text that is bad.
         judge: The same, of what is true only here and now. What was in force stays in force
             whatever it says.
+        place: Where it is, in words, if not in the bastion's bucket.
         beside: Names the inventories that a text needs.
         whole: A text with those files in it, which a function reads by their names.
     """
@@ -82,16 +84,17 @@ class AdminFile:
         parse: Callable[[str], object],
         judge: Callable[[str], object] = lambda _: None,
         *,
+        place: str = "",
         beside: Callable[[str], Sequence[str]] = lambda _: (),
         whole: Callable[[str, Callable[[str], str]], str] = lambda text, _: text,
     ) -> None:
         self._store = store
-        self._key = key
+        self._place = place or key
         self._parse = parse
         self._judge = judge
         self._beside_of = beside
         self._whole = whole
-        self._main = _Object(store, key)
+        self._main = _Object(store, key, place)
         self._beside: dict[str, _Object] = {}
         self._is_unread = False
         """Whether something changed that was not judged yet."""
@@ -126,9 +129,12 @@ class AdminFile:
                 good = ", the last good one is in force" if self.text else ""
                 self.trouble = f"cannot be looked at now{good}: {error}"
             elif isinstance(error, StoreRefusedError):
-                self.problem = f"{self._key}: cannot be read: {error}"
-            else:
-                raise  # nothing is known of it yet, and an outage is no news
+                self.problem = f"{self._place}: cannot be read: {error}"
+            else:  # nothing is known of it yet, and an outage is no news
+                told = f"{self._place}: cannot be looked at: {error.message}"
+                raise StoreError(
+                    told, hint=error.hint, retry_after_s=error.retry_after_s
+                ) from error
             return False
         if not self._is_unread:
             return False
@@ -210,6 +216,7 @@ class AdminFiles:
     on with what was in force before.
 
     Args:
+        quota_place: Where the quota file is, in words, if not in `store`.
         shared_hosts: Names hosts that pools reach by several names, in whole problems.
     """
 
@@ -220,6 +227,7 @@ class AdminFiles:
         clock: Clock,
         *,
         quota_key: str = layout.QUOTA,
+        quota_place: str = "",
         every_s: float,
         shared_hosts: Callable[[Mapping[str, Pool]], Sequence[str]] = lambda _: (),
     ) -> None:
@@ -227,7 +235,7 @@ class AdminFiles:
             if found := shared_hosts(parse_config(text).pools):
                 raise SpecError(*found)
 
-        self._quota_file = AdminFile(quota_store, quota_key, parse)
+        self._quota_file = AdminFile(quota_store, quota_key, parse, place=quota_place)
         self._config_file = AdminFile(
             *(store, layout.CONFIG, parse_config, judge), beside=inventories_of, whole=whole_config
         )

@@ -229,9 +229,18 @@ def _admin_files(
         quota_store,
         clock,
         quota_key=quota_key,
+        quota_place=_place_in_words(settings.quota_url),
         every_s=settings.pace.files_s,
         shared_hosts=hosts_named_twice,
     )
+
+
+def _place_in_words(said: str) -> str:
+    """Where `--quota` says that the quota file is; empty where it says nothing."""
+    if not said:
+        return ""
+    place = as_url(said)
+    return f"{unquote(place.removeprefix('file://'))} (serve --quota)"
 
 
 def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectStore, str]:
@@ -242,6 +251,8 @@ def _quota_place(settings: ServeSettings, store: ObjectStore) -> tuple[ObjectSto
     folder, _, name = parts.path.rpartition("/")
     if not name:
         raise SpecError(f"--quota: {said!r} names no file", hint=_QUOTA_HINT)
+    if parts.scheme == "file" and Path(unquote(parts.path)).is_dir():
+        raise SpecError(f"--quota: {said!r} is a folder", hint=_QUOTA_HINT)
     try:
         return open_store(parts._replace(path=folder or "/").geturl()), unquote(name)
     except SpecError as error:

@@ -16,11 +16,17 @@ import pytest
 
 from bastion.client import Client
 from bastion.clock import VirtualClock
-from bastion.errors import NotFoundError, SpecError, StoreFullError, StoreRefusedError
+from bastion.errors import (
+    NotFoundError,
+    SpecError,
+    StoreError,
+    StoreFullError,
+    StoreRefusedError,
+)
 from bastion.metrics.meter import NO_METER
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
-from bastion.service.run.compose import _meter, _probe, _quota_place, compose
+from bastion.service.run.compose import _admin_files, _meter, _probe, _quota_place, compose
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Written
 from bastion.store.s3 import S3Store
@@ -66,6 +72,8 @@ def test_the_quota_file_may_be_a_path(tmp_path: Path, monkeypatch: pytest.Monkey
         ("gs://bucket", "names no file"),
         ("ftp://x/quota.toml", "unknown, must be one of file:///folder"),
         ("gs:/quota.toml", "must name a bucket"),
+        ("/", "names no file"),
+        ("/usr", "is a folder"),
     ],
 )
 def test_a_quota_file_that_is_no_place_names_its_flag(url: str, said: str) -> None:
@@ -74,6 +82,30 @@ def test_a_quota_file_that_is_no_place_names_its_flag(url: str, said: str) -> No
         _quota_place(replace(SETTINGS, quota_url=url), MemoryStore(lambda: 0.0))
     assert str(caught.value).startswith(f"--quota: {url!r}")
     assert caught.value.hint == "write a path, or a URL as gs://PRIVATE/quota.toml"
+
+
+def test_a_quota_file_that_is_not_there_is_told_with_its_flag_and_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may come, so a bastion goes on without; of a folder that is not there, it says which."""
+    monkeypatch.chdir(tmp_path)
+    ours = MemoryStore(lambda: 0.0)
+    for said, told in (
+        ("quota.toml", f"there is none at {tmp_path}/quota.toml (serve --quota)"),
+        (f"file://{tmp_path}/my%20x", f"there is none at {tmp_path}/my x (serve --quota)"),
+    ):
+        settings = replace(SETTINGS, quota_url=said)
+        files = _admin_files(settings, ours, VirtualClock(), _quota_place(settings, ours))
+        files.refresh()
+        assert files.quota_problem == told
+    settings = replace(SETTINGS, quota_url="no/quota.toml")
+    files = _admin_files(settings, ours, VirtualClock(), _quota_place(settings, ours))
+    with pytest.raises(StoreError) as caught:
+        files.refresh()
+    assert str(caught.value) == (
+        f"{tmp_path}/no/quota.toml (serve --quota): cannot be looked at: '{tmp_path}/no' is out of"
+        " reach: No such file or directory"
+    )
 
 
 def test_a_bastion_that_begins_in_an_outage_waits() -> None:
