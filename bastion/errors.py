@@ -2,6 +2,7 @@
 The errors that Bastion raises on purpose.
 
     BastionError
+    ├── InvalidCodeError       (bundler) a LocalDir, GitRepo, Image or DockerBuild is wrong
     ├── SpecError              the user's input is wrong: every problem, each with its field
     ├── RefusedError           the bastion refused a request, and why
     │   └── BusyError          (bastion.client) a launch that may not wait; why, for every machine
@@ -23,8 +24,8 @@ The errors that Bastion raises on purpose.
         ├── StoreRefusedError  it refused: credentials, a missing bucket, a full disk
         └── InDoubtError       a request may have been accepted: check before it is sent again
 
-What is wrong about code as it is written raises the bundler's `InvalidCodeError`, which `bastion`
-exports: the bundler knows nothing of Bastion.
+The root itself is in `quota.bastion_error`: what is wrong about code as it is written raises the
+bundler's `InvalidCodeError`, a `BastionError` too, and the bundler knows nothing of this package.
 
 A class exists only where a caller would do something different. Every message is one line: what is
 wrong, the value, and what is allowed. `hint` is what the user can do, or empty.
@@ -32,65 +33,8 @@ wrong, the value, and what is allowed. `hint` is what the user can do, or empty.
 
 from __future__ import annotations
 
-import os
-from functools import partial
-from typing import TypeVar
-
-_E = TypeVar("_E", bound=Exception)
-
-
-def in_notebooks(error: _E) -> _E:
-    """Return `error`, of which IPython shows the user's own lines, as of a `BastionError`."""
-    error._render_traceback_ = partial(_of_the_user, error)  # type: ignore[attr-defined]
-    return error
-
-
-def _of_the_user(error: Exception) -> list[str]:
-    """What IPython shows of an uncaught error: the user's own lines, and none of this house."""
-    import traceback
-    from pathlib import Path
-
-    house = Path(__file__).parent.parent
-    ours = tuple(f"{house / room}{os.sep}" for room in ("bastion", "bundler", "quota"))
-    ours += ("<string>",)  # how values are made, which is compiled from text
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(ours) and "IPython" not in Path(frame.filename).parts
-    ]
-    shown = [*traceback.format_list(frames), f"{type(error).__name__}: {error}"]
-    return [line.rstrip("\n") for line in [*shown, *getattr(error, "__notes__", ())]]
-
-
-class BastionError(Exception):
-    """
-    The root of the tree.
-
-    Args:
-        message: One line, no full stop: what is wrong, the value, what is allowed.
-        hint: What to do about it, or empty.
-        output: The last lines of the program that failed, oldest first, where one did.
-    """
-
-    def __init__(self, message: str, *, hint: str = "", output: tuple[str, ...] = ()) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.output = output
-        if hint:
-            self.add_note(f"hint: {hint}")  # which Python prints below an uncaught error
-
-    def __str__(self) -> str:
-        """The message alone: hints are shown separately."""
-        return self.message
-
-    def _render_traceback_(self) -> list[str]:
-        return _of_the_user(self)
-
-    @property
-    def in_a_line(self) -> str:
-        """Message and hint in one line."""
-        return f"{self.message}; {self.hint}" if self.hint else self.message
+from quota.bastion_error import BastionError as BastionError
+from quota.bastion_error import in_notebooks as in_notebooks
 
 
 class SpecError(BastionError, ValueError):

@@ -13,6 +13,8 @@ A class exists only if a caller would handle it differently.
 
 from __future__ import annotations
 
+from quota.bastion_error import BastionError
+
 
 class BundleError(Exception):
     """
@@ -35,9 +37,11 @@ class BundleError(Exception):
         return self.message
 
 
-class InvalidCodeError(BundleError, ValueError):
+class InvalidCodeError(BundleError, BastionError, ValueError):
     """
     A user's value about code is wrong (a ValueError too, so that pydantic collects several).
+
+    It alone is a `BastionError`: users make such values themselves.
 
     Args:
         problems: Every problem found, each beginning with the name of its field.

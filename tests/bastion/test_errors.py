@@ -1,13 +1,15 @@
-"""What a notebook shows of an error."""
+"""What a notebook shows of an error, and what reaches another process."""
 
 from __future__ import annotations
 
+import pickle
 import runpy
 from pathlib import Path
 
 import pytest
 
-from bastion.errors import SpecError
+from bastion import BusyError, InvalidCodeError
+from bastion.errors import BastionError, FencedError, OversizeError, SpecError, StoreError
 from bastion.store.memory import MemoryStore
 
 
@@ -41,3 +43,22 @@ def test_a_name_that_is_absent_is_shown_likewise(tmp_path: Path, typed: str) -> 
     assert shown[-2].splitlines()[1].strip() == typed
     assert shown[-1] == f"{type(caught.value).__name__}: {caught.value}"
     assert not [line for line in shown if "__getattr__" in line]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        BastionError("m", hint="h", output=("a", "b")),
+        SpecError("a", "b", hint="h"),
+        InvalidCodeError("a", "b", hint="h"),
+        BusyError("m", ()),
+        FencedError(ours=1, theirs=2),
+        OversizeError("key", limit_bytes=3),
+        StoreError("m", hint="h", retry_after_s=2.0),
+    ],
+)
+def test_an_error_reaches_another_process_whole(error: BastionError) -> None:
+    """A worker that raises it does not end the pool of its workers."""
+    there = pickle.loads(pickle.dumps(error))
+    assert (type(there), str(there), there.args) == (type(error), str(error), error.args)
+    assert vars(there) == vars(error)

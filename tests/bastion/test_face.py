@@ -48,11 +48,11 @@ def test_every_public_name_is_there() -> None:
     ],
 )
 def test_code_that_is_wrong_raises_what_the_guide_says(make: Callable[[], object]) -> None:
-    """It is no BastionError, but has a public name, and problems as a SpecError has."""
+    """It is a BastionError with a public name, and has problems as a SpecError has."""
     with pytest.raises(bastion.InvalidCodeError) as caught:
         make()
     assert caught.value.problems
-    assert not isinstance(caught.value, bastion.BastionError)
+    assert isinstance(caught.value, bastion.BastionError)
     assert isinstance(caught.value, ValueError)
 
 
