@@ -34,7 +34,7 @@ MEANINGS = {
     JOB_CANCELLED: "the job was cancelled",
     JOB_TIMED_OUT: "the job was stopped at its time limit",
     NOT_FOUND: "what was asked for is not there: a job, a task, a machine",
-    REFUSED: "the bastion said no, and why",
+    REFUSED: "the bastion said no, and why; for --dry_run: it would",
     IN_DOUBT: "the request may have been accepted; the hint says how to find out",
     WAIT_TIMED_OUT: "the time to wait is over; nothing was stopped",
     DETACHED: "Ctrl-C: detached; the job goes on",

@@ -6,7 +6,6 @@ It is here, below all packages, so that one `except` catches all of them.
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,15 +21,14 @@ def in_notebooks(error: _E) -> _E:
 def _of_the_user(error: Exception) -> list[str]:
     """What IPython shows of an uncaught error: the user's own lines, and none of this house."""
     import traceback
-    from pathlib import Path
 
-    house = Path(__file__).parents[1]
-    ours = tuple(f"{house / room}{os.sep}" for room in ("bastion", "bundler", "quota"))
+    house = __file__.rpartition("quota")[0]
+    ours = tuple(f"{house}{room}/" for room in ("bastion", "bundler", "quota"))
     ours += ("<string>",)  # how values are made, which is compiled from text
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(ours) and "IPython" not in Path(frame.filename).parts
+        if not frame.filename.startswith(ours) and "/IPython/" not in frame.filename
     ]
     shown = [*traceback.format_list(frames), f"{type(error).__name__}: {error}"]
     return [line.rstrip("\n") for line in [*shown, *getattr(error, "__notes__", ())]]

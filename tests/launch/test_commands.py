@@ -862,17 +862,17 @@ def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
     assert other.launch.at_once == 4
 
 
-def test_a_dry_run_of_what_would_be_refused_exits_0(
+def test_a_dry_run_of_what_would_be_refused_exits_104(
     run: Run, bucket: Bucket, tmp_path: Path
 ) -> None:
-    """As its help says: the launch is printed, and the refusal is told on stderr."""
+    """As its help says: the launch is printed, the refusal told on stderr, and a script sees it."""
     publish(bucket.store, "pools", {"pools": [], "machines": []})
     words = (f"--code={tmp_path}", "--python_env=uv.lock", "--", "true")
     ran = run("launch", "--dry_run", *words)
-    assert ran.code == exits.OK
+    assert (ran.code, "uv.lock" in ran.out) == (exits.REFUSED, True)
     assert "it would be refused: python: uv.lock is not in the code" in ran.err
     shown = " ".join(run("launch", "--help").out.split())
-    assert "that it would be refused is told on stderr, with exit code 0" in shown
+    assert "that it would be refused is told on stderr, with exit code 104" in shown
 
 
 def test_a_dry_run_tells_tasks_together(run: Run, bucket: Bucket) -> None:

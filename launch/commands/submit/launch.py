@@ -37,7 +37,7 @@ _SOURCES = (
 )
 _DRY_RUN = (
     "print the launch as a file that launch takes, submit nothing; that it would be refused is told"
-    " on stderr, with exit code 0"
+    " on stderr, with exit code 104"
 )
 _SHAPING = ("common", "the job", "where", "code")
 """Groups of flags that say what a file says."""
@@ -217,9 +217,12 @@ def _foresee(session: Session) -> int:
 
     launch = session.client.checked(_launch_of(session))
     try:
-        foreseen = outlook_lines(session.client.what_if(launch), session.out.now)
-    except NotFoundError as error:
-        foreseen = [error.message]
+        outlook = session.client.what_if(launch)
+    except NotFoundError as error:  # no bastion was ever here, and a launch would wait for one
+        foreseen, code = [error.message], exits.OK
+    else:
+        foreseen = outlook_lines(outlook, session.out.now)
+        code = exits.REFUSED if outlook.problems or outlook.refused else exits.OK
     match session.out.format:
         case "json":
             session.out.json({"launch": plain(launch), "outlook": foreseen})
@@ -230,7 +233,7 @@ def _foresee(session: Session) -> int:
     if not session.is_quiet:
         for line in foreseen:
             note(line)
-    return exits.OK
+    return code
 
 
 def submit_and_follow(args: argparse.Namespace) -> int:
