@@ -201,6 +201,18 @@ def test_usage_is_filtered(run: Run, record: Log, words: list[str], rows: list[s
     assert run("usage", "-q", *DAY, *words).out.splitlines() == projects
 
 
+def test_usage_of_nobody_says_so(run: Run, record: Log) -> None:
+    """A misspelt project has no row, and is named; not so in the CSV, which is data alone."""
+    for words, whose in (
+        (["--project_id=lage"], " of project lage"),
+        (["--project_id=lage", "--user_id=ada"], " of project lage and user ada"),
+        (["--since=2001-01-01", "--until=2001-01-02"], ""),
+    ):
+        ran = run("usage", *(words if "2001" in words[0] else [*DAY, *words]))
+        assert f"no attempt{whose} is on record in this time\n" in ran.err
+        assert ran.code == 0
+
+
 @pytest.mark.parametrize("verb", ["history", "usage"])
 @pytest.mark.parametrize(
     ("window", "told"),

@@ -192,9 +192,18 @@ def show_usage(args: argparse.Namespace) -> int:
         )
     if not session.is_quiet and not args.csv:
         _note_usage(found.rows, found.since, found.until)
+    if not found.rows:
+        _note_nothing(args)
     _note_spoilt(found.spoilt)
     session.note_absence()
     return exits.OK
+
+
+def _note_nothing(args: argparse.Namespace) -> None:
+    """Say of whom nothing is on record: a misspelt name looks like one that used nothing."""
+    whose = {"project": args.project_id, "user": args.user_id}
+    of = " and ".join(f"{what} {name}" for what, name in whose.items() if name)
+    note(f"no attempt{of and ' of ' + of} is on record in this time")
 
 
 def _note_usage(rows: Sequence[UsageRow], since: float, until: float) -> None:
