@@ -249,11 +249,14 @@ class Admin:
         Return the commands of gcloud or aws that give `people` their rights in this bucket.
 
         Raises:
-            SpecError: The root is a folder, which needs no setup.
+            SpecError: The root is a folder, which needs no setup, or its cloud has no such
+                identity.
         """
         from bastion.service.access import gcs, s3
+        from bastion.service.access.identity import check_people
 
         kind, place = self._place()
+        check_people(kind, people)
         wanted = granted(people, quota)
         return tuple((gcs if kind == "gs" else s3).commands(place, wanted))
 
@@ -262,12 +265,15 @@ class Admin:
         Apply the settings of this bucket and the rights of `people`, with a line for each change.
 
         Raises:
-            SpecError: The root is a folder, or there are more rights than a policy holds.
+            SpecError: The root is a folder, its cloud has no such identity, or there are more
+                rights than a policy holds.
             StoreError: The cloud refused or is out of reach; changes before that stay.
         """
         from bastion.service.access import gcs, s3
+        from bastion.service.access.identity import check_people
 
         kind, place = self._place()
+        check_people(kind, people)
         wanted = granted(people, quota)
         if kind == "gs":
             return gcs.open_access(place).apply(wanted)

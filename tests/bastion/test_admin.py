@@ -74,10 +74,33 @@ def test_rights_follow_the_quota_file() -> None:
         if grant.right is Right.CREATE and grant.prefix.startswith(layout.INBOX)
     }
     assert creators == {"A", "I"}
-    commands = Admin("gs://bucket/b").setup_commands(PEOPLE, quota)
+    users = {name: f"user:{name}@x.org" for name in PEOPLE.users}
+    people = People(bastion="serviceAccount:b@p.iam.gserviceaccount.com", users=users)
+    commands = Admin("gs://bucket/b").setup_commands(people, quota)
     assert any("inbox/blue/ada/" in line for line in commands)
     with pytest.raises(SpecError, match="is not in such a bucket"):
         Admin("file:///srv/b").setup_commands(PEOPLE, quota)
+
+
+def test_an_identity_that_a_cloud_does_not_know_is_refused_before_it_is_asked() -> None:
+    """As by `bastion setup`, all at once, each with its place."""
+    people = People(
+        bastion="b@x.org",
+        pool_agents={"gpu": ("arn:aws:iam::123456789012:role/gpu", "gpu")},
+        users={"ada": "user:ada@x.org"},
+    )
+    admin = Admin("s3://bucket/b")
+    for give in (admin.setup, admin.setup_commands):
+        with pytest.raises(SpecError) as caught:
+            give(people, parse(QUOTA))
+        assert caught.value.problems == (
+            "people.bastion: 'b@x.org' is no identity for s3://",
+            "people.pool_agents['gpu']: 'gpu' is no identity for s3://",
+            "people.users['ada']: 'user:ada@x.org' is no identity for s3://",
+        )
+        assert caught.value.hint.startswith(
+            "write it whole, as arn:aws:iam::123456789012:role/NAME"
+        )
 
 
 RENTED = """

@@ -3,5 +3,6 @@ Access to a bucket: the rights of every identity, and the settings that a bucket
 
 In come the identities (`People`) and the quota file's members; out come commands for a shell, or
 calls that apply them. The leader does not use this. Read `grants` first (the rights, for any
-cloud), then `place` (a root's URL), then `gcs` and `s3` (the same rights in the terms of a cloud).
+cloud), then `identity` (what a cloud takes for one), `place` (a root's URL), and `gcs` and `s3`
+(the same rights in the terms of a cloud).
 """

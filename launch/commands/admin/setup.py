@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,15 +19,6 @@ if TYPE_CHECKING:
     from quota.tree import Quota
 
 KINDS = {"gcs": "gs", "s3": "s3"}
-IDENTITIES = {
-    "gcs": re.compile(r"(user|serviceAccount|group|domain):.+|(principal|principalSet)://.+"),
-    "s3": re.compile(r"arn:.+|[0-9]{12}"),
-}
-"""What policies of a bucket take. Source: IAM's principals at Google, and those at Amazon."""
-EXAMPLES = {
-    "gcs": "serviceAccount:NAME@PROJECT.iam.gserviceaccount.com, or user:NAME@example.com",
-    "s3": "arn:aws:iam::123456789012:role/NAME, or arn:aws:iam::123456789012:user/NAME",
-}
 PROVIDERS = {"gcs": ("gce", "gcp_tpu"), "s3": ("ec2",)}
 """What machines there are in the cloud of a bucket."""
 
@@ -202,13 +192,13 @@ def _people(args: argparse.Namespace, quota: Quota) -> People:
 
 def _check_identities(kind: str, said: Mapping[str, Sequence[str]]) -> None:
     """Refuse what the policy of a bucket would not take: a cloud's own words come late."""
-    for flag, identities in said.items():
-        for each in identities:
-            if not IDENTITIES[kind].fullmatch(each):
-                raise UsageError(
-                    f"{flag}: {each!r} is no identity for setup {kind}",
-                    hint=f"write it whole, as {EXAMPLES[kind]}",
-                )
+    from bastion.service.access.identity import EXAMPLES, wrong_identities
+
+    for flag, identity in wrong_identities(KINDS[kind], said):
+        raise UsageError(
+            f"{flag}: {identity!r} is no identity for setup {kind}",
+            hint=f"write it whole, as {EXAMPLES[KINDS[kind]]}",
+        )
 
 
 def _check_users(args: argparse.Namespace, known: Collection[str]) -> None:
