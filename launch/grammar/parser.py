@@ -93,6 +93,14 @@ class Parser(argparse.ArgumentParser):
                 return f"{', '.join(words)} or {last}" if words else last
         return ""
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Take `--name=--` as it is typed: argparse drops the `--`, and leaves an empty list."""
+        if action.option_strings and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if isinstance(action, _Listed):
             return  # it checks what it reads, one by one

@@ -136,6 +136,23 @@ def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None
     assert ran.err.startswith(f"error: {words[0].rstrip('=')}: is empty\n")
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["launch", "--resources=--"], "--resources: '--' is not TYPE=N, as in h100=2,cpu=4"),
+        (["launch", "--env=--"], "--env: '--' is not NAME=TEXT"),
+        (["launch", "--alias=--"], "aliases[0]: '--' is unknown"),
+        (["list", "--state=--"], "--state: '--' is unknown"),
+        (["history", "--limit=--"], "--limit: '--' is not a whole number"),
+    ],
+)
+def test_two_dashes_are_a_value_like_another(words: list[str], told: str, run: Run) -> None:
+    """What a script writes behind a flag by mistake is refused in words, where it is wrong."""
+    ran = run(*words, "--", "true") if words[0] == "launch" else run(*words)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: {told}")
+
+
 def test_a_flag_given_twice_is_refused(run: Run) -> None:
     """Which of two values was meant is not for us to guess; twice the same is one."""
     ran = run("launch", "--replicas=1", "--replicas=2", "--", "true")
