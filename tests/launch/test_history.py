@@ -108,6 +108,7 @@ def test_history_looks_like_a_table(run: Run, record: Log) -> None:
         (0, "0 jobs of the record; --limit=100 shows more\n"),
         (1, "1 job of the record; --limit=2 shows more\n"),
         (2, "2 jobs of the record\n"),
+        (10**40, "2 jobs of the record\n"),
     ],
 )
 def test_more_is_offered_where_there_is_more(run: Run, record: Log, limit: int, told: str) -> None:

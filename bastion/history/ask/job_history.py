@@ -60,6 +60,10 @@ class HistoryRow:
     text: str
 
 
+_MOST = 2**62
+"""What DuckDB takes; more than there can be."""
+
+
 def job_history(
     record: Record, wanted: Filter, *, limit: int = 100, attempts: bool = False
 ) -> tuple[HistoryRow, ...]:
@@ -78,7 +82,7 @@ def job_history(
         asked = connection.execute(
             f"{source} SELECT * EXCLUDE (event) FROM parts {conditions}"
             " ORDER BY event DESC LIMIT ?",
-            [*values, limit],
+            [*values, min(limit, _MOST)],
         )
         names = [each[0] for each in asked.description or ()]
         found = [dict(zip(names, row)) for row in asked.fetchall()]
