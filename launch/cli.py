@@ -11,6 +11,7 @@ from launch.errors import UsageError, report
 from launch.grammar.parser import (
     Parser,
     normal,
+    refuse_bytes,
     refuse_empty,
     split_command,
     with_flagfiles,
@@ -45,6 +46,7 @@ def run(words: Sequence[str], command: list[str] | None) -> int:
         UsageError: They do not fit the grammar.
         BastionError: It could not be done.
     """
+    refuse_bytes(words)
     refuse_empty(words)
     typed = with_flagfiles(words)
     words = normal(typed)

@@ -191,6 +191,7 @@ class Client(Reader):
         """
         from bastion.client.submit.check import check
         from bastion.client.submit.context import read_context
+        from bastion.records.coding.codec import encode
         from bastion.spec.launch import Launch
 
         if not isinstance(launch, Launch):
@@ -204,7 +205,9 @@ class Client(Reader):
             machines=self._machine_resources,
             find=self._target,
         )
-        return check(launch, context)
+        good = check(launch, context)
+        encode(good)  # what cannot be stored is told before anything is sent
+        return good
 
     def what_if(self, launch: Launch | str | Path) -> Outlook:
         """

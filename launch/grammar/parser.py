@@ -434,6 +434,20 @@ def refuse_empty(words: Sequence[str]) -> None:
             )
 
 
+def refuse_bytes(words: Sequence[str]) -> None:
+    """
+    Refuse a word that is not UTF-8: nothing that is stored, or asked for, is.
+
+    Raises:
+        UsageError: There is one.
+    """
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{word!r} is not UTF-8", hint="write it in UTF-8") from None
+
+
 def _whole_number(word: str) -> int:
     try:
         return int(word)

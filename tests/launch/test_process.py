@@ -112,9 +112,9 @@ def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> N
     ("words", "most"),
     [
         (["launch", "-q", "--user_id=ada", "--", "true"], 126),
-        (["why", JOB], 80),
-        (["list"], 76),
-        (["cancel", "-q", JOB], 95),
+        (["why", JOB], 81),
+        (["list"], 77),
+        (["cancel", "-q", JOB], 96),
         (["status"], 72),
     ],
 )
@@ -199,7 +199,33 @@ def test_an_argument_that_is_not_utf8_reaches_the_spec(bucket: Bucket, tmp_path:
         capture_output=True,
         check=False,
     )
-    assert b"Traceback" not in ran.stderr
+    assert ran.returncode == 2
+    assert ran.stderr == b"error: '\\udcff' is not UTF-8\nhint: write it in UTF-8\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [b"history", b"--name=\xff"],
+        [b"cordon", b"--reason=\xff", b"m"],
+        [b"launch", b"--env=A=\xff", b"--", b"true"],
+        [b"config", b"set", b"user=\xff"],
+    ],
+)
+def test_a_word_that_is_not_utf8_is_refused(
+    words: list[bytes], bucket: Bucket, tmp_path: Path
+) -> None:
+    """In words, before anything is asked or stored."""
+    ran = subprocess.run(
+        [*map(os.fsencode, COMMAND), *words],
+        env=environment(bucket, tmp_path),
+        capture_output=True,
+        check=False,
+    )
+    (bad,) = (word for word in words if b"\xff" in word)
+    told = repr(os.fsdecode(bad))
+    assert ran.returncode == 2
+    assert ran.stderr.decode() == f"error: {told} is not UTF-8\nhint: write it in UTF-8\n"
 
 
 def completed(shell_words: str, tmp_path: Path) -> list[str]:

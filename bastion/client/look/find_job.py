@@ -18,6 +18,7 @@ from bastion.client.look.views import JobView, name_of
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec.indices import Indices
 from bastion.spec.task import tasks_named, tasks_of_id
+from quota.pattern import pattern
 
 
 class Named(Protocol):
@@ -32,6 +33,10 @@ class Named(Protocol):
 JobNames = str | Named | Iterable[str | Named]
 """A job or a launch by its name or id, or by a handle or view of it; or several of these."""
 
+_NAMES = pattern(r"[A-Za-z0-9][A-Za-z0-9._@+-]*")
+"""Names and ids of jobs and tasks."""
+_MOST_CHARACTERS = 200
+"""Of an id: a name of 63, its random end, and a task."""
 _SHOWN = 8
 """Candidates that an error lists."""
 _COMPARED = 1000
@@ -294,7 +299,7 @@ def _name(row: JobView, text: str) -> str:
 
 def _rows(published: Published, text: str, project: str) -> Sequence[JobView]:
     """The active jobs that `text` may mean, and perhaps others."""
-    if not isinstance(text, str):
+    if not isinstance(text, str) or not text:
         raise _not_a_name(text)
     try:
         rows = published.queue_like(text)
@@ -308,6 +313,8 @@ def _recorded(published: Published, text: str, project: str) -> JobView | None:
     active = published.active(text) or published.active_named(text, project=project)
     if active is not None and project in ("", active.project):
         return active
+    if not _may_be_recorded(text):
+        return None
     for place in _places(published, project):
         exact = published.result(place, text)
         if exact is not None:
@@ -321,8 +328,13 @@ def _recorded(published: Published, text: str, project: str) -> JobView | None:
 
 def _ended_like(published: Published, text: str, project: str) -> dict[str, str]:
     """The ended jobs whose id begins with `text`, with the project of each."""
-    places = _places(published, project)
+    places = _places(published, project) if _may_be_recorded(text) else ()
     return {job: place for place in places for job, _ in published.finished_like(place, text)}
+
+
+def _may_be_recorded(text: str) -> bool:
+    """Whether a key of a final record may have it, or begin with it."""
+    return len(text) <= _MOST_CHARACTERS and _NAMES.fullmatch(text) is not None
 
 
 def _places(published: Published, project: str) -> Sequence[str]:

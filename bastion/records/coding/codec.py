@@ -45,8 +45,19 @@ _Path = tuple[int | str, ...]
 
 
 def encode(record: object) -> bytes:
-    """Return `record` as JSON without the fields at their defaults."""
-    return _JSON.encode(plain(record)).encode()
+    """
+    Return `record` as JSON without the fields at their defaults.
+
+    Raises:
+        SpecError: A text in it is of bytes that are not UTF-8, as a command line may have some.
+    """
+    text = _JSON.encode(plain(record))
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        before = text[: error.start].rpartition('"')[2][-40:]
+        after = text[error.start :].partition('"')[0][:40]
+        raise SpecError(f"{before + after!r} is not UTF-8", hint="write it in UTF-8") from None
 
 
 def plain(record: object) -> Any:

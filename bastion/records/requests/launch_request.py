@@ -6,6 +6,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.spec.launch import Launch
+from bastion.spec.typed import check_types
 from bastion.value import value
 from quota.pattern import pattern
 
@@ -27,6 +28,7 @@ class LaunchRequest:
     """The launch that this one repeats."""
 
     def __post_init__(self) -> None:
+        check_types(self)
         problems = []
         if self.origin and not _DIGEST.fullmatch(self.origin):
             problems.append(f"origin: {self.origin!r} is not 64 lowercase hexadecimal digits")

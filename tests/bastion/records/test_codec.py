@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bastion.errors import ForeignRecordError, RecordError
+from bastion.errors import ForeignRecordError, RecordError, SpecError
 from bastion.machine import Batch
 from bastion.records.coding.codec import decode, encode, plain
 from bastion.records.reports.facts import Bell, Claimed, Drained, Health, Hello, HostFact, Started
@@ -82,6 +82,18 @@ def test_every_kind_of_code_travels(code: object) -> None:
     """The kind of code is stored with it, and read as that kind."""
     one = Launch(name="x", jobs=(Job(processes=(Process(["x"]),)),), code=code)  # type: ignore[arg-type]
     assert decode(LaunchRequest, encode(LaunchRequest(launch=one)), key="k").launch.code == code
+
+
+def test_a_key_of_a_launch_is_text() -> None:
+    """A number in its place is a SpecError of the user's call."""
+    with pytest.raises(SpecError, match="idempotency_key: 5 is not text"):
+        LaunchRequest(launch=launch(), idempotency_key=5)  # type: ignore[arg-type]
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    """A command line may hold any; the text that has them is shown."""
+    with pytest.raises(SpecError, match=r"^'a\\udcffb' is not UTF-8"):
+        encode(Launch(name="x", jobs=[Job(processes=[Process(["cat", "a\udcffb", "c"])])]))
 
 
 def test_defaults_are_left_out() -> None:

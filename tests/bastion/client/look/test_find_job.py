@@ -177,6 +177,23 @@ def test_no_such_job_says_how_to_look() -> None:
     assert caught.value.hint == "bastion list -q prints ids, one on each line, for grep and xargs"
 
 
+@pytest.mark.parametrize("text", ["../x", ".", "a/b", "a" * 5000, "a\x01", "\u00fc", " "])
+def test_what_no_job_can_be_called_names_none(text: str) -> None:
+    """A path, or a name without an end, is no job, and nothing is said of keys."""
+    place, _ = published(row(A))
+    for look in (find, find_all):
+        with pytest.raises(NotFoundError, match=r"^no job "):
+            look(place, text)
+
+
+def test_an_empty_name_is_refused() -> None:
+    """A variable of a script that is not set never means the only job there is."""
+    place, _ = published(row(A))
+    for look in (find, find_all):
+        with pytest.raises(SpecError, match=r"^'' is not the name of a job"):
+            look(place, "")
+
+
 def test_a_mistyped_name_is_told_with_the_nearest_job() -> None:
     """The hint names the id of an active job, of the project that was asked for."""
     place, _ = published(row("train-aaaaaaaaaa"), row("evaluate-bbbbbbbbbb"))
