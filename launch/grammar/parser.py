@@ -231,6 +231,8 @@ class _Listed(argparse.Action):
         values = [self.read(part.strip()) for part in value.split(",") if part.strip()]
         for each in values or [value]:
             parser.check_choice(self, each)
+        if not values:
+            raise argparse.ArgumentError(self, f"{value!r} names nothing")
         setattr(found, self.dest, [*getattr(found, self.dest), *values])
 
 
@@ -421,13 +423,14 @@ def refuse_empty(words: Sequence[str]) -> None:
     Refuse a flag with an empty value: most likely a variable of the shell is not set.
 
     Raises:
-        UsageError: There is one, as `--root=` or `--root ""`.
+        UsageError: There is one, as `--root=`, `--root ""` or `--after=" "`.
     """
     for word, following in zip(words, [*words[1:], None]):
         if not word.startswith("-"):
             continue
         name, equals, value = word.partition("=")
-        if (equals and not value) or (not equals and following == ""):
+        said = value if equals else following
+        if said is not None and not said.strip():
             raise UsageError(
                 f"{name}: is empty",
                 hint="leave the flag out, or set the variable that its value comes from",

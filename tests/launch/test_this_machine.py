@@ -128,12 +128,12 @@ def test_ctrl_c_while_it_still_loads_is_quiet() -> None:
     assert (ran.returncode, ran.stderr) == (-signal.SIGINT, b"")
 
 
-@pytest.mark.parametrize("words", [["--root="], ["--root", ""], ["--project_id="]])
+@pytest.mark.parametrize("words", [["--root="], ["--root", ""], ["--project_id="], ["--state= "]])
 def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None:
     """An unset variable of a script never means another bastion."""
     ran = run("list", *words)
     assert ran.code == 2
-    assert ran.err.startswith(f"error: {words[0].rstrip('=')}: is empty\n")
+    assert ran.err.startswith(f"error: {words[0].partition('=')[0]}: is empty\n")
 
 
 @pytest.mark.parametrize(
@@ -143,6 +143,7 @@ def test_a_flag_without_its_value_is_refused(words: list[str], run: Run) -> None
         (["launch", "--env=--"], "--env: '--' is not NAME=TEXT"),
         (["launch", "--alias=--"], "aliases[0]: '--' is unknown"),
         (["list", "--state=--"], "--state: '--' is unknown"),
+        (["launch", "--after=,"], "--after: ',' names nothing"),
         (["history", "--limit=--"], "--limit: '--' is not a whole number"),
     ],
 )
@@ -151,6 +152,19 @@ def test_two_dashes_are_a_value_like_another(words: list[str], told: str, run: R
     ran = run(*words, "--", "true") if words[0] == "launch" else run(*words)
     assert ran.code == 2
     assert ran.err.startswith(f"error: {told}")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["pool", "--for=nan"], "--for: nothing is kept warm by pool alone"),
+        (["config", "list", "--profile=x"], "--profile: it is of config set, not of config list"),
+    ],
+)
+def test_a_flag_that_would_do_nothing_is_refused(words: list[str], told: str, run: Run) -> None:
+    """It belongs to another action of the verb, and its value is read by none."""
+    ran = run(*words)
+    assert (ran.code, ran.err.splitlines()[0]) == (2, f"error: {told}")
 
 
 def test_a_flag_given_twice_is_refused(run: Run) -> None:

@@ -65,6 +65,11 @@ def config(args: argparse.Namespace) -> int:
         "set": _set,
         "check": _check,
     }
+    if args.profile and args.action != "set":
+        raise UsageError(
+            f"--profile: it is of config set, not of config {args.action}",
+            hint="--bastion=NAME uses another profile",
+        )
     return actions[args.action](Session(args))
 
 

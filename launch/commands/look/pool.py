@@ -47,6 +47,10 @@ def show_pools(args: argparse.Namespace) -> int:
     session = Session(args)
     if args.words:
         return _warm(session)
+    if args.__dict__["for"]:
+        raise UsageError(
+            "--for: nothing is kept warm by pool alone", hint="bastion pool warm POOL N --for=8h"
+        )
     view = session.client.pool()
     by_pool: dict[str, list[MachineView]] = {}
     for machine in view.machines:
