@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from launch import exits
 from launch.errors import UsageError, report
@@ -109,6 +110,9 @@ def _has_streams() -> bool:
     if sys.stdout is None:
         tell("standard output is closed", "leave out >&-, or send it to a file or /dev/null")
         return False
+    if sys.stdout.errors == "strict" and isinstance(sys.stdout, TextIOWrapper):
+        # What a terminal of another encoding cannot show, as a name in Cyrillic, is escaped.
+        sys.stdout.reconfigure(errors="backslashreplace")
     return True
 
 

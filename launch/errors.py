@@ -49,7 +49,7 @@ def report(error: BaseException, *, debug: bool) -> int:
             return exits.USAGE
         case OSError():
             tell(*explained(error))
-            if error.filename is None:
+            if error.filename is None and error.errno != errno.ENOENT:
                 _stop_printing()
             return exits.FAILED
         case _:
@@ -67,8 +67,10 @@ _HINTS = {
 
 def explained(error: OSError) -> tuple[str, str]:
     """Return the message and the hint for an error of the operating system."""
-    where = error.filename or "standard output"
     what = error.strerror or str(error)
+    if error.filename is None and error.errno == errno.ENOENT:  # of `getcwd`: no write has it
+        return f"the current folder: {what}", "it was removed: change to one that is there"
+    where = error.filename or "standard output"
     return f"{where}: {what}", _HINTS.get(error.errno or 0, "")
 
 

@@ -286,3 +286,37 @@ def test_other_shells_have_scripts_too(shell: str, check: Callable[[str], bool])
 def test_the_reference_is_fresh() -> None:
     """`docs/reference/cli.md` is what `python -m launch.reference` prints now."""
     assert PLACE.read_text() == reference(), "run python -m launch.reference"
+
+
+def test_a_stream_of_another_encoding_shows_what_it_can(bucket: Bucket, tmp_path: Path) -> None:
+    """What it has no letter for is escaped, and JSON stays JSON."""
+    words = ["launch", "--dry_run", "--env=A=\u044f", "--", "true"]
+    env = environment(bucket, tmp_path) | {"PYTHONIOENCODING": "ascii"}
+    for more, shown in (([], 'A = "\\u044f"'), (["--json"], '"A": "\\u044f"')):
+        ran = subprocess.run(
+            [*COMMAND, words[0], *more, *words[1:]],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ran.returncode, shown in ran.stdout) == (0, True), ran.stderr
+
+
+def test_a_current_folder_that_is_gone_is_told(bucket: Bucket, tmp_path: Path) -> None:
+    """It is not said of standard output."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    line = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    ran = subprocess.run(
+        ["bash", "-c", line, "bash", str(gone), *COMMAND, "up", "--root=x"],
+        env=environment(bucket, tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "error: the current folder: No such file or directory\n"
+        "hint: it was removed: change to one that is there\n"
+    )
