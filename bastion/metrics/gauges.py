@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 
 from bastion.job import Phase
 from bastion.metrics.use_gauges import Uses, use_gauges
+from bastion.records.standing import true_until
 
 Views = Mapping[str, Mapping[str, Any]]
 COUNTED = frozenset({"cpu", "memory"})
@@ -154,12 +155,13 @@ def _shares(queue: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Met
             for kind, number in (row.get(field) or {}).items()
         }
         yield _gauge(name, meaning, ("project", "resource"), found)
+    now = true_until(queue, status, "queue")
     oldest: dict[tuple[str], float] = {}
     within: dict[tuple[str], float] = {}
     for row in queue.get("jobs") or ():
         if row.get("state") not in ("queued", "preempted"):
             continue
-        project, age = row["project"], queue["now"] - row.get("submitted_at", queue["now"])
+        project, age = row["project"], now - row.get("submitted_at", now)
         oldest[(project,)] = max(oldest.get((project,), 0.0), age)
         if _is_within_share(row, projects.get(project, {})):
             within[(project,)] = max(within.get((project,), 0.0), age)

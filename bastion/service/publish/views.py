@@ -20,6 +20,7 @@ from bastion.records.coding.codec import plain
 from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.records.settings.notification import iso
+from bastion.records.standing import NAMED_IN
 from bastion.scheduler.plan import Plan
 from bastion.service.act.shortages import Shortage
 from bastion.service.config.admin_files import AdminFiles
@@ -132,7 +133,7 @@ class Publisher:
         status = status_view(root, files, problems, totals=totals_)
         # Rows that are not published yet are those of this commit, which no view has.
         seqs = {name: root.seq if name in stale else seq for name, seq in self._seqs.items()}
-        status |= {"views_seq": seqs.get("queue", root.seq), "pool_seq": seqs.get("pool", root.seq)}
+        status |= {field: seqs.get(view, root.seq) for view, field in NAMED_IN.items()}
         host, folder = self._machines_place
         status |= {"machines_host": host, "machines_dir": folder} if folder else {}
         self._meter.published({"status": status})

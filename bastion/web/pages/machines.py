@@ -62,7 +62,7 @@ def machines_page(board: Board, query: Mapping[str, str]) -> MachinesPage:
         pools=tuple(sorted({*board.pools, *(row.get("pool", "") for row in board.machines)})),
         given=given,
         phases=phases,
-        as_of=board.as_of,
+        as_of=board.pool_as_of,
     )
 
 
@@ -86,7 +86,7 @@ def _chosen(board: Board, given: Mapping[str, str]) -> Iterator[Row]:
 
 def _row(board: Board, row: Row, palette: Palette, uses: Uses) -> MachineRow:
     jobs = row.get("jobs") or ()
-    use = uses.of(row["name"], board.as_of)
+    use = uses.of(row["name"], board.pool_as_of)
     pool = board.pools.get(row.get("pool", ""), {})
     return MachineRow(
         name=row["name"],

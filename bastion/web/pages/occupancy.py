@@ -111,7 +111,7 @@ def occupancy(board: Board, palette: Palette, uses: Uses) -> Occupancy:
 
 def machine_map(board: Board, row: Row, palette: Palette, uses: Uses) -> MachineMap:
     """The devices of the machine in `row`."""
-    use = uses.of(row["name"], board.as_of)
+    use = uses.of(row["name"], board.pool_as_of)
     cells = tuple(_cells(board, row, palette, use))
     kinds = {kind: n for kind, n in (row.get("resources") or {}).items() if kind not in COUNTED}
     more = sum(max(0, number - MOST_CELLS) for number in kinds.values())

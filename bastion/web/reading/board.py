@@ -15,8 +15,10 @@ from typing import Any
 
 from bastion.client.look.array_views import array_of_row
 from bastion.client.look.rows import job_of_row, shortage_of_row
+from bastion.client.look.told_reason import told_now
 from bastion.client.look.views import JobView, ShortageView
 from bastion.client.status.status_view import StatusView, status_of
+from bastion.records.standing import true_until
 from bastion.value import value
 
 Row = Mapping[str, Any]
@@ -51,8 +53,12 @@ class Board:
         rows.sort(key=lambda row: not self.is_admitted(row))
         self.rows: Sequence[Row] = rows
         """Active jobs and arrays: admitted ones first, then in the order of the queue."""
-        self.as_of = float(queue.get("now") or 0.0)
-        """When these rows were true, in the store's seconds."""
+        self._told_at = float(queue.get("now") or 0.0)
+        """When these rows were made, and the texts in them."""
+        self.as_of = true_until(queue, published.status, "queue")
+        """Until when they are known to be true, in the store's seconds."""
+        self.pool_as_of = true_until(published.pool, published.status, "pool")
+        """The same of the machines."""
         self.machines: Sequence[Row] = published.pool.get("machines") or ()
         self.pools: Mapping[str, Row] = {
             row["name"]: row for row in published.pool.get("pools") or ()
@@ -73,9 +79,9 @@ class Board:
         return status_of(self.published.status, wall=wall) if self.published.status else None
 
     def job(self, row: Row) -> JobView:
-        """The view of the job or array in `row`."""
+        """The view of the job or array in `row`, its times reckoned from `as_of`."""
         made = array_of_row if "counts" in row else job_of_row
-        return made(row, as_of=self.as_of)
+        return told_now(made(row, as_of=self._told_at), lambda: self.as_of)
 
     @staticmethod
     def is_admitted(row: Row) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from bastion.client.code.stored_code import CodeView, code_view
-from bastion.client.look.array_views import array_of_row, task_of
+from bastion.client.look.array_views import task_of
 from bastion.client.look.published import Published
 from bastion.client.look.rows import job_of_result
 from bastion.client.look.views import JobView
@@ -137,6 +137,6 @@ class Jobs:
             return None
         row = board.by_id.get(named[0])
         if row is not None and row["project"] == project:
-            return task_of(array_of_row(row, as_of=board.as_of), named[1].first)
+            return task_of(board.job(row), named[1].first)
         ended = self._result(project, named[0])
         return None if ended is None else task_of(job_of_result(ended), named[1].first)

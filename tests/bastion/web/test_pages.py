@@ -15,13 +15,16 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process, Resources
+from bastion.spec.quantity import text_of_hours
 from bastion.store.memory import MemoryStore
+from bastion.web.pages.render import span
 from bastion.web.pages.spent import price_of
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, quota_text, write_bucket
 
 RUNNING = "/jobs/vision/train-0000000000"
 MARKUP = "<script>alert(1)</script>"
+HOUR = 3600.0
 
 
 def test_the_first_page_shows_machines_shares_and_the_queue() -> None:
@@ -65,6 +68,33 @@ def test_running_and_queued_jobs_have_a_tab_each() -> None:
     assert 'href="/?user=ada&amp;show=queued#queue">Queued <b>20</b>' in running
     assert '<input type="hidden" name="show" value="running">' in running
     assert "of 126 jobs" in odd
+
+
+def test_ages_go_on_while_no_row_changes() -> None:
+    """A quiet bucket renews its status alone; what waits is not younger for that."""
+    root = busy_root(machines=4, running=6, queued=20)
+    store = MemoryStore(lambda: NOW + HOUR)
+    write_bucket(store, root)
+    status = json.loads(store.read(layout.view("status")).data)  # type: ignore[union-attr]
+    put(store, layout.view("status"), json.dumps(status | {"now": NOW + HOUR}).encode())
+    job = next(iter(root.jobs.values()))
+    held_s = NOW + HOUR - job.attempt.started_at  # type: ignore[union-attr]
+    with site(store, clock=VirtualClock(wall=NOW + HOUR)) as client:
+        now, machines = client.get("/").text, client.get("/machines").text
+        own = client.get(RUNNING).text
+        answer = client.get("/metrics").text
+    for waiting in list(root.jobs.values())[-3:]:
+        assert f">{span(NOW + HOUR - waiting.submitted_at)} ago<" in now
+    assert f">{span(HOUR + 3)} ago<" in machines
+    devices = job.replicas * job.request.per_replica["h100"]
+    assert f"<dt>device hours</dt><dd>{text_of_hours(devices * held_s / HOUR)}" in own
+    oldest = max(float(line.split()[-1]) for line in _samples(answer, "oldest_wait_seconds"))
+    waits = [each.submitted_at for each in root.jobs.values() if each.attempt is None]
+    assert oldest == NOW + HOUR - min(waits)
+
+
+def _samples(answer: str, name: str) -> list[str]:
+    return [line for line in answer.splitlines() if line.startswith(f"bastion_{name}{{")]
 
 
 def test_a_machine_with_many_jobs_names_some_and_leads_to_all() -> None:

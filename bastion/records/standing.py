@@ -1,0 +1,21 @@
+"""Until when a published view is true: while no row of it changes, the status alone is renewed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+NAMED_IN = {"queue": "views_seq", "pool": "pool_seq"}
+"""The field of a status that names the commit of a view, by the view's name."""
+
+
+def true_until(view: Mapping[str, Any], status: Mapping[str, Any], name: str) -> float:
+    """
+    Return until when the view called `name` is known to be true, in the store's Unix seconds.
+
+    A later status that names its commit says that no row has changed since.
+    A bastion that has made its rows anew, and found them equal, holds a view of a later commit.
+    """
+    then = float(view.get("now") or 0.0)
+    is_standing = status.get(NAMED_IN[name], view.get("seq", 0) + 1) <= view.get("seq", 0)
+    return max(then, float(status.get("now") or 0.0)) if is_standing else then
