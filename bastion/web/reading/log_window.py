@@ -127,23 +127,31 @@ class ProcessLog:
         )
 
     def search(self, text: str, at: int = 0) -> Found:
-        """The lines from the offset `at` on that contain `text`, in whatever case."""
-        wanted, hits = text.casefold(), []
-        end, rest, scanned = at, b"", 0
+        """
+        The lines from the offset `at` on that contain `text`, in whatever case.
+
+        It stops behind the last line that is shown, so that the next search leaves none out. Of a
+        line that is longer than one search goes through, each search looks at its own part.
+        """
+        wanted, hits = text.casefold(), list[Hit]()
+        line, begin, end, scanned = bytearray(), at, at, 0
         for offset, piece in self.pieces(at):
-            begin = end - len(rest) if rest else offset
-            *lines, rest = (rest + piece).split(b"\n")
-            for line in lines:
-                shown = readable(line)
-                if wanted in shown.casefold():
-                    hits.append(Hit(at=begin, line=shown))
+            begin = begin if line else offset
+            first, *others = piece.split(b"\n")
+            line += first
+            for other in others:
+                if len(hits) == MOST_HITS:
+                    return Found(hits=tuple(hits), until=begin, is_all=False)
+                hits += _hits(begin, line, wanted)
                 begin += len(line) + 1
+                line = bytearray(other)
             end, scanned = offset + len(piece), scanned + len(piece)
-            if scanned >= SEARCH_BYTES or len(hits) >= MOST_HITS:
-                return Found(hits=tuple(hits[:MOST_HITS]), until=end - len(rest), is_all=False)
-        if rest and wanted in (shown := readable(rest)).casefold():
-            hits.append(Hit(at=end - len(rest), line=shown))
-        return Found(hits=tuple(hits), until=end, is_all=True)
+            if scanned >= SEARCH_BYTES:
+                break
+        is_all = scanned < SEARCH_BYTES
+        if not is_all and begin > at:
+            return Found(hits=tuple(hits), until=begin, is_all=False)
+        return Found(hits=(*hits, *_hits(begin, line, wanted)), until=end, is_all=is_all)
 
     def next(self, at: int) -> bytes:
         """What is stored from the offset `at` on, one segment at most; empty while nothing is."""
@@ -189,6 +197,11 @@ class ProcessLog:
         return self._store.list(self._prefix, start_after=after, limit=limit)
 
 
+def _hits(begin: int, line: bytes | bytearray, wanted: str) -> list[Hit]:
+    shown = readable(line)
+    return [Hit(at=begin, line=shown)] if line and wanted in shown.casefold() else []
+
+
 def missing(begin: int, end: int) -> bytes:
     """The line that stands for bytes that were never stored."""
     return f"[bytes {begin} to {end} are missing]\n".encode()
@@ -217,7 +230,7 @@ def without_cut(data: bytes) -> bytes:
     return data[: len(data) - len(decoder.getstate()[0])]
 
 
-def readable(data: bytes) -> str:
+def readable(data: bytes | bytearray) -> str:
     """`data` as text without what only a terminal understands; of a progress bar its last state."""
     lines = data.decode(errors="replace").split("\n")
     return "\n".join(_readable(line) for line in lines)

@@ -131,7 +131,7 @@ def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
     assert MARKUP not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert plain.headers["content-type"].startswith("text/plain")
-    assert "1 lines with" in found
+    assert "1 line with" in found
 
 
 def test_what_a_job_wrote_is_escaped_wherever_it_is_shown() -> None:

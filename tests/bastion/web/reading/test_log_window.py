@@ -5,7 +5,13 @@ from __future__ import annotations
 from bastion.logs.segments import SEGMENT_BYTES, segment_key
 from bastion.store.memory import MemoryStore
 from bastion.store.port import Entry, Object
-from bastion.web.reading.log_window import MOST_HITS, WINDOW_BYTES, ProcessLog, readable
+from bastion.web.reading.log_window import (
+    MOST_HITS,
+    SEARCH_BYTES,
+    WINDOW_BYTES,
+    ProcessLog,
+    readable,
+)
 
 PREFIX = "logs/p/j/a1/r0/h0/p0/"
 
@@ -112,6 +118,29 @@ def test_a_search_finds_lines_across_segments_and_is_bounded() -> None:
     bounded = ProcessLog(Counted(1024, SEGMENT_BYTES), PREFIX).search("nothing")  # type: ignore[arg-type]
     assert not bounded.is_all
     assert 0 < bounded.until < 64 << 20
+
+
+def test_searches_that_follow_one_another_leave_no_line_out() -> None:
+    """However many lines of a segment fit, each is in one of the answers, in order."""
+    log = ProcessLog(_log(b"needle\n" * 450, b"hay\nneedle\n" * 50), PREFIX)
+    seen, found = [], log.search("needle")
+    while seen.extend(found.hits) or not found.is_all:
+        found = log.search("needle", found.until)
+    expected = [7 * n for n in range(450)] + [3150 + 11 * n + 4 for n in range(50)]
+    assert [hit.at for hit in seen] == expected
+
+
+def test_a_search_gets_past_a_line_longer_than_it_goes_through() -> None:
+    """A progress bar of hours is one line; what is behind it is found all the same."""
+    step = b"\r 10% |#####|" * 1000
+    pieces = [step] * (SEARCH_BYTES // len(step) * 2) + [b"\nneedle\n"]
+    log, at, searches = ProcessLog(_log(*pieces), PREFIX), 0, 0
+    while not (found := log.search("needle", at)).hits:
+        assert not found.is_all
+        assert found.until > at
+        at, searches = found.until, searches + 1
+    assert found.hits[0].line == "needle"
+    assert searches <= 3
 
 
 def test_text_is_for_people() -> None:
