@@ -14,6 +14,7 @@ from bastion.records.coding.codec import plain
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, CodeRef, GitRef, ImageRef, Job, Process
 from bastion.value import value
+from bastion.web.pages.array_tasks import TaskGroup, task_groups
 from bastion.web.pages.spent import Spent, spent_now, spent_of, together
 from bastion.web.reading.board import Board
 from bastion.web.reading.trail import Happened
@@ -45,6 +46,8 @@ class JobPage:
     attempts: tuple[Tried, ...]
     spent: Spent
     """All of them together; of an array, its tasks too."""
+    tasks: tuple[TaskGroup, ...]
+    """Of an array."""
     events: tuple[EventView, ...]
     is_cut: bool
     """Whether events are left out, and with them some of what was spent."""
@@ -69,13 +72,14 @@ def job_page(
 ) -> JobPage:
     """The page of `job` from what is known of it."""
     spec = None if record is None else _spec_of(job, record)
-    events = happened.events[-MOST_EVENTS:]
+    events = _told(job, happened.events)
     attempts = tuple(map(_tried, past)) or attempts_of(job, happened.events)
     now = spent_now(job, happened, board)
     return JobPage(
         job=job,
         attempts=tuple(_with_record(each, job, happened, now) for each in attempts),
         spent=together([spent_of(happened.ended), *([now] if now is not None else [])]),
+        tasks=task_groups(job, board),
         events=events,
         is_cut=happened.is_cut or len(events) < len(happened.events),
         spec=spec,
@@ -87,6 +91,12 @@ def job_page(
         processes=max(1, len(spec.processes)) if spec else 1,
         most_replicas=job.replica_range[1] if job.replica_range else job.replicas,
     )
+
+
+def _told(job: JobView, events: Sequence[EventView]) -> tuple[EventView, ...]:
+    """The last events, and before them the first that are of `job` itself, not of its tasks."""
+    own = [event for event in events[:-MOST_EVENTS] if event.job == job.id]
+    return (*own[:MOST_EVENTS], *events[-MOST_EVENTS:])
 
 
 def attempts_of(job: JobView, events: Sequence[EventView]) -> tuple[Tried, ...]:

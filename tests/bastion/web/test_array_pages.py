@@ -1,0 +1,68 @@
+"""An array on the pages: its tasks by state, and as many of them as there are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bastion.records.keys import layout
+from bastion.spec import Indices
+from bastion.store.memory import MemoryStore
+from bastion.web.pages.array_tasks import MOST_LINKS
+from tests.bastion.web.site import busy_store, site
+from tests.rigs.busy_bucket import NOW, put
+
+ARRAY = "sweep-0123456789"
+PAGE = f"/jobs/audio/{ARRAY}"
+FAILED = Indices.of(range(3, 700, 7))
+WAITING = Indices.of(range(701, 1000))
+
+
+def _store() -> MemoryStore:
+    """A bucket in which one task of an array runs, many have failed and more wait."""
+    store = busy_store()
+    found = store.read(layout.view("queue"))
+    assert found is not None
+    queue: dict[str, Any] = json.loads(found.data)
+    each = {"name": "sweep", "project": "audio", "user": "sweeper", "launch": ARRAY}
+    task = {**queue["jobs"][0], **each, "id": f"{ARRAY}.700", "task": 700}
+    succeeded = Indices.of(range(700)) - FAILED
+    array = {
+        **each,
+        "id": ARRAY,
+        "state": "running",
+        "phase": "running",
+        "submitted_at": NOW - 60,
+        "counts": {
+            "running": 1,
+            "queued": len(WAITING),
+            "failed": len(FAILED),
+            "succeeded": len(succeeded),
+        },
+        "tasks": "0-999",
+        "waiting": str(WAITING),
+        "ended": {"failed": str(FAILED), "succeeded": str(succeeded)},
+    }
+    queue["jobs"] = [*queue["jobs"], task]
+    queue["arrays"] = [array]
+    put(store, layout.view("queue"), json.dumps(queue).encode())
+    return store
+
+
+def test_the_page_of_an_array_leads_to_its_tasks_and_those_that_failed_come_first() -> None:
+    """Each state has its first tasks as links, and all as ranges; the array has no log or use."""
+    with site(_store()) as client:
+        text = client.get(PAGE).text
+        task = client.get(f"{PAGE}.700").text
+    tasks = text[text.index('id="tasks"') : text.index('id="events-title"')]
+    order = [tasks.index(f">{state}</span>") for state in ("failed", "running", "queued")]
+    assert order == sorted(order)
+    assert f'href="{PAGE}.3">3</a>' in tasks
+    assert f'href="{PAGE}.700">700</a>' in tasks
+    assert tasks.count(f'href="{PAGE}.') == 3 * MOST_LINKS + 1
+    assert f"all {len(FAILED)}</summary>" in tasks
+    assert str(FAILED) in tasks
+    assert str(FAILED) not in text[: text.index('id="tasks"')]
+    assert "it has not started yet" not in text
+    assert "nothing printed yet" not in text
+    assert "nothing printed yet" in task
