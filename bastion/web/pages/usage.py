@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from bastion.history.ask.usage import UsageRow
+from bastion.spec.indices import Indices
 from bastion.value import value
 from bastion.web.pages.paging import Part, page_number, part_of
 from bastion.web.pages.palette import Palette
@@ -72,7 +73,10 @@ def usage_page(
     queued: Counter[tuple[str, str]] = Counter()
     for row in board.rows:
         key = (row["project"], row.get("user", "") if is_by_user else "")
-        (running if row.get("phase") in ADMITTED else queued)[key] += 1
+        if "counts" in row:  # an array: its tasks that hold or held machines have rows of their own
+            queued[key] += len(Indices.known(row["waiting"]))
+        else:
+            (running if row.get("phase") in ADMITTED else queued)[key] += 1
     lines = []
     for each in sums:
         key = (each.project or "", (each.user or "") if is_by_user else "")

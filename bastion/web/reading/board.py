@@ -91,7 +91,11 @@ class Board:
     def chosen(
         self, *, project: str = "", user: str = "", state: str = "", search: str = ""
     ) -> Iterator[Row]:
-        """The rows that fit every filter that is not empty; `search` is a part of any text."""
+        """
+        The rows that fit every filter that is not empty; `search` is a part of any text.
+
+        An array is in each state that a task of it is in.
+        """
         wanted = search.casefold()
         if not (project or user or state or wanted):
             yield from self.rows
@@ -100,7 +104,7 @@ class Board:
         for row, text in zip(self.rows, texts):
             if project not in ("", row["project"]) or user not in ("", row.get("user")):
                 continue
-            if state not in ("", row.get("state")):
+            if state not in ("", row.get("state")) and not row.get("counts", {}).get(state):
                 continue
             if wanted in text:
                 yield row

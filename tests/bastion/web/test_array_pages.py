@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 from bastion.records.keys import layout
@@ -10,7 +11,7 @@ from bastion.spec import Indices
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.array_tasks import MOST_LINKS
 from tests.bastion.web.site import busy_store, site
-from tests.rigs.busy_bucket import NOW, put
+from tests.rigs.busy_bucket import NOW, busy_root, put, write_history
 
 ARRAY = "sweep-0123456789"
 PAGE = f"/jobs/audio/{ARRAY}"
@@ -66,3 +67,25 @@ def test_the_page_of_an_array_leads_to_its_tasks_and_those_that_failed_come_firs
     assert "it has not started yet" not in text
     assert "nothing printed yet" not in text
     assert "nothing printed yet" in task
+
+
+def test_an_array_is_found_in_each_state_that_a_task_of_it_is_in() -> None:
+    """The number of queued tasks leads to the array that has them, though another of it runs."""
+    with site(_store()) as client:
+        for state in ("queued", "running"):
+            assert f'href="{PAGE}">' in client.get(f"/?state={state}&user=sweeper").text
+        assert f'href="{PAGE}">' not in client.get("/?state=held&user=sweeper").text
+
+
+def test_projects_and_users_count_every_task_that_waits() -> None:
+    """As the shares on the first page do; a task that runs counts once."""
+    store = _store()
+    write_history(store, busy_root(machines=4, running=6, queued=120), days=1, a_day=24)
+    found = store.read(layout.view("queue"))
+    assert found is not None
+    phases = Counter(
+        row["phase"] for row in json.loads(found.data)["jobs"] if row["project"] == "audio"
+    )
+    told = f"{phases['running']} running, {phases['queued'] + len(WAITING)} queued</a>"
+    with site(store) as client:
+        assert f'href="/?project=audio#queue">{told}' in client.get("/projects?days=1").text
