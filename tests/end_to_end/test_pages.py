@@ -165,7 +165,7 @@ def _server_on(port: int) -> int:
 @pytest.mark.end_to_end
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [400, 1600])
+@pytest.mark.parametrize("width", [400, 800, 1280, 1600])
 def test_a_page_shuts_no_reader_out(
     address: str, browser: Browser, path: str, scheme: str, width: int
 ) -> None:
