@@ -142,6 +142,54 @@ def test_a_followed_log_survives_a_restart_of_the_server(
                 expect(log).to_have_text(whole, use_inner_text=True, timeout=30_000)
 
 
+@needs_chromium
+@pytest.mark.end_to_end
+def test_what_a_reader_opened_and_scrolled_stays_while_a_page_goes_on(
+    tmp_path: Path, browser: Browser
+) -> None:
+    """The map stays where it was scrolled to, and a list that was opened stays open."""
+    store = LocalStore(tmp_path / "bucket", makes_root=True)
+    root = busy_root(machines=200, running=9, queued=10)
+    write_bucket(store, root)
+    _write_array(store, failed=100)
+    with (
+        served(tmp_path / "bucket") as place,
+        page_of(browser, place) as (page, wrong),
+        page_of(browser, place) as (array, _),
+    ):
+        page.goto("/")
+        array.goto("/jobs/vision/sweep-0123456789")
+        map_, tasks = page.locator(".map"), array.locator("#tasks")
+        map_.evaluate("(each) => each.scrollTo(0, 300)")
+        tasks.locator("summary").click()
+        name, first = next(iter(root.jobs.items()))
+        jobs = {**root.jobs, name: replace(first, user="somebody-new")}
+        write_bucket(store, replace(root, seq=root.seq + 1, jobs=jobs))
+        _write_array(store, failed=101)
+        expect(map_).to_contain_text("somebody-new", timeout=30_000)
+        expect(tasks).to_contain_text("101", timeout=30_000)
+        assert map_.evaluate("(each) => each.scrollTop") == 300
+        expect(tasks.locator("details p")).to_be_visible()
+        assert not wrong
+
+
+def _write_array(store: LocalStore, *, failed: int) -> None:
+    """Add an array to the published queue, of which `failed` tasks have failed."""
+    key = layout.view("queue")
+    found = store.read(key)
+    assert found is not None
+    array = {
+        "id": "sweep-0123456789",
+        "project": "vision",
+        "state": "queued",
+        "counts": {"queued": 9, "failed": failed},
+        "waiting": "1000-1008",
+        "ended": {"failed": f"0-{failed - 1}"},
+    }
+    queue = json.loads(found.data) | {"arrays": [array]}
+    store.swap(key, json.dumps(queue).encode(), if_version=found.version)
+
+
 def _followable(bucket: LocalStore) -> tuple[str, str]:
     """The address and the log of a job that runs and has printed nothing."""
     found = bucket.read(layout.view("queue"))

@@ -6,6 +6,7 @@ const PAUSE_MS = 2000; // between two fetches, however often the bucket changes
 const PENDING_MS = 400; // between two questions for what is being read
 const AGAIN_MS = 30000; // after a server that had no place for one more
 const MOST_CHARACTERS = 400000; // of a followed log; older text is still in the bucket
+const KEPT = "details, .map, .bounded"; // what a reader opens and scrolls, and finds again as it was
 let lastFetch = 0;
 let waiting = null;
 
@@ -18,7 +19,7 @@ function refresh() {
       const fresh = new DOMParser().parseFromString(text, "text/html");
       for (const part of document.querySelectorAll("[data-live]")) {
         const other = fresh.getElementById(part.id);
-        if (other && other.innerHTML !== part.innerHTML) replace(part, other);
+        if (other && other.innerHTML !== closed(part).innerHTML) replace(part, other);
       }
       beat(true);
     })
@@ -26,12 +27,25 @@ function refresh() {
     .finally(awaitRecord);
 }
 
+// As the server sent it: what a reader has opened is no change.
+function closed(part) {
+  const copy = part.cloneNode(true);
+  for (const each of copy.querySelectorAll("details[open]")) each.removeAttribute("open");
+  return copy;
+}
+
 function replace(part, other) {
+  const kept = [...part.querySelectorAll(KEPT)].map((each) => [each.open, each.scrollTop, each.scrollLeft]);
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
   const links = focused ? [...part.querySelectorAll("a")] : [];
   const at = focused ? links.indexOf(focused) : -1;
   const address = focused && focused.getAttribute("href");
   part.innerHTML = other.innerHTML;
+  [...part.querySelectorAll(KEPT)].forEach((each, n) => {
+    const [isOpen, top, left] = kept[n] || [];
+    if (isOpen) each.open = true;
+    each.scrollTo(left || 0, top || 0);
+  });
   if (at >= 0) {
     const now = [...part.querySelectorAll("a")];
     const same = now.find((link) => link.getAttribute("href") === address) || now[at];
