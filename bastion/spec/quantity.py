@@ -73,6 +73,12 @@ def text_of_seconds(seconds: float) -> str:
     return f"{whole}s"
 
 
+def text_of_number(number: float) -> str:
+    """Format a number that a job reported: a count in full, anything else to six digits."""
+    is_count = float(number).is_integer() and abs(number) < _EXACT
+    return f"{number:.0f}" if is_count else f"{number:g}"
+
+
 def text_of_hours(hours: float) -> str:
     """Format `hours` for people, with three digits if they are few: `1,234`, `12.3`, `0.0506`."""
     if 0 < hours < 0.001:
@@ -104,5 +110,7 @@ def text_of_units(items: Iterable[tuple[str, int]]) -> str:
     return " + ".join(told)
 
 
+_EXACT = 1e15
+"""A float below it holds every digit of a count."""
 _COUNTED = ("cpu", "memory")
 """Types that stand behind devices: most readers look for these first."""

@@ -13,7 +13,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bastion.spec.quantity import text_of_bytes, text_of_hours, text_of_seconds
+from bastion.spec.quantity import (
+    text_of_bytes,
+    text_of_hours,
+    text_of_number,
+    text_of_seconds,
+)
 from quota.amounts import Amounts
 
 PAGES = (
@@ -46,6 +51,7 @@ def environment() -> Environment:
         cost=cost,
         local=local,
         percent=percent,
+        number=text_of_number,
         size=text_of_bytes,
     )
     made.globals["pages"] = PAGES

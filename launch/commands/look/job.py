@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from launch import exits
@@ -93,7 +94,7 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("started", out.moment(job.started_at) if job.started_at else ""),
             ("starts about", _start(job, session)),
             ("ended", out.moment(job.ended_at) if job.ended_at else ""),
-            ("reported", " ".join(f"{name}={number:g}" for name, number in job.report.items())),
+            ("reported", _reported(job.report)),
             ("uses now", _use_now(job, session)),
             ("used", used_text(job.utilisation)),
             ("exit code", "" if job.code is None else str(job.code)),
@@ -102,6 +103,12 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("as of", "" if job.has_ended else out.time(session.client.queue_as_of())),
         ]
     )
+
+
+def _reported(numbers: Mapping[str, float]) -> str:
+    from bastion.spec.quantity import text_of_number
+
+    return " ".join(f"{name}={text_of_number(number)}" for name, number in numbers.items())
 
 
 def _use_now(job: JobView, session: Session) -> str:

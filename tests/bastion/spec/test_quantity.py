@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bastion.errors import SpecError
 from bastion.spec import bytes_of, seconds_of, text_of_bytes, text_of_seconds
-from bastion.spec.quantity import text_of_hours
+from bastion.spec.quantity import text_of_hours, text_of_number
 
 
 @pytest.mark.parametrize(
@@ -126,3 +126,18 @@ def test_any_time_has_words(seconds: float) -> None:
 def test_hours_keep_three_digits(hours: float, text: str) -> None:
     """Minutes of a device are never shown as nothing, and thousands of hours have no fraction."""
     assert text_of_hours(hours) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (1_234_567.0, "1234567"),
+        (3, "3"),
+        (-20.0, "-20"),
+        (0.012345678, "0.0123457"),
+        (1e30, "1e+30"),
+    ],
+)
+def test_a_reported_count_is_told_in_full(number: float, text: str) -> None:
+    """A step of a long run changes with each report, not with every tenth."""
+    assert text_of_number(number) == text
