@@ -56,6 +56,8 @@ class JobPage:
     commands: tuple[str, ...]
     code: CodeView | None
     code_text: str
+    submitted_by: str
+    """The command, to be copied; empty where it is not known."""
     rerun: str
     processes: int
     most_replicas: int
@@ -87,6 +89,7 @@ def job_page(
         commands=() if spec is None else tuple(map(_command, spec.processes)),
         code=code,
         code_text="" if code is None else _reference(code.code),
+        submitted_by=shlex.join(code.origin.argv) if code is not None and code.origin else "",
         rerun=shlex.join(["bastion", "rerun", job.id]),
         processes=max(1, len(spec.processes)) if spec else 1,
         most_replicas=job.replica_range[1] if job.replica_range else job.replicas,

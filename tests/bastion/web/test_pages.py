@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from bastion.metrics import gauges
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.requests.launch_request import SpecRecord
+from bastion.records.requests.origin import Origin
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.spec.quantity import text_of_hours
 from bastion.store.memory import MemoryStore
@@ -114,8 +116,17 @@ def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
     store = busy_store()
     process = Process(["python3", "train.py", MARKUP], resources=Resources(h100=1))
     launch = Launch(name="train", project="vision", jobs=(Job(name="train", processes=(process,)),))
+    argv = ("bastion", "launch", "--", "sh", "-c", "echo 1;\nexit 3")
+    data = encode(Origin(argv=argv))
+    digest = hashlib.sha256(data).hexdigest()
+    store.create(layout.origin(digest), data)
     record = SpecRecord(
-        id="train-0000000000", project="vision", user="ada", ulid="01", launch=launch
+        id="train-0000000000",
+        project="vision",
+        user="ada",
+        ulid="01",
+        launch=launch,
+        origin=digest,
     )
     store.create(layout.spec("vision", "train-0000000000"), encode(record))
     prefix = layout.log("vision", "train-0000000000", 1, replica=0, host=0, process=0)
@@ -132,6 +143,7 @@ def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert plain.headers["content-type"].startswith("text/plain")
     assert "1 line with" in found
+    assert "<code>bastion launch -- sh -c &#39;echo 1;\nexit 3&#39;</code>" in text
 
 
 def test_what_a_job_wrote_is_escaped_wherever_it_is_shown() -> None:
