@@ -12,13 +12,16 @@ import json
 import shlex
 import subprocess
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property, partial
 from importlib.metadata import requires
 from pathlib import Path
-from typing import Any
+from threading import TIMEOUT_MAX
+from typing import Any, cast
 
 from bastion.errors import ProviderUnavailableError
+from bastion.lane import ThreadLane
 from bastion.provider.own_hosts.host_key import key_problem
 
 _CONNECT_S = 10
@@ -35,8 +38,14 @@ _NO_WAY = ("ssh: connect to host ", "ssh: Could not resolve hostname ")
 _BARE, _MISSING = 96, 97
 """Exit statuses of a host on which no build of ours is, or not this one."""
 _MAX_ANSWER_BYTES = 4 << 20
+_AT_ONCE = 64
+"""Calls at once: each is a process of OpenSSH and a thread that waits for it."""
 _NOTHING = b'{"machines": []}'
 _ROOMS = ("bastion", "bundler", "quota")
+
+
+_Outcome = tuple[int, bytes, bytes]
+"""Status, output and errors of one call."""
 
 
 class UnreachedError(ProviderUnavailableError):
@@ -79,19 +88,7 @@ class Hosts:
         """
         finds_nothing = wanted["do"] in ("list", "delete")
         data = json.dumps({**self._about, **wanted}).encode()
-        line = self._line("exec {python} -m bastion.provider.own_hosts.remote")
-        outcomes = self._run(hosts, line, data, timeout_s=_CALL_S)
-        bare = {host for host, (code, _, _) in outcomes.items() if code == _BARE}
-        kept_bare = bare & self._installed if finds_nothing else set[str]()
-        outcomes |= dict.fromkeys(kept_bare, (0, _NOTHING, b""))
-        missing = tuple(
-            host for host, (code, _, _) in outcomes.items() if code in (_BARE, _MISSING)
-        )
-        if missing:
-            installed = self._run(missing, self._installation(), self._archive(), _INSTALL_S)
-            whole = tuple(host for host, (code, _, _) in installed.items() if code == 0)
-            outcomes |= installed
-            outcomes |= self._run(whole, line, data, timeout_s=_CALL_S)
+        outcomes = _on_each(hosts, lambda host: self._asked(host, data, finds_nothing))
         answers: dict[str, dict[str, Any]] = {}
         errors: dict[str, ProviderUnavailableError] = {}
         for host, (code, out, error) in outcomes.items():
@@ -102,6 +99,17 @@ class Hosts:
                 errors[host] = unavailable
         return answers, errors
 
+    def _asked(self, host: str, data: bytes, finds_nothing: bool) -> _Outcome:
+        """Status, output and errors of one host, on which this build is put if need be."""
+        line = self._line("exec {python} -m bastion.provider.own_hosts.remote")
+        outcome = self._call(host, line, data, _CALL_S)
+        if outcome[0] == _BARE and finds_nothing and host in self._installed:
+            return 0, _NOTHING, b""
+        if outcome[0] not in (_BARE, _MISSING):
+            return outcome
+        installed = self._call(host, self._installation(), self._archive, _INSTALL_S)
+        return self._call(host, line, data, _CALL_S) if installed[0] == 0 else installed
+
     def remove(self, host: str) -> str:
         """
         Remove everything of ours from a host; return why it is kept, or empty.
@@ -110,7 +118,7 @@ class Hosts:
             ProviderUnavailableError: What is there now is not known.
         """
         looked = f"cd && [ -e {shlex.quote(self._folder)} ] && echo yes || echo no"
-        code, out, error = self._run((host,), looked, b"", timeout_s=_CALL_S)[host]
+        code, out, error = self._call(host, looked, b"", _CALL_S)
         if (code, out.strip()) == (0, b"no"):
             return ""
         if code != 0:
@@ -123,30 +131,21 @@ class Hosts:
             return f"it still holds machine {str(busy)[:100]} of {str(answer.get('owner'))[:500]}"
         return str(answer.get("kept", ""))[:500]
 
-    def _run(
-        self, hosts: Sequence[str], line: str, data: bytes, timeout_s: float
-    ) -> dict[str, tuple[int, bytes, bytes]]:
-        """Run a command line on several hosts at once; status, output and errors of each."""
-        begun = {
-            host: subprocess.Popen(
-                [*self._ssh, "--", host, line],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
-            for host in hosts
-        }
-        outcomes = {}
-        for host, process in begun.items():
-            try:
-                out, error = process.communicate(data, timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                with suppress(subprocess.TimeoutExpired):
-                    process.communicate(timeout=_LAST_S)  # its proxy may hold its pipes open
-                out, error = b"", f"no answer within {timeout_s:g} s".encode()
-            outcomes[host] = process.returncode, out[:_MAX_ANSWER_BYTES], error
-        return outcomes
+    def _call(self, host: str, line: str, data: bytes, timeout_s: float) -> _Outcome:
+        process = subprocess.Popen(
+            [*self._ssh, "--", host, line],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        try:
+            out, error = process.communicate(data, timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=_LAST_S)  # its proxy may hold its pipes open
+            out, error = b"", f"no answer within {timeout_s:g} s".encode()
+        return process.returncode, out[:_MAX_ANSWER_BYTES], error
 
     def _line(self, command: str) -> str:
         """A command line for a host's shell that runs `command` with this build."""
@@ -190,6 +189,7 @@ class Hosts:
         lines.append(f"[ -e builds/{build} ] || mv $new builds/{build}; rm -rf $new")
         return "; ".join(lines)
 
+    @cached_property
     def _archive(self) -> bytes:
         top = Path(__file__).resolve().parents[3]
         packed = io.BytesIO()
@@ -197,6 +197,20 @@ class Hosts:
             for path in sorted(path for room in _ROOMS for path in (top / room).rglob("*.py")):
                 archive.add(path, arcname=str(path.relative_to(top)))
         return packed.getvalue()
+
+
+def _on_each(hosts: Sequence[str], call: Callable[[str], _Outcome]) -> dict[str, _Outcome]:
+    """Make a call for each host at once: one that hangs delays no answer and no installation."""
+    lane = ThreadLane("ssh", workers=_AT_ONCE)  # its threads keep no program from its end
+    for host in hosts:
+        lane.submit(host, partial(call, host))
+    lane.settle(TIMEOUT_MAX)  # each call has a limit of its own
+    lane.close()
+    found = {done.key: done for done in lane.collect()}
+    for done in found.values():
+        if done.error is not None:
+            raise done.error
+    return {host: cast("_Outcome", found[host].result) for host in hosts}
 
 
 def _answer(host: str, code: int, out: bytes, error: bytes) -> dict[str, Any]:

@@ -39,6 +39,7 @@ home={folder}/$2
 echo "$2 $(echo "$3" | cut -c1-20)" >> {folder}/calls
 [ -d "$home" ] || {{ echo "ssh: connect to host $2 port 22: No route to host" >&2; exit 255; }}
 [ -e "$home/says" ] && exec cat "$home/says"
+if [ -e "$home/waits" ]; then until [ -e "$(cat "$home/waits")" ]; do sleep 0.05; done; fi
 [ -e "$home/user" ] && HOME="$home/user"  || HOME="$home"
 HOME="$HOME" BASTION_HOST_CLAIMS="$home" exec /bin/sh -c "$3"
 """
@@ -101,6 +102,14 @@ def test_a_host_that_does_not_answer_is_left_out(own: Own, tmp_path: Path) -> No
     (tmp_path / "one").rename(tmp_path / "away")
     with pytest.raises(ProviderUnavailableError, match="host one: ssh: connect"):
         own().list()
+
+
+def test_a_host_that_hangs_delays_no_other(own: Own, tmp_path: Path) -> None:
+    """One that answers once the other has this build gets its turn: none waits for the first."""
+    (tmp_path / "one/waits").write_text(f"{tmp_path}/two/.bastion/builds/{build_digest()}/whole")
+    provider = own()
+    assert provider.list() == ()
+    assert provider.unreached() == {}
 
 
 def test_a_host_holds_one_machine(own: Own, tmp_path: Path) -> None:
