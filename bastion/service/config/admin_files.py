@@ -18,6 +18,14 @@ from bastion.service.intake.requests import Rules
 from bastion.store import ObjectStore, Version
 from quota import Quota, parse
 
+COST_SHARE = 10.0
+"""
+A look that took t seconds is taken again after this many times t: a turn waits for it, and the
+quota file may lie in a bucket that hangs.
+"""
+LONGEST_S = 120.0
+"""But after at most so long: an edit is awaited."""
+
 
 class _Object:
     """One object of the bucket, read again only when it changed."""
@@ -272,7 +280,9 @@ class AdminFiles:
         if self._config_file.refresh():
             self.config = parse_config(self._config_file.text)
             is_new = True
-        self._next_at = now + self._every_s
+        ended_at = self._clock.monotonic()
+        cost_s = min(COST_SHARE * (ended_at - now), LONGEST_S)
+        self._next_at = ended_at + max(self._every_s, cost_s)
         return is_new or problems != self.problems
 
     @property

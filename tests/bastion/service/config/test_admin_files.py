@@ -8,7 +8,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import StoreError
 from bastion.records.keys import layout
 from bastion.records.root import Root
-from bastion.service.config.admin_files import AdminFiles
+from bastion.service.config.admin_files import LONGEST_S, AdminFiles
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.rigs.leader import CONFIG, QUOTA, Rig
 
@@ -155,6 +155,35 @@ def test_files_are_looked_at_every_so_often() -> None:
     clock.advance(9.0)
     assert not made.refresh()
     clock.advance(1.0)
+    assert made.refresh()
+
+
+def test_a_bucket_that_hangs_is_looked_at_seldom() -> None:
+    """Every turn would wait for the quota file otherwise; once it answers, edits count again."""
+    clock = VirtualClock()
+    store = MemoryStore(clock.wall)
+    store.create(layout.QUOTA, QUOTA.encode())
+    hung_s = [0.0]
+
+    def hang(operation: str, key: str) -> Fault | None:
+        clock.advance(hung_s[0])
+        return Fault.BEFORE if hung_s[0] else None
+
+    made = AdminFiles(store, FaultyStore(store, hang), clock, every_s=10.0)
+    assert made.refresh()
+    hung_s[0] = 20.0
+    waited_s, began = 0.0, clock.monotonic()
+    while clock.monotonic() - began < 3600.0:
+        clock.advance(2.0)
+        before = clock.monotonic()
+        made.refresh()
+        waited_s += clock.monotonic() - before
+    assert waited_s < 3600.0 / 5
+    hung_s[0] = 0.0
+    found = store.read(layout.QUOTA)
+    assert found is not None
+    store.swap(layout.QUOTA, QUOTA.replace("16", "8").encode(), if_version=found.version)
+    clock.advance(LONGEST_S)
     assert made.refresh()
 
 
