@@ -254,10 +254,18 @@ class Compactor:
         """Delete files below `history/recent/` whose rows the files of days have had for long."""
         files = stored_files(self._store)
         until = self._reach(files, days=True)
-        days = [each.modified_at for each in files if each.name.date]
-        for each in files if days else ():
-            is_old = max(days) - each.modified_at >= self._spacing.keep_s
-            if not each.name.date and each.name.after <= until and is_old:
+        days = [each for each in files if each.name.date]
+        newest_at = max((each.modified_at for each in days), default=0.0)
+        for each in files:
+            if each.name.date or each.name.after > until:
+                continue
+            # Since its last row is in the file of a day too, it is not needed.
+            since = [
+                day.modified_at
+                for day in days
+                if day.name.table == each.name.table and day.name.after >= each.name.after
+            ]
+            if newest_at - min(since) >= self._spacing.keep_s:
                 self._store.delete(each.key)
                 self._deleted.append(each.key)
 

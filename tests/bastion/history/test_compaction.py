@@ -313,6 +313,20 @@ def test_recent_files_leave_a_day_after_their_days() -> None:
     assert [row.event for row in bucket.rows()] == list(range(bucket.n))
 
 
+def test_recent_files_stay_for_readers_after_a_pause_of_days() -> None:
+    """A file that was old when its day was written is kept for a day from then on."""
+    bucket = Bucket()
+    days(bucket, number=1)
+    compact(bucket.store)
+    bucket.seal(bucket.end(T0 + 4 * DAY_S), bucket.end(T0 + 4 * DAY_S + 4000))
+    done = compact(bucket.store)
+    assert bucket.keys("history/attempts/")
+    assert not done.deleted
+    bucket.seal(bucket.end(T0 + 6 * DAY_S), bucket.end(T0 + 6 * DAY_S + 4000))
+    assert compact(bucket.store).deleted
+    assert [row.event for row in bucket.rows()] == list(range(bucket.n))
+
+
 def test_a_store_out_of_reach_ends_it() -> None:
     """A store that fails ends a compaction with its error; the next one goes on."""
 
