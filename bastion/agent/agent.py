@@ -24,7 +24,7 @@ from bastion.agent.cloud.removed_bucket import RemovedBucket
 from bastion.agent.cloud.watch import CloudWatch
 from bastion.agent.containers.engine import Engine
 from bastion.agent.containers.watch import EngineWatch
-from bastion.agent.errands import Errands
+from bastion.agent.errands import Errands, LongLanes
 from bastion.agent.home import Home
 from bastion.agent.host.claim import Launches
 from bastion.agent.host.command.commands import Commands
@@ -124,7 +124,7 @@ class Agent:
         home: Home,
         ports: Callable[[], int],
         say: Callable[[str], None],
-        long_lane: Lane | None = None,
+        long_lane: Lane | LongLanes | None = None,
         engine: Engine | None = None,
         metadata: Metadata | None = None,
         begun: Begun = NOTHING_BEGUN,

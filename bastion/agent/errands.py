@@ -13,10 +13,28 @@ from typing import Any, TypeVar
 
 from bastion.errors import StoreError
 from bastion.lane import Lane
+from bastion.value import value
 
 _T = TypeVar("_T")
 
 _FIRST_RETRY_S = 0.1
+
+
+@value
+class LongLanes:
+    """
+    Lanes for work that takes longer than the store does, by kind.
+
+    Images that are pulled for an hour must not hold up what a preempted host keeps, nor the look
+    for a notice of half a minute.
+    """
+
+    slow: Lane
+    """For what may take an hour: set-ups, upgrades, checks that an admin asks for."""
+    looks: Lane
+    """For looks at the machine, and at what its cloud announces."""
+    other: Lane
+    """For what takes minutes: saving outputs, cleaning."""
 
 
 class _Errand:
@@ -42,7 +60,8 @@ class Errands:
 
     Args:
         lane: Makes calls that take no longer than the store does.
-        long_lane: Does work that may take minutes, so that no call waits behind it.
+        long_lane: Does work that may take minutes, so that no call waits behind it; by kind, or
+            all of it.
         retry_s: Longest pause between two tries.
         say: Writes one line to the agent's log.
         look_lane: Makes the polls; None: `lane`. A look into a folder is over before a thread would
@@ -52,7 +71,7 @@ class Errands:
     def __init__(
         self,
         lane: Lane,
-        long_lane: Lane,
+        long_lane: Lane | LongLanes,
         *,
         retry_s: float,
         say: Callable[[str], None],
@@ -60,8 +79,11 @@ class Errands:
     ) -> None:
         self._lane = lane
         self._look_lane = look_lane or lane
-        self._lanes = tuple(dict.fromkeys((lane, long_lane, self._look_lane)))
-        self._long_lane = long_lane
+        if not isinstance(long_lane, LongLanes):
+            long_lane = LongLanes(slow=long_lane, looks=long_lane, other=long_lane)
+        self._long = long_lane
+        long_lanes = (long_lane.slow, long_lane.looks, long_lane.other)
+        self._lanes = tuple(dict.fromkeys((lane, *long_lanes, self._look_lane)))
         self._retry_s = retry_s
         self._say = say
         self._then: dict[str, _Errand] = {}
@@ -85,6 +107,7 @@ class Errands:
         *,
         now: float,
         otherwise: Callable[[Exception], None] | None = None,
+        is_slow: bool = False,
         is_long: bool = False,
         is_look: bool = False,
     ) -> None:
@@ -98,15 +121,22 @@ class Errands:
             now: The agent's clock.
             otherwise: Gets an exception of `work` other than `StoreError`; without it, it is
                 raised.
+            is_slow: It may take an hour.
             is_long: It may take minutes.
             is_look: It is a poll, which mostly finds nothing new.
         """
         if not self.is_free(key, now):
             return
-        self._then[key] = _Errand(then, otherwise or _raise, is_long=is_long, is_look=is_look)
+        has_long = is_long or is_slow
+        self._then[key] = _Errand(then, otherwise or _raise, is_long=has_long, is_look=is_look)
         self.sent += not is_look
-        lane = self._look_lane if is_look else self._lane
-        (self._long_lane if is_long else lane).submit(key, work)
+        if is_slow:
+            lane = self._long.slow
+        elif is_long:
+            lane = self._long.looks if is_look else self._long.other
+        else:
+            lane = self._look_lane if is_look else self._lane
+        lane.submit(key, work)
 
     def collect(self, now: float) -> bool:
         """

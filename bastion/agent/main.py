@@ -29,6 +29,7 @@ from bastion.agent.cloud.orphan import AGAIN_S, end_orphan, is_orphan
 from bastion.agent.cloud.tpu import tpu_env, tpu_variables
 from bastion.agent.containers.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.decommission import ENDING, LOCK, end_home
+from bastion.agent.errands import LongLanes
 from bastion.agent.home import FolderHome, HomeGoneError
 from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
@@ -60,7 +61,10 @@ UPGRADED = 76
 """Exit code of an agent that another build replaces: the start-up script starts that one."""
 
 _LONG_WORKERS = 3
-"""Threads for code and output: more would only share one network."""
+"""Threads for set-ups, and for outputs: more would only share one network."""
+
+_LOOK_WORKERS = 3
+"""Threads for looks at devices, at what is used, and at the cloud's notices: one for each."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -224,7 +228,11 @@ def _serve(
         lane = ThreadLane("store", workers=_WORKERS)
         # A look into a folder is over before a thread would have begun; a write waits for the disk.
         look_lane: Lane = InlineLane() if is_folder else lane
-        long_lane = ThreadLane("work", workers=_LONG_WORKERS)
+        long_lanes = LongLanes(
+            slow=ThreadLane("work", workers=_LONG_WORKERS),
+            looks=ThreadLane("looks", workers=_LOOK_WORKERS),
+            other=ThreadLane("output", workers=_LONG_WORKERS),
+        )
         keeper = _keeper(store, settings, home, folder, clock, metadata)
         say(f"agent of {settings.machine}, life {keeper.life}, process {os.getpid()}")
         first = layout.instructions(settings.machine, keeper.life, 0)
@@ -240,7 +248,7 @@ def _serve(
             home=folder,
             ports=ports.next,
             say=say,
-            long_lane=long_lane,
+            long_lane=long_lanes,
             engine=Engine(settings.engine_socket) if settings.engine_socket else None,
             metadata=metadata,
             begun=begun,
@@ -253,8 +261,8 @@ def _serve(
         except KeeperGoneError as error:
             say(f"{error}: the agent begins again")
             begun = replace(begun, steps=())
-            lane.close()
-            long_lane.close()
+            for each in (lane, long_lanes.slow, long_lanes.looks, long_lanes.other):
+                each.close()
             continue
         except HomeGoneError:
             _kill_all(keeper)

@@ -42,7 +42,7 @@ class Upgrades:
             settings = self._settings
             work = partial(install, self._wanted, Path(settings.boot), settings.machine)
             self._errands.send(
-                "upgrade", work, self._installed, otherwise=self._failed, now=now, is_long=True
+                "upgrade", work, self._installed, otherwise=self._failed, now=now, is_slow=True
             )
 
     def _installed(self, _: None) -> None:

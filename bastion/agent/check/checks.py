@@ -82,7 +82,7 @@ class Checks:
             work = partial(_outcome, told, self._around.settings, lines, self._load)
             then = partial(self._found, told)
             self._around.errands.send(
-                _key(told), work, then, otherwise=partial(self._failed, told), now=now, is_long=True
+                _key(told), work, then, otherwise=partial(self._failed, told), now=now, is_slow=True
             )
 
     def turn(self, now: float) -> None:

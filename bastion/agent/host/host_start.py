@@ -139,7 +139,7 @@ class HostStart:
         else:
             errand = f"set up {self._key}"
             context.errands.send(
-                errand, work, self._is_set_up, now=now, otherwise=fail, is_long=True
+                errand, work, self._is_set_up, now=now, otherwise=fail, is_slow=True
             )
         if self._host.stage is Stage.AT_BARRIER:
             self.pass_barrier(now)

@@ -175,7 +175,7 @@ def with_python(
         return _handed_over(replace(prepared, python=python), context.settings)
     errand = f"python {recipe.digest}"
     work = partial(_build, context, of, recipe)
-    context.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_long=True)
+    context.errands.send(errand, work, _done, now=now, otherwise=otherwise, is_slow=True)
     return prepared
 
 

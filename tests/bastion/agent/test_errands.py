@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from bastion.agent.errands import Errands
+from bastion.agent.errands import Errands, LongLanes
 from bastion.errors import RecordError, StoreError
 from bastion.lane import InlineLane
 
@@ -48,6 +48,25 @@ def test_a_look_does_not_wait_behind_a_write() -> None:
     busy.release()
     assert errands.collect(0.0)
     assert (told, errands.is_calling()) == (["seen", "written"], False)
+
+
+def test_what_takes_an_hour_holds_up_nothing_else() -> None:
+    """While images are pulled outputs are saved, and notices of the cloud are seen."""
+    pulling, saving = HeldLane(), HeldLane()
+    lanes = LongLanes(slow=pulling, looks=InlineLane(), other=saving)
+    errands = Errands(InlineLane(), lanes, retry_s=1.0, say=str)
+    told: list[str] = []
+    errands.send("set up", lambda: "set up", told.append, now=0.0, is_slow=True)
+    errands.send("output", lambda: "saved", told.append, now=0.0, is_long=True)
+    errands.send("notice", lambda: "seen", told.append, now=0.0, is_long=True, is_look=True)
+    errands.collect(0.0)
+    assert (told, errands.is_calling()) == (["seen"], False)
+    saving.release()
+    errands.collect(0.0)
+    assert told == ["seen", "saved"]
+    pulling.release()
+    errands.collect(0.0)
+    assert told == ["seen", "saved", "set up"]
 
 
 class HeldLane(InlineLane):
