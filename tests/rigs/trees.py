@@ -20,6 +20,19 @@ def write(top: Path, files: Mapping[str, str | bytes]) -> Path:
     return top
 
 
+def write_deep(top: Path, depth: int = 1_500) -> Path:
+    """Make folders below each other, more than Python's stack holds; `top` must not exist."""
+    top.mkdir(parents=True)
+    folder = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", 0o700, dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    return top
+
+
 def read(top: Path) -> dict[str, tuple[str, bytes]]:
     """Everything below `top`: kind or mode, and content or link target, by path."""
     found: dict[str, tuple[str, bytes]] = {}

@@ -28,7 +28,6 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import stat
 import sys
@@ -37,6 +36,7 @@ import time
 from bastion.agent.containers.engine import NOT_FOUND, Engine, EngineError, EngineGoneError, Frames
 from bastion.agent.keeper.reasons import EXIT_CODE, OUTCOME
 from bastion.agent.machine import stray_processes as strays
+from bastion.agent.machine.job_files import remove as remove_tree
 from bastion.agent.machine.job_files import replace_file
 
 TYPE_CHECKING = False
@@ -262,7 +262,8 @@ def remove(socket_path: str, label: str, shm: str) -> int:
         sys.stderr.write(f"containers with {label} may still exist: {error}\n")
         return 1
     if not left and shm:
-        shutil.rmtree(shm, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove_tree(shm)
     return 1 if left else 0
 
 

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from bastion.agent.containers.program import make_shared
+from bastion.agent.containers.program import make_shared, remove
 from bastion.agent.home import Folders
 from bastion.agent.host.container_start import contained
 from bastion.agent.keeper.port import AttemptStart, ProcessStart
 from bastion.agent.settings import AgentSettings
 from bastion.spec import Process, Resources
+from tests.rigs import trees
+from tests.servers.engine import FakeEngine
 
 FOLDERS = Folders(
     code="/w/code",
@@ -84,6 +86,18 @@ def test_the_shared_folder_is_of_one_user_alone(tmp_path: Path) -> None:
     make_shared(str(folder), USER)
     make_shared(str(folder), USER)
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_job_left_in_memory_is_removed_however_deep(tmp_path: Path) -> None:
+    """An attempt is over only when this succeeds, and a job may put anything into /dev/shm."""
+    engine = FakeEngine(tmp_path / "s", images=set(), registry=frozenset())
+    engine.open()
+    try:
+        left = trees.write_deep(tmp_path / "bastion-1")
+        assert remove(str(engine.path), "bastion.attempt=k", str(left)) == 0
+        assert not left.exists()
+    finally:
+        engine.end()
 
 
 def test_what_another_user_put_there_is_not_shared(tmp_path: Path) -> None:
