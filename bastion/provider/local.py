@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +42,7 @@ from bastion.provider.machine_folder import (
     lives,
     locked,
     make_room,
+    remove_tree,
     started,
     words,
     write,
@@ -202,9 +202,9 @@ class LocalProvider:
     def _delete_old_work(self, folder: Path) -> None:
         home, now = folder / "home", self._clock.wall()
         if home.exists() and now - home.stat().st_mtime > self._keep_work_s:
-            shutil.rmtree(home, ignore_errors=True)
+            remove_tree(home)
         if not home.exists() and now - (folder / "gone").stat().st_mtime > _REMEMBERED_S:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
 
     def _arguments(self, machine: Machine, pool: Pool, folder: Path) -> tuple[str, ...]:
         resources = ",".join(f"{name}={units}" for name, units in pool.resources.items())

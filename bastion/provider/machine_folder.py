@@ -98,6 +98,25 @@ def keep_ballast(folder: Path) -> None:
         os.posix_fallocate(file.fileno(), 0, BALLAST_BYTES)
 
 
+def remove_tree(place: Path) -> None:
+    """
+    Remove a folder that jobs wrote to, however deep and closed it is; what cannot be removed stays.
+
+    By programs of the system: `shutil.rmtree` and `os.walk` call themselves for each folder, and a
+    job may leave more below each other than Python's stack holds.
+    """
+    if place.is_symlink() or not place.is_dir():
+        return
+    for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+        subprocess.run(
+            [*command, "--", str(place)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a machine, whose folder is made where it is missing."""

@@ -9,12 +9,12 @@ them, and import from their build as long as they live.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from bastion.clock import Clock
+from bastion.provider.machine_folder import remove_tree
 from bastion.provider.own_hosts.claim import free_host
 
 KEPT_S = 7 * 86400.0
@@ -34,7 +34,7 @@ def prune(folder: Path, now: float) -> tuple[str, ...]:
     lines = tuple(_processes())
     unused = [each for each in old if not _runner_of(each, lines)]
     for each in unused:
-        _remove(each)
+        remove_tree(each)
     return tuple(f"{each.parent.name}/{each.name}" for each in unused)
 
 
@@ -51,16 +51,16 @@ def remove_all(folder: Path, clock: Clock, *, patience_s: float = PATIENCE_S) ->
         if clock.monotonic() >= until:
             return running
         clock.sleep(_PAUSE_S)
-    _remove(folder / _LEAVING)
+    remove_tree(folder / _LEAVING)
     with suppress(FileNotFoundError):
         (folder / "builds").rename(folder / _LEAVING)
     for machine in [path.parent for path in folder.glob("*/*/machine")]:
         free_host(machine / "home", os.environ)
-        _remove(machine)
+        remove_tree(machine)
         with suppress(OSError):
             machine.parent.rmdir()
     for room in (_LEAVING, *_ROOMS):
-        _remove(folder / room)
+        remove_tree(folder / room)
     (folder / "lock").unlink(missing_ok=True)
     try:
         folder.rmdir()
@@ -110,13 +110,3 @@ def _runner_of(place: Path, lines: Iterable[tuple[str, bytes]]) -> str:
     """The first process that runs from `place`, or empty."""
     words = (os.fsencode(place), os.fsencode(place.resolve()))
     return next((pid for pid, said in lines if any(word in said for word in words)), "")
-
-
-def _remove(place: Path) -> None:
-    """Remove a folder, also where a job took rights on its own folders away."""
-    for folder, folders, _ in os.walk(place):
-        for each in (Path(folder) / name for name in folders):
-            with suppress(OSError):
-                if not each.is_symlink():
-                    each.chmod(0o700)
-    shutil.rmtree(place, ignore_errors=True)

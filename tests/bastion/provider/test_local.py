@@ -16,6 +16,7 @@ from bastion.provider.local import LocalProvider
 from bastion.spec import Job, Process
 from bastion.store.local import LocalStore
 from quota.amounts import Amounts
+from tests.rigs import trees
 from tests.rigs.agent import MACHINE, Bucket, start
 
 POOL = Pool(
@@ -229,6 +230,17 @@ def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
     assert site.state() == "gone"
     assert site.provider.list() == (), "nothing of it is left in the end"
     assert not home.parent.exists()
+
+
+def test_folders_of_a_job_that_are_too_deep_for_python_are_deleted(tmp_path: Path) -> None:
+    """What a job left on a machine that is gone does not keep the others from being listed."""
+    machine = tmp_path / MACHINE
+    work = trees.write_deep(machine / "home" / "work")
+    (machine / "machine").write_text("pool")
+    (machine / "gone").touch()
+    provider = LocalProvider("file:///b", tmp_path, VirtualClock(wall=1e12), build="b")
+    provider.list()
+    assert not work.exists()
 
 
 @pytest.mark.parametrize("note", ["machine", "agent"])
