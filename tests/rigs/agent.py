@@ -20,7 +20,7 @@ from bastion.agent.settings import AgentSettings
 from bastion.agent.usage.port import Sampler
 from bastion.clock import VirtualClock
 from bastion.job import Claim, End
-from bastion.lane import InlineLane
+from bastion.lane import InlineLane, Lane
 from bastion.machine import Batch, Instruction, Start, StopHost
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout
@@ -28,7 +28,7 @@ from bastion.records.register import look
 from bastion.records.reports.facts import Bell, Fact, HostFact
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.requests.launch_request import SpecRecord
-from bastion.spec import Job, Launch, Process
+from bastion.spec import Job, Launch, Process, PythonEnv
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore
 from bastion.store.watch import Watch
@@ -45,14 +45,21 @@ class Bucket:
         self.store = store
         self._batches = itertools.count(1)
 
-    def spec(self, job: Job, *, launch: str = "launch-abc", code: object = None) -> None:
+    def spec(
+        self,
+        job: Job,
+        *,
+        launch: str = "launch-abc",
+        code: object = None,
+        python: PythonEnv | None = None,
+    ) -> None:
         """Write the spec of a launch of one job."""
         record = SpecRecord(
             id=launch,
             project="vision",
             user="ada",
             ulid="0" * 26,
-            launch=Launch(name="launch", jobs=(job,), project="vision", code=code),
+            launch=Launch(name="launch", jobs=(job,), project="vision", code=code, python=python),
         )
         self.store.create(layout.spec("vision", launch), encode(record))
 
@@ -160,7 +167,9 @@ class Rig:
         begun: Begun = NOTHING_BEGUN,
         sampler: Sampler | None = None,
         watch: Watch | None = None,
+        long_lane: Lane | None = None,
     ) -> None:
+        self.long_lane = long_lane
         self.sampler = sampler
         self.watch = watch
         self.metadata = metadata
@@ -204,6 +213,7 @@ class Rig:
             begun=self.begun,
             sampler=self.sampler,
             watch=self.watch,
+            long_lane=self.long_lane,
         )
         return self.agent
 

@@ -139,7 +139,7 @@ class HostStart:
         else:
             errand = f"set up {self._key}"
             context.errands.send(
-                errand, work, self._is_set_up, now=now, otherwise=fail, is_slow=True
+                errand, work, self._is_set_up, now=now, otherwise=self._not_set_up, is_slow=True
             )
         if self._host.stage is Stage.AT_BARRIER:
             self.pass_barrier(now)
@@ -149,6 +149,17 @@ class HostStart:
             self._prepared = prepared
             if prepared.is_whole:
                 self._host.stage = Stage.AT_BARRIER
+        self._clear_if_late()
+
+    def _not_set_up(self, error: Exception) -> None:
+        self._host.fail(error)
+        self._clear_if_late()
+
+    def _clear_if_late(self) -> None:
+        """Delete what a set-up wrote that went on after its host had ended."""
+        if self._host.stage in (Stage.ENDING, Stage.GONE):
+            self._context.home.forget_secrets(self._key)
+            self._context.home.leave(self._key)
 
     # 3. The barrier.
 

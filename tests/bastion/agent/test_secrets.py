@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from bastion.agent.settings import AgentSettings
+from bastion.lane import InlineLane
 from bastion.records.keys import layout
-from bastion.spec import Job, Process, Secret
+from bastion.spec import Job, Process, PythonEnv, Secret
 from tests.bastion.agent.real_machine import Machine, shell
-from tests.rigs.agent import OF, start
+from tests.rigs.agent import MACHINE, OF, Rig, start, stop
 
 VALUE = "hf_s3cr3t-token"
 STARS = "*" * len(VALUE)
@@ -154,3 +156,41 @@ def test_each_process_has_its_own_secrets(machine: Machine) -> None:
     machine.until(lambda: "drained" in machine.bucket.told())
     assert machine.bucket.log(0) == f"<{STARS}>\n".encode()
     assert machine.bucket.log(1) == b"<>\n"
+
+
+class LateLane(InlineLane):
+    """A lane whose work begins when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[tuple[str, Callable[[], object]]] = []
+
+    def submit(self, key: str, work: Callable[[], object], *, is_urgent: bool = False) -> None:
+        """Keep the work."""
+        self._waiting.append((key, work))
+
+    def let_go(self) -> None:
+        """Do what was kept."""
+        for key, work in self._waiting:
+            super().submit(key, work)
+        self._waiting = []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_set_up_that_outlasts_its_host_leaves_no_secret(*, fails: bool) -> None:
+    """A job that is cancelled while its code is fetched has ended when its secrets are written."""
+    lane = LateLane()
+    settings = AgentSettings(machine=MACHINE, environ={"BASTION_SECRET_HF_TOKEN": VALUE})
+    rig = Rig(settings=settings, long_lane=lane)
+    lock = PythonEnv() if fails else None  # there is no code, and so no lock file
+    secrets = [Secret("HF_TOKEN", file=True)]
+    rig.bucket.spec(Job(name="train", processes=(Process(["true"]),), secrets=secrets), python=lock)
+    rig.bucket.instruct(start(secrets={"HF_TOKEN": "env:HF_TOKEN"}))
+    rig.pass_s(1)
+    rig.bucket.instruct(stop())
+    rig.pass_s(1)
+    assert rig.bucket.told()[-1] == "drained"
+    lane.let_go()
+    rig.pass_s(1)
+    assert rig.executions() == 0
+    assert [path for path in rig.home_folder.rglob("*") if VALUE.encode() in read(path)] == []
