@@ -110,6 +110,7 @@ class Record:
         Raises:
             MissingExtraError: DuckDB is not installed.
             StoreError: Out of reach.
+            KeyboardInterrupt: Ctrl-C while DuckDB works.
         """
         self.spoilt = {}
         with tempfile.TemporaryDirectory(prefix="bastion-history-") as name:
@@ -126,6 +127,10 @@ class Record:
                 if is_closed:
                     close(connection, paths)
                 yield connection
+            except RuntimeError as error:
+                if type(error) is RuntimeError and str(error) == "Query interrupted":
+                    raise KeyboardInterrupt from None  # so DuckDB tells of a Ctrl-C
+                raise
             finally:
                 connection.close()
 

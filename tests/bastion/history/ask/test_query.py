@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def known(folder: Path) -> Record:
     """The record in that bucket."""
     return record_of(None, folder / "bucket")
+
+
+def test_ctrl_c_ends_a_long_question(folder: Path) -> None:
+    """It is an interruption as everywhere, and not an error of DuckDB's."""
+    script = (
+        "import os, signal, threading\n"
+        "from pathlib import Path\n"
+        "from bastion.history.ask.query import query\n"
+        "from tests.bastion.history.ask.test_query import record_of\n"
+        f"known = record_of(None, Path({str(folder / 'bucket')!r}))\n"
+        "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    query(known, 'SELECT count(*) FROM range(1000000000000)')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted')\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (0, "interrupted\n"), ran.stderr
 
 
 def test_sql_reads_every_row_once(tmp_path: Path) -> None:
