@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from quota.pattern import pattern
@@ -80,6 +80,39 @@ def shown(path: Path) -> str:
             bare = re.fullmatch(r"[A-Za-z0-9_-]+", part)
             text += ("." if text else "") + (part if bare else repr(part))
     return text
+
+
+def placed(file: str, text: str, problems: Iterable[str]) -> tuple[str, ...]:
+    """
+    Return `problems` in the order of the file's lines, each with the one that it is about.
+
+    A problem is `PATH: what is wrong`, keys and indices joined by dots. It stands on the line of
+    its path, or of the nearest table around it. One of no path in the text is of the whole file.
+
+    Args:
+        file: What it is called.
+        text: Valid TOML.
+        problems: Without the name of the file.
+    """
+    lines = {".".join(map(str, path)): line for path, line in Lines(text).items()}
+    found = [(_line_told(problem, lines), problem) for problem in problems]
+    found.sort(key=lambda each: each[0])
+    return tuple(
+        f"{file}: line {line}: {problem}" if line else f"{file}: {problem}"
+        for line, problem in found
+    )
+
+
+def _line_told(problem: str, lines: dict[str, int]) -> int:
+    """The line of the longest beginning of the problem's path that the text has; 0 for none."""
+    return next((lines[path] for path in _beginnings(problem) if path in lines), 0)
+
+
+def _beginnings(problem: str) -> Iterator[str]:
+    path = problem.partition(": ")[0]
+    while path:
+        yield path
+        path = path.rpartition(".")[0]
 
 
 class _Scan:

@@ -259,9 +259,9 @@ def test_a_wrong_file_has_all_its_problems_told(run: Run, tmp_path: Path) -> Non
     ran = run("launch", str(spec))
     assert ran.code == 2
     assert [line.partition("spec.toml: ")[2] for line in ran.err.splitlines()] == [
-        "name: 'a b' is not a name; allowed: 1 to 63 of A-Z a-z 0-9 . _ @ + -, beginning and ending"
-        " with a letter or digit",
-        "jobs.0.processes: missing",
+        "line 1: name: 'a b' is not a name; allowed: 1 to 63 of A-Z a-z 0-9 . _ @ + -, beginning"
+        " and ending with a letter or digit",
+        "line 2: jobs.0.processes: missing",
     ]
 
 

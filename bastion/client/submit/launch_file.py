@@ -122,7 +122,9 @@ def parse_launch(text: str, *, source: str) -> Launch:
     except ValidationError:
         found.extend(map(_with_nearest, _problems(table)))
     if found:
-        raise SpecError(*(f"{source}: {problem}" for problem in found))
+        from quota.lines import placed
+
+        raise SpecError(*placed(source, text, found))
     return dataclasses.replace(launch, code=code)
 
 

@@ -30,12 +30,12 @@ from bastion.service.config.inventory import (
     plain_host,
     tables_of,
 )
-from bastion.service.config.placed import placed
 from bastion.spec import Resources, check_name, seconds_of
 from bastion.spec.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value
 from quota.choice import nearest_of
+from quota.lines import placed
 
 MIN_PERMIT_S = 180.0
 """Least time that jobs run on without the bucket: three heartbeats may be late."""
