@@ -300,7 +300,7 @@ class _Reading:
         option = self._said.get("nice")
         if option is None:
             return 3
-        by = self._read("nice", lambda text: int(text) if text else 100, 0)
+        by = self._read("nice", values.adjustment, 0)
         if by < 0:
             self._problem("nice", "only admins of a project raise priorities: bastion prioritize")
         return 3 if by == 0 else 4 if by <= 100 else 5

@@ -26,6 +26,13 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def adjustment(text: str) -> int:
+    """Parse what `--nice` takes; 100 without a number, as in Slurm."""
+    if text and not re.fullmatch(r"[+-]?\d{1,10}", text, re.ASCII):
+        raise SpecError("is not a whole number")
+    return int(text) if text else 100
+
+
 def nodes(text: str) -> int:
     """Parse the number of nodes; a range is accepted only if both ends are equal."""
     low, dash, high = text.partition("-")

@@ -188,6 +188,7 @@ def test_an_array_is_an_array(tmp_path: Path) -> None:
         (("--signal=USR1@60",), "line 2: --signal=USR1@60: a job here is told by TERM and a file"),
         (("--signal=soon",), "line 2: --signal=soon: is not [B:]SIGNAL[@SECONDS]"),
         (("--time=1 --signal=TERM@60",), "comes before the job begins; --time is shorter"),
+        (("--nice=low",), "line 2: --nice=low: is not a whole number"),
         (("--nice=-5",), "line 2: --nice=-5: only admins of a project raise priorities"),
         (("--job-nam=x",), "line 2: --job-nam: has no counterpart here; did you mean --job-name?"),
         (("--uid=5",), "line 2: --uid: has no counterpart here; take it out"),

@@ -129,11 +129,11 @@ def test_code_of_every_type_may_be_written(written: str, made: object) -> None:
     [
         (
             "[code]\ntype = 'zip'",
-            "s: code.type: 'zip' is not known; allowed: local, git, image, do",
+            "s: line 6: code.type: 'zip' is not known; allowed: local, git, image, do",
         ),
-        ("[code]\ntype = 'git'", "s: code.url: missing"),
-        ("[code]\ntype = 'git'\nurl = 'x'", "s: code.url: "),
-        ("[[code]]", "s: code: [{}] is not a table; allowed: [code] with a type"),
+        ("[code]\ntype = 'git'", "s: line 5: code.url: missing"),
+        ("[code]\ntype = 'git'\nurl = 'x'", "s: line 7: code.url: "),
+        ("[[code]]", "s: line 5: code: [{}] is not a table; allowed: [code] with a type"),
         ("= 3", "s: not TOML, "),
     ],
 )
