@@ -13,6 +13,7 @@ from bastion.job import JobClass, JobRecord
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEPS
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
+from bastion.scheduler.reasons.quota_file import NotMember, UnknownProject
 from bastion.scheduler.snapshot import Snapshot
 from bastion.value import value
 from quota.change import QuotaChange, compare
@@ -85,7 +86,8 @@ def if_quota_were(snapshot: Snapshot, quota: Quota, now: float) -> QuotaOutlook:
     changed = {
         name: verdict
         for name, verdict in after.verdicts.items()
-        if type(verdict) is not type(before.verdicts.get(name))
+        if type(verdict) is not type(old := before.verdicts.get(name))
+        or (_is_shut_out(verdict) and not _is_shut_out(old))
     }
     change = compare(snapshot.quota, quota)
     return QuotaOutlook(change=change, outlook=_outlook(before, after, changed))
@@ -104,6 +106,11 @@ def _outlook(before: Plan, after: Plan, asked: dict[str, Verdict]) -> Outlook:
         promoted=tuple(sorted(_class(before, borrowed) & _class(after, own))),
         verdicts=tuple(asked.items()),
     )
+
+
+def _is_shut_out(verdict: Verdict | None) -> bool:
+    """Whether it waits for an admin alone: the quota file has no place for it."""
+    return isinstance(verdict, Wait) and isinstance(verdict.reason, NotMember | UnknownProject)
 
 
 def _of(plan: Plan, kind: type[Verdict]) -> set[str]:

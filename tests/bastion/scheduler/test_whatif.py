@@ -67,3 +67,17 @@ def test_another_quota_tells_which_shares_change_and_which_jobs_are_demoted() ->
     raised = if_quota_were(w.snapshot(), quota_of({"gpu": 16}, {"A": {}, "B": {"gpu": 1.0}}), w.now)
     assert raised.outlook.promoted == ("b2",)
     assert not raised.outlook.stops
+
+
+def test_another_quota_tells_which_waiting_jobs_it_shuts_out() -> None:
+    """A queued job whose project is gone waits for ever, where it waited for devices before."""
+    w = world()
+    w.ask("B", "b3", gpu=8)
+    w.cycle()
+    assert w.reason("b3") not in ("UnknownProject", "NotMember")
+    gone = if_quota_were(w.snapshot(), quota_of({"gpu": 16}, {"A": {"gpu": 1.0}}), w.now).outlook
+    assert gone.waits == ("b3",)
+    told = {name: text(verdict.reason, w.now) for name, verdict in gone.verdicts}
+    assert told["b3"] == "the quota file has no project B; an admin adds it there"
+    same = if_quota_were(w.snapshot(), w.quota, w.now).outlook
+    assert not same.waits
