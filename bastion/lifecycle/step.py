@@ -45,6 +45,7 @@ from bastion.job import (
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.dependencies import NeverMet, still_awaited
 from bastion.lifecycle.outcome import failed_first, outcome_of
+from bastion.spec.launch import MAX_BACKOFF_S
 from bastion.value import replace
 
 MAX_UNSTARTED_IN_ROW = 12
@@ -59,7 +60,6 @@ GOOD_RUN_S = 600.0
 DRAIN_S = 120.0
 """How long a job drains while its agents send no logs."""
 LOSS_BACKOFF_S = 10.0
-MAX_BACKOFF_S = 3600.0
 MAX_DOUBLINGS = 20
 """Of the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""
 

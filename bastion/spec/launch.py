@@ -38,6 +38,8 @@ every machine that starts a host of a launch reads the spec.
 MAX_PROCESSES = 1_000
 """Per replica."""
 MAX_RETRIES = 1_000_000
+MAX_BACKOFF_S = 3600.0
+"""Longest wait before a retry, however often it has doubled."""
 MAX_HOLD_S = 86400.0
 """Longest `hold_on_failure`: devices that are not inspected within a day are wasted."""
 MAX_ON_END_S = 600.0

@@ -13,8 +13,9 @@ from bastion.client.submit.context import LaunchContext
 from bastion.errors import SpecError
 from bastion.records.requests.quota_limits import limit_problems
 from bastion.spec.after import After
-from bastion.spec.launch import Job, Launch
+from bastion.spec.launch import MAX_BACKOFF_S, Job, Launch
 from bastion.spec.python_env import python_problems
+from bastion.spec.quantity import text_of_seconds
 from bastion.spec.request import request_of
 from bastion.spec.resources import Resources
 from bastion.value import replace
@@ -35,7 +36,7 @@ def check(launch: Launch, context: LaunchContext) -> Launch:
     meant = _generic_types(context)
     for job in launch.jobs:
         try:
-            problems += _memory_problems(job)
+            problems += (*_memory_problems(job), *_backoff_problems(job))
             named.append(_with_types(job, meant))
             jobs.append(_with_instance_type(named[-1]))
         except SpecError as error:
@@ -130,6 +131,15 @@ def _with_types(job: Job, meant: Mapping[str, str]) -> Job:
             raise SpecError(f"resources: {', '.join(units)} name one type twice; name it once")
         processes.append(replace(process, resources=Resources(**named)))
     return replace(job, processes=tuple(processes))
+
+
+def _backoff_problems(job: Job) -> list[str]:
+    """Return a problem if it would wait less before a retry than it asks for."""
+    if job.retry_backoff_s <= MAX_BACKOFF_S:
+        return []
+    most = text_of_seconds(MAX_BACKOFF_S)
+    asked = text_of_seconds(job.retry_backoff_s)
+    return [f"retry_backoff: {asked} is not allowed; at most {most}"]
 
 
 def _memory_problems(job: Job) -> list[str]:

@@ -121,7 +121,12 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     number(group, "--priority", "1 (highest) to 5", default=3)
     switch(group, "--no_borrow", "use the project's own share only: no other project preempts it")
     number(group, "--retries", "restarts after failures; a preemption is not counted", default=0)
-    text(group, "--retry_backoff", "before the first retry, by default 30s", metavar="TIME")
+    text(
+        group,
+        "--retry_backoff",
+        "before the first retry, by default 30s; at most 1h",
+        metavar="TIME",
+    )
     words = ("stop_others", "continue")
     others = "what happens to other replicas when one fails; by default they are stopped"
     group.add_argument("--on_failure", choices=words, default="", help=others)

@@ -30,10 +30,10 @@ from bastion.lifecycle import events as ev
 from bastion.lifecycle.step import (
     GOOD_RUN_S,
     LOSS_BACKOFF_S,
-    MAX_BACKOFF_S,
     MAX_UNSTARTED_IN_ROW,
     TABLE,
 )
+from bastion.spec.launch import MAX_BACKOFF_S
 from tests.rigs import job_records
 from tests.rigs.job_records import EVENTS, RECORDS, T0, drained, ended, exited
 

@@ -36,6 +36,18 @@ def test_every_kind_of_problem_is_told_at_once() -> None:
     ]
 
 
+def test_a_wait_before_a_retry_that_would_be_cut_is_refused() -> None:
+    """A job asks for no more than there is, rather than have an hour in silence."""
+    context = LaunchContext(project="blue", user="ada", types=frozenset({"v4"}))
+    for asked, is_good in (("1h", True), ("2h", False)):
+        job = Job(processes=[Process(["true"])], retries=1, retry_backoff=asked)
+        if is_good:
+            assert check(Launch(name="x", jobs=[job]), context).jobs
+            continue
+        with pytest.raises(SpecError, match="retry_backoff: 2h is not allowed; at most 1h"):
+            check(Launch(name="x", jobs=[job]), context)
+
+
 def test_what_is_right_is_written_out() -> None:
     """The project, the ids of targets and the resources of an instance type are in what is sent."""
     context = LaunchContext(project="blue", types=frozenset({"h100"}), targets={"prep": "prep-1"})
