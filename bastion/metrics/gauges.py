@@ -21,6 +21,8 @@ from bastion.records.standing import true_until
 Views = Mapping[str, Mapping[str, Any]]
 COUNTED = frozenset({"cpu", "memory"})
 """Resources that are amounts; every other one is a device."""
+_NOT_OF_SHARE = ("NeverFits", "AtOnce", "OverUserLimit", "Backoff")
+"""Kinds of reasons for which a job waits whatever room its project's share has."""
 
 
 class ViewGauges(Collector):
@@ -158,8 +160,8 @@ def _shares(queue: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Met
     now = true_until(queue, status, "queue")
     oldest: dict[tuple[str], float] = {}
     within: dict[tuple[str], float] = {}
-    for row in queue.get("jobs") or ():
-        if row.get("state") not in ("queued", "preempted"):
+    for row in (*(queue.get("jobs") or ()), *(queue.get("arrays") or ())):
+        if not _waits(row):
             continue
         project, age = row["project"], now - row.get("submitted_at", now)
         oldest[(project,)] = max(oldest.get((project,), 0.0), age)
@@ -174,10 +176,17 @@ def _shares(queue: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Met
     )
 
 
+def _waits(row: Mapping[str, Any]) -> bool:
+    """Whether the job in `row`, or a task of the array in it, waits and is not held."""
+    if "counts" in row:
+        return bool(row["counts"].get("queued"))
+    return row.get("state") in ("queued", "preempted")
+
+
 def _is_within_share(row: Mapping[str, Any], project: Mapping[str, Any]) -> bool:
     """Whether the project would still be within its share with the job in `row`."""
     nominal, usage = project.get("nominal") or {}, project.get("usage") or {}
     asked = {kind: n for kind, n in (row.get("units") or {}).items() if kind in nominal}
-    if not asked or row.get("after") or (row.get("reason") or {}).get("kind") == "NeverFits":
+    if not asked or row.get("after") or (row.get("reason") or {}).get("kind") in _NOT_OF_SHARE:
         return False
     return all(usage.get(kind, 0) + number <= nominal[kind] for kind, number in asked.items())

@@ -200,6 +200,28 @@ def test_a_share_that_is_not_honoured_shows_its_age() -> None:
     assert found["bastion_oldest_wait_seconds"][labels(project="q")] == 900.0
 
 
+def test_a_task_of_an_array_that_waits_shows_its_age() -> None:
+    """A project whose only job is an array waits as any does, but not for what its user limits."""
+    row = {"id": "a", "submitted_at": 400.0, "units": {"h": 2}}
+    limited = {"counts": {"running": 1, "queued": 9}, "reason": {"kind": "AtOnce"}}
+    single = {"state": "queued", "reason": {"kind": "OverUserLimit"}}
+    queue = {
+        "now": 1000.0,
+        "jobs": [row | single | {"project": "s"}],
+        "arrays": [
+            row | {"project": "p", "counts": {"queued": 9}},
+            row | {"project": "q"} | limited,
+            row | {"project": "r", "counts": {"held": 9}},
+        ],
+    }
+    shares = {"nominal": {"h": 4}, "usage": {"h": 2}}
+    meter = PrometheusMeter()
+    meter.looked(queue, {}, {"projects": dict.fromkeys("pqrs", shares)})
+    found = told(meter)
+    assert found["bastion_share_wait_seconds"] == {labels(project="p"): 600.0}
+    assert set(found["bastion_oldest_wait_seconds"]) == {labels(project=name) for name in "pqs"}
+
+
 def test_names_full_of_markup_are_labels() -> None:
     """Quotes, newlines and backslashes in names neither break the format nor forge a metric."""
     name = 'x"}\nbastion_leads 7\\'
