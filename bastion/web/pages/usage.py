@@ -98,6 +98,7 @@ def usage_page(
     path = "/users" if is_by_user else "/projects"
     has_slots = any(project in ("", slot.project) for slot in summary.slots) if summary else False
     asked = {name: text for name, text in given.items() if text}
+    asked["of"] = f"{known.answered_at:.0f}"  # a newer answer has a chart of its own
     chart = f"/charts/{by}s.svg?{urlencode(asked)}" if has_slots else ""
     return UsagePage(
         by=by,

@@ -2,8 +2,9 @@
 Answers about periods, kept for a minute: one question is asked once, however many readers wait.
 
 The record is asked by a program of its own, one at a time, with a deadline. While it is asked again
-the old answer is shown; where it cannot be read, the age of that answer is told. A page waits for a
-first answer only as long as it is not noticed: then it is shown without, and asks again.
+the old answer is shown; where it cannot be read, or is older than readers expect, its age is told.
+A page waits for a first answer only as long as it is not noticed: then it is shown without, and
+asks again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
 
 from bastion.clock import Clock
@@ -19,6 +21,8 @@ from bastion.value import value
 from bastion.web.record.summary import Summary
 
 KEPT_S = 60.0
+OLD_S = 2 * KEPT_S
+"""Age of an answer that is told while the record is asked anew."""
 NEAR_S = 900.0
 """How far apart the ends of two periods may be of which one stands for the other meanwhile."""
 WAIT_S = 0.05
@@ -50,6 +54,8 @@ class Known:
     trouble: str = ""
     is_pending: bool = False
     """Whether the record is being asked, and there is nothing to show meanwhile."""
+    is_old: bool = False
+    """Whether it is being asked anew because this answer is older than a page may pass over."""
     answered_at: float = 0.0
     """When the record gave this summary, by the clock of the reader; none shares it with another
     of the same period."""
@@ -88,7 +94,8 @@ class RecordReader:
             return self._told(fresh)
         near, asked = self._near(period), self._asked_meanwhile(period)
         if near is not None:
-            return self._told(near, self._trouble)
+            told = self._told(near, self._trouble)
+            return replace(told, is_old=told.age_s > OLD_S and not told.trouble)
         try:
             return asked.result(self._wait_s if wait_s is None else wait_s)
         except (TimeoutError, CancelledError):
