@@ -22,20 +22,21 @@ _MONDAY_S = 4 * _DAY_S
 class Tick:
     """One mark."""
 
+    at: float
     part: float
     """Where it stands in the period, 0 to 1."""
     text: str
 
 
-def ticks_of(since: float, until: float) -> tuple[Tick, ...]:
-    """At most `MOST` marks, all at midnights, full hours or whole parts of an hour, in UTC."""
+def ticks_of(since: float, until: float, *, most: int = MOST) -> tuple[Tick, ...]:
+    """At most `most` marks, all at midnights, full hours or whole parts of an hour, in UTC."""
     length = until - since
-    step = next((each for each in _STEPS_S if length / each <= MOST - 1), _STEPS_S[-1])
+    step = next((each for each in _STEPS_S if length / each <= most - 1), _STEPS_S[-1])
     origin = _MONDAY_S if step >= 7 * _DAY_S else 0.0
     first = origin + ceil((since - origin) / step) * step
     count = int((until - first) // step) + 1
     moments = (first + n * step for n in range(max(count, 0)))
-    return tuple(Tick(part=(at - since) / length, text=_text(at, step)) for at in moments)
+    return tuple(Tick(at=at, part=(at - since) / length, text=_text(at, step)) for at in moments)
 
 
 def _text(at: float, step: float) -> str:

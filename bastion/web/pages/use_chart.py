@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bastion.value import value
 from bastion.web.pages.chart import INKS, digits, drawn, look_of
 from bastion.web.pages.render import iso
+from bastion.web.pages.ticks import ticks_of
 from bastion.web.reading.host_use import Column, HostUseOverTime, Points
 
-_DAY_S = 86400.0
+_MOST_S = 10 * 365 * 86400.0
+"""No run is longer: beyond it a time is not one."""
 
 
 @value
@@ -60,8 +62,8 @@ def use_chart(host: HostUseOverTime, what: str, *, is_narrow: bool) -> bytes:
     drawing, at = _DRAWINGS[what], host.points.at
     series = drawing.series(host.points)
     by, unit = _scale(drawing, series.values())
-    chart = pygal.Line(
-        **look_of(len(at), INKS[:-1], is_narrow=is_narrow, is_half=True),
+    chart = pygal.XY(
+        **look_of(1, INKS[:-1], is_narrow=is_narrow, is_half=True),
         stroke_style={"width": 2.2},
         y_title=unit,
         value_formatter=digits,
@@ -71,10 +73,15 @@ def use_chart(host: HostUseOverTime, what: str, *, is_narrow: bool) -> bytes:
         min_scale=3,
         include_x_axis=True,
     )
-    is_long = at[-1] - at[0] >= _DAY_S
-    chart.x_labels = [
-        iso(moment)[5:16].replace("T", " ") if is_long else iso(moment)[11:19] for moment in at
-    ]
+    chart.x_labels = _labels(at, most=4 if is_narrow else 6)
     for name, column in series.items():
-        chart.add(name, [None if n is None else n / by for n in column])
+        points = zip(at, column, strict=True)
+        chart.add(name, [(x, None if n is None else n / by) for x, n in points])
     return drawn(chart)
+
+
+def _labels(at: Sequence[float], *, most: int) -> list[Mapping[str, object]]:
+    """The marks of the axis of time; samples are closer together at the beginning of a run."""
+    if not 0 < at[-1] - at[0] < _MOST_S:  # one sample, or a clock that jumped
+        return [{"value": at[0], "label": iso(at[0])[11:19]}]
+    return [{"value": tick.at, "label": tick.text} for tick in ticks_of(at[0], at[-1], most=most)]

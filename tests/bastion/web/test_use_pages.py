@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import replace
 from xml.etree.ElementTree import fromstring
 
@@ -149,6 +150,30 @@ def test_a_chart_is_a_picture_that_runs_nothing(what: str) -> None:
     assert names.get(what, what).encode() in answer.content
     assert fromstring(answer.content).attrib["viewBox"].split()[2] == "640"
     assert fromstring(narrow.content).attrib["viewBox"].split()[2] == "420"
+
+
+def test_samples_stand_at_their_times_however_close_they_are() -> None:
+    """Samples are closer together at the beginning of a run; the axis is one of time."""
+    store = busy_store()
+    at = (1000, 1010, 1020, 1120)
+    store.create(layout.usage_segment(SAMPLES, 0), packed(segment(1000, at=at)))
+    with site(store) as client:
+        drawn = fromstring(client.get(f"{PAGE}/use/cores.svg").content)
+    lines = [each.get("d", "") for each in drawn.iter() if "reactive" in each.get("class", "")]
+    places = [float(x) for x in re.findall(r"[ML]?(\d+\.\d+) \d+\.\d+", lines[0])]
+    parts = [(x - places[0]) / (places[-1] - places[0]) for x in places]
+    assert parts == pytest.approx([0, 10 / 120, 20 / 120, 1], abs=1e-3)
+    texts = [element.text for element in drawn.iter() if element.tag.endswith("text")]
+    assert {"00:17:00", "00:18:00"} <= set(texts)
+
+
+def test_a_clock_that_jumped_leaves_a_chart() -> None:
+    """A time beyond any calendar makes neither an error nor a million marks."""
+    store = busy_store()
+    at = (0, 5, 10, 10**15)
+    store.create(layout.usage_segment(SAMPLES, 0), packed(segment(1000, at=at)))
+    with site(store) as client:
+        assert client.get(f"{PAGE}/use/cores.svg").status_code == 200
 
 
 def test_samples_that_cannot_be_read_leave_the_others() -> None:
