@@ -175,13 +175,13 @@ class Site:
     async def _find(self, request: Request) -> Response:
         name = request.query_params.get("name", "").strip()[:200]
 
-        def place() -> str:
+        def place() -> tuple[str, str] | None:
             board = self._bucket.boards.look().board
             return self._bucket.jobs.place_of(board, name)
 
-        project = await run_sync(place)
-        if project:
-            return RedirectResponse(f"/jobs/{project}/{name}", HTTPStatus.SEE_OTHER)
+        found = await run_sync(place)
+        if found is not None:
+            return RedirectResponse("/jobs/{}/{}".format(*found), HTTPStatus.SEE_OTHER)
         return RedirectResponse(f"/?{urlencode({'search': name})}#queue", HTTPStatus.SEE_OTHER)
 
     async def _live_page(self, request: Request) -> Response:

@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 from bastion.client.code.stored_code import CodeView, code_view
 from bastion.client.look.array_views import task_of
+from bastion.client.look.find_job import find
 from bastion.client.look.published import Published
 from bastion.client.look.rows import job_of_result
 from bastion.client.look.views import JobView
-from bastion.errors import BastionError, NotFoundError, StoreError
+from bastion.errors import BastionError, NotFoundError, SpecError, StoreError
 from bastion.job import PastAttempt
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
@@ -80,19 +81,29 @@ class Jobs:
         """
         return self._published.finished([project], limit=limit)
 
-    def place_of(self, board: Board, name: str) -> str:
+    def place_of(self, board: Board, text: str) -> tuple[str, str] | None:
         """
-        The project of the job with this id; empty where there is none.
+        The project and the id of the job that `text` names: by its id, or the newest that has ended
+        where it is part of no active job; None where there is none.
 
         Raises:
             StoreError: Out of reach.
         """
-        if not NAME.fullmatch(name):
-            return ""
-        if (row := board.by_id.get(name)) is not None:
-            return str(row["project"])
+        if not NAME.fullmatch(text):
+            return None
+        if (row := board.by_id.get(text)) is not None:
+            return str(row["project"]), text
         places = self._published.projects()
-        return next((place for place in places if self._result(place, name) is not None), "")
+        for place in places:
+            if self._result(place, text) is not None:
+                return place, text
+        if any(board.chosen(search=text)):
+            return None
+        try:
+            found = find(self._published, text)
+        except (NotFoundError, SpecError):
+            return None
+        return found.project, found.id
 
     def spec(self, job: JobView) -> SpecRecord | None:
         """

@@ -62,3 +62,12 @@ def test_every_event_has_the_offset_to_read_on_from() -> None:
     rest = [json.loads(data)["text"] for name, _, data in again if name == "text"]
     assert "".join(rest) == "three\nfour\n"
     assert odd == first
+
+
+def test_a_job_that_has_ended_is_found_by_its_name_as_on_the_command_line() -> None:
+    """The field at the top leads to it, unless an active job fits what was asked for."""
+    with site(_store()) as client:
+        for text in ("past", JOB, "past-01"):
+            assert client.get(f"/find?name={text}").headers["location"] == f"/jobs/vision/{JOB}"
+        for text in ("train", "ada", "nothing"):
+            assert client.get(f"/find?name={text}").headers["location"].startswith("/?search=")
