@@ -42,6 +42,11 @@ _AT_ONCE = 64
 """Calls at once: each is a process of OpenSSH and a thread that waits for it."""
 _NOTHING = b'{"machines": []}'
 _ROOMS = ("bastion", "bundler", "quota")
+_PROGRAM, _AGENT = "bastion.provider.own_hosts.remote", "bastion.agent.main"
+_CHECK = (
+    "import sys; sys.version_info < (3, 11) and"
+    ' sys.exit("its Python is %d.%d, and 3.11 or later is needed" % sys.version_info[:2])'
+)
 
 
 _Outcome = tuple[int, bytes, bytes]
@@ -86,9 +91,8 @@ class Hosts:
         This build is put on a host that lacks it; not to list or delete on a host that had it and
         is bare now, for an admin has removed everything there.
         """
-        finds_nothing = wanted["do"] in ("list", "delete")
-        data = json.dumps({**self._about, **wanted}).encode()
-        outcomes = _on_each(hosts, lambda host: self._asked(host, data, finds_nothing))
+        do, data = wanted["do"], json.dumps({**self._about, **wanted}).encode()
+        outcomes = _on_each(hosts, lambda host: self._asked(host, do, data))
         answers: dict[str, dict[str, Any]] = {}
         errors: dict[str, ProviderUnavailableError] = {}
         for host, (code, out, error) in outcomes.items():
@@ -99,11 +103,11 @@ class Hosts:
                 errors[host] = unavailable
         return answers, errors
 
-    def _asked(self, host: str, data: bytes, finds_nothing: bool) -> _Outcome:
+    def _asked(self, host: str, do: object, data: bytes) -> _Outcome:
         """Status, output and errors of one host, on which this build is put if need be."""
-        line = self._line("exec {python} -m bastion.provider.own_hosts.remote")
+        line = self._line(starts=do == "create")
         outcome = self._call(host, line, data, _CALL_S)
-        if outcome[0] == _BARE and finds_nothing and host in self._installed:
+        if outcome[0] == _BARE and do in ("list", "delete") and host in self._installed:
             return 0, _NOTHING, b""
         if outcome[0] not in (_BARE, _MISSING):
             return outcome
@@ -119,7 +123,7 @@ class Hosts:
         """
         looked = f"cd && [ -e {shlex.quote(self._folder)} ] && echo yes || echo no"
         code, out, error = self._call(host, looked, b"", _CALL_S)
-        if (code, out.strip()) == (0, b"no"):
+        if (code, out.split()[-1:]) == (0, [b"no"]):
             return ""
         if code != 0:
             _answer(host, code, out, error)
@@ -133,7 +137,8 @@ class Hosts:
 
     def _call(self, host: str, line: str, data: bytes, timeout_s: float) -> _Outcome:
         process = subprocess.Popen(
-            [*self._ssh, "--", host, line],
+            # The login's own shell may be fish or tcsh, which read other lines than sh does.
+            [*self._ssh, "--", host, f"exec /bin/sh -c {shlex.quote(line)}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -147,46 +152,64 @@ class Hosts:
             out, error = b"", f"no answer within {timeout_s:g} s".encode()
         return process.returncode, out[:_MAX_ANSWER_BYTES], error
 
-    def _line(self, command: str) -> str:
-        """A command line for a host's shell that runs `command` with this build."""
+    def _line(self, *, starts: bool) -> str:
+        """
+        A command line for sh that runs this build's program on a host.
+
+        Where that fails, the last line that is printed says what its Python lacks, if it is that;
+        a Python of ours that lacks something, as after an upgrade of the system, is made anew.
+
+        Args:
+            starts: Whether an agent is to be started, which needs more than the program does.
+        """
         folder, build = shlex.quote(self._folder), shlex.quote(self._build)
+        python = self._interpreter
+        checked = f"{python} -c {shlex.quote(_CHECK)} && {python} -c 'import {_AGENT}'"
+        first = f"{checked} && " if starts else ""
+        broken = "" if self._python else f" || rm -f {self._own_python}/whole"
         return (
             f"cd && cd {folder} 2>/dev/null && [ -e builds ] || exit {_BARE};"
-            f" [ -e builds/{build}/whole ] || exit {_MISSING};"
+            f" for each in {self._in_use}; do [ -e $each ] || exit {_MISSING}; done;"
             f" touch -c {self._in_use} 2>/dev/null;"
-            f' PYTHONPATH="$PWD/builds/{build}"; export PYTHONPATH; '
-            + command.format(python=self._interpreter)
+            f' PYTHONPATH="$PWD/builds/{build}"; export PYTHONPATH;'
+            f" {first}{python} -m {_PROGRAM} && exit; {checked}{broken}; exit 1"
         )
 
     @property
     def _in_use(self) -> str:
         """What says when this build was used last, and its Python."""
-        own = "" if self._python else f" {self._interpreter.removesuffix('bin/python')}whole"
+        own = "" if self._python else f" {self._own_python}/whole"
         return f"builds/{shlex.quote(self._build)}/whole{own}"
 
     @property
     def _interpreter(self) -> str:
-        if self._python:
-            return shlex.quote(self._python)
+        return shlex.quote(self._python) if self._python else f"{self._own_python}/bin/python"
+
+    @property
+    def _own_python(self) -> str:
         digest = hashlib.sha256("\n".join(self._wanted).encode()).hexdigest()[:16]
-        return f"python/{digest}/bin/python"
+        return f"python/{digest}"
 
     def _installation(self) -> str:
         """A command line that installs this build from an archive on its standard input."""
         folder, build = shlex.quote(self._folder), shlex.quote(self._build)
         lines = [
             f"set -e; umask 077; cd; mkdir -p {folder}; cd {folder}; mkdir -p builds python",
-            "new=builds/.new-$$; rm -rf $new; mkdir $new; tar -xzf - -C $new; : >$new/whole",
+            "new=builds/.new-$$; trap 'rm -rf $new' EXIT; mkdir $new",
+            # Of many lines the first say why: the disk is full, or a package is missing.
+            'told() { said=$("$@" 2>&1) || { echo $(echo "$said" | head -n 3) >&2; exit 1; }; }',
+            "told tar -xzf - -C $new; : >$new/whole",
         ]
         if not self._python:
-            place = self._interpreter.removesuffix("/bin/python")
+            place = self._own_python
             wanted = " ".join(map(shlex.quote, self._wanted))
             lines.append(
-                f"[ -e {place}/whole ] || {{ python3 -m venv {place};"
+                f"[ -e {place}/whole ] || {{ python3 -c {shlex.quote(_CHECK)};"
+                f" told python3 -m venv --clear {place};"
                 f" {place}/bin/python -m pip install --quiet --no-input {wanted} >&2;"
                 f" : >{place}/whole; }}"
             )
-        lines.append(f"[ -e builds/{build} ] || mv $new builds/{build}; rm -rf $new")
+        lines.append(f"[ -e builds/{build} ] || mv $new builds/{build}")
         return "; ".join(lines)
 
     @cached_property
@@ -222,15 +245,19 @@ def _answer(host: str, code: int, out: bytes, error: bytes) -> dict[str, Any]:
         UnreachedError: Nothing was asked.
     """
     told = error.decode("utf-8", "replace").strip()
-    why = told.splitlines()[-1][:500] if told else f"its command ended with {code}"
+    printed = out.decode("utf-8", "replace").strip()
+    ended = f"its command ended with {code}"
+    if printed and not told:  # as of a login that may not log in
+        ended += f": {printed.splitlines()[-1]}"
+    why = (told.splitlines()[-1] if told else ended)[:500]
     if code == _NOT_CONNECTED and why.startswith(_NO_WAY):
         raise UnreachedError(f"host {host}: {why}")
     why = key_problem(host, told) or why
     if code == 0:
         try:
-            said = json.loads(out)
+            said = json.loads(out.rpartition(b"\n")[2])  # the login's shell may greet before it
         except (ValueError, RecursionError):
-            said, why = None, "its answer is not JSON"
+            said, why = None, f"its answer is not JSON: {printed[-200:]!r}"
         if isinstance(said, dict) and "error" not in said:
             return said
         if isinstance(said, dict):

@@ -44,7 +44,7 @@ def main() -> int:
         answer = answer_to(said)
     except BastionError as error:
         answer = {"error": error.in_a_line}
-    sys.stdout.write(json.dumps(answer))
+    sys.stdout.write("\n" + json.dumps(answer))  # what the login's shell printed ends before it
     return 0
 
 

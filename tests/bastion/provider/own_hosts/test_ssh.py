@@ -41,7 +41,10 @@ echo "$2 $(echo "$3" | cut -c1-20)" >> {folder}/calls
 [ -e "$home/says" ] && exec cat "$home/says"
 if [ -e "$home/waits" ]; then until [ -e "$(cat "$home/waits")" ]; do sleep 0.05; done; fi
 [ -e "$home/user" ] && HOME="$home/user"  || HOME="$home"
-HOME="$HOME" BASTION_HOST_CLAIMS="$home" exec /bin/sh -c "$3"
+export HOME BASTION_HOST_CLAIMS="$home" PATH="$home/bin:$PATH"
+[ -e "$home/greeting" ] && cat "$home/greeting"
+[ -e "$home/shell" ] && exec "$home/shell" -c "$3"
+exec /bin/sh -c "$3"
 """
 
 
@@ -55,6 +58,32 @@ def ssh(tmp_path: Path) -> Path:
         (tmp_path / host).mkdir()
     return path
 
+
+# A login's shell that reads no line of sh but this: as fish and tcsh do.
+OTHER_SHELL = f"""#!{sys.executable}
+import os, shlex, sys
+said = shlex.split(sys.argv[2])
+assert said[:3] == ["exec", "/bin/sh", "-c"] and len(said) == 4, "this is no sh"
+os.execv(said[1], said[1:])
+"""
+
+# Stands in for the system's Python: makes environments in which ours runs.
+PYTHON3 = f"""#!/bin/sh
+case "$1 $2" in
+"-m venv") mkdir -p "$4/bin" && ln -sf "$0" "$4/bin/python" ;;
+"-m pip") ;;
+*) exec {shlex.quote(sys.executable)} "$@" ;;
+esac
+"""
+
+# A Python of 2020.
+OLD_PYTHON = f"""#!/bin/sh
+case "$1" in
+-c) exec {shlex.quote(sys.executable)} -c "import sys; sys.version_info = (3, 9, 18); $2" ;;
+esac
+echo "SyntaxError: invalid syntax" >&2
+exit 1
+"""
 
 Own = Callable[..., SshProvider]
 
@@ -187,6 +216,99 @@ def test_a_python_that_lacks_something_is_told(own: Own, tmp_path: Path) -> None
     bare.chmod(0o755)
     with pytest.raises(ProviderUnavailableError, match="host one: no module named pydantic"):
         own(options={"python": str(bare)}).list()
+
+
+def program(path: Path, text: str) -> Path:
+    """A program of `text` at `path`."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+    return path
+
+
+def test_what_a_login_prints_first_is_no_answer(own: Own, tmp_path: Path) -> None:
+    """A greeting that ends in the middle of a line is passed over, in a removal too."""
+    (tmp_path / "one/greeting").write_text("Welcome!\nMaintenance on friday ")
+    provider = own(zones=("one",))
+    assert provider.list() == ()
+    assert provider.remove("one") == ""
+    assert not (tmp_path / "one/.bastion").exists()
+    assert provider.remove("one") == "", "there is nothing to remove"
+
+
+def test_a_login_may_have_another_shell(own: Own, tmp_path: Path) -> None:
+    """What is run on a host is read by sh, whatever shell its login has."""
+    program(tmp_path / "one/shell", OTHER_SHELL)
+    provider = own(zones=("one",))
+    assert provider.list() == ()
+    assert provider.remove("one") == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        (
+            "one/shell",
+            "#!/bin/sh\necho This account is not available.; exit 1\n",
+            "its command ended with 1: This account is not available.",
+        ),
+        ("one/bin/python3", OLD_PYTHON, "its Python is 3.9, and 3.11 or later is needed"),
+        (
+            "one/bin/python3",
+            "#!/bin/sh\n[ $1 = -c ] || { echo no environment is made; echo add venv; exit 1; }\n",
+            "no environment is made add venv",
+        ),
+        (
+            "one/bin/tar",
+            "#!/bin/sh\necho tar: No space left on device >&2; echo tar: Exiting >&2; exit 2\n",
+            "tar: No space left on device tar: Exiting",
+        ),
+    ],
+)
+def test_what_a_host_lacks_is_told(
+    own: Own, tmp_path: Path, path: str, text: str, said: str
+) -> None:
+    """Whatever program says it, on whichever stream and line; nothing half done is left there."""
+    program(tmp_path / path, text)
+    with pytest.raises(ProviderUnavailableError) as failed:
+        own(zones=("one",), options={}).list()
+    assert failed.value.message == f"host one: {said}"
+    assert not [*tmp_path.glob("one/.bastion/builds/*"), *tmp_path.glob("one/.bastion/builds/.*")]
+
+
+def test_an_old_python_that_a_pool_names_is_told(own: Own, tmp_path: Path) -> None:
+    """Not the first syntax that it does not know."""
+    old = program(tmp_path / "python3.9", OLD_PYTHON)
+    with pytest.raises(ProviderUnavailableError, match=r"its Python is 3\.9, and 3\.11 or later"):
+        own(options={"python": str(old)}).list()
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_python_that_no_longer_works_is_made_anew(
+    own: Own, tmp_path: Path, is_gone: bool
+) -> None:
+    """As after an upgrade of the host's system, which takes away what it was made from."""
+    program(tmp_path / "one/bin/python3", PYTHON3)
+    provider = own(zones=("one",), options={})
+    assert provider.list() == ()
+    (made,) = (tmp_path / "one/.bastion/python").iterdir()
+    if is_gone:
+        shutil.rmtree(made)
+    else:
+        (made / "bin/python").unlink()
+        with pytest.raises(ProviderUnavailableError, match="not found"):
+            provider.list()
+    assert provider.list() == ()
+
+
+def test_what_an_agent_needs_is_there_before_it_is_started(own: Own, tmp_path: Path) -> None:
+    """An agent that ends at once would tell why in a file on its host alone."""
+    bare = program(tmp_path / "bare", f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S "$@"\n')
+    provider = own(options={"python": str(bare)})
+    assert provider.list() == ()
+    with pytest.raises(ProviderUnavailableError, match="host one: ModuleNotFoundError: No module"):
+        provider.create([ONE], POOL)
+    assert not (tmp_path / "one/.bastion/b").exists()
 
 
 def test_a_host_is_left_as_it_was_found(own: Own, tmp_path: Path) -> None:
