@@ -33,6 +33,7 @@ from bastion.history.parquet import connect, copy, from_files, from_lines
 from bastion.history.sealed_log import read_segment, sealed_segments
 from bastion.history.tables import ATTEMPTS, EVENTS, TABLES, Row, Table, json_line
 from bastion.records.keys import layout
+from bastion.records.register import create_anew
 from bastion.records.root import Event, decode_root
 from bastion.store import ObjectStore
 from bastion.value import value
@@ -297,7 +298,7 @@ def create_file(store: ObjectStore, key: str, data: bytes) -> bool:
     if is_parquet(found.data):
         return False
     try:
-        store.swap(key, data, if_version=found.version)
+        create_anew(store, key, data)
     except ConflictError as error:
         raise StoreError(f"{key}: it was changed meanwhile") from error
     return True

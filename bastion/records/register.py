@@ -101,3 +101,18 @@ def create_same(store: ObjectStore, key: str, data: bytes) -> Written | None:
         if found.data != data:
             raise ConflictError(f"{key} stands with other bytes than ours") from failure
         return None
+
+
+def create_anew(store: ObjectStore, key: str, data: bytes) -> None:
+    """
+    Delete what stands at `key`, whose bytes are kept elsewhere, and create it with `data`.
+
+    It is never swapped: where a bucket's policy enforces that keys are create-only, not even the
+    bastion may replace an object. Killed in between, it is created by the next that writes it.
+
+    Raises:
+        ConflictError: Another writer was faster, with other bytes.
+        StoreError: Out of reach or in doubt; try again.
+    """
+    store.delete(key)
+    create_same(store, key, data)

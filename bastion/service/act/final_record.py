@@ -23,7 +23,7 @@ from bastion.job import JobRecord
 from bastion.records.coding.codec import decode, encode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
-from bastion.records.register import create_same
+from bastion.records.register import create_anew, create_same
 from bastion.records.requests.result import Result
 from bastion.records.settings.notification import iso
 from bastion.store import ObjectStore
@@ -103,9 +103,7 @@ def write_final(store: ObjectStore, record: Result) -> str:
     except NotFoundError as error:
         raise StoreError(f"{key}: in doubt whether it was written") from error
     except OversizeError as error:
-        # The version of an object that is too large to read comes from a list.
-        (entry,) = store.list(key, limit=1)
-        store.swap(key, data, if_version=entry.version)
+        create_anew(store, key, data)
         return f"it held {error.message.removeprefix(f'{key}: ')}; root says {record.outcome}"
     assert found is not None
     existing = _record(found.data, key)
@@ -113,7 +111,7 @@ def write_final(store: ObjectStore, record: Result) -> str:
         return ""  # The same record in other bytes: another version of Bastion wrote it.
     aside = layout.aside(f"{key}-{sha256(found.data).hexdigest()[:12]}")
     create_same(store, aside, found.data)
-    store.swap(key, data, if_version=found.version)
+    create_anew(store, key, data)
     said = f"said {existing.outcome}" if existing is not None else "could not be decoded"
     return f"it {said} and root says {record.outcome}; the old record is kept at {aside}"
 

@@ -6,13 +6,14 @@ import json
 
 import pytest
 
+from bastion.errors import StoreRefusedError
 from bastion.records.coding.codec import decode
 from bastion.records.coding.limits import RECORD_BYTES
 from bastion.records.keys import layout
 from bastion.records.requests.result import Result
 from bastion.service.act.final_record import write_final
 from bastion.spec import Array
-from bastion.store.memory import MemoryStore
+from bastion.store.memory import FaultyStore, MemoryStore
 from tests.rigs.leader import Rig
 
 FORGED = json.dumps(
@@ -79,7 +80,7 @@ def test_a_final_record_in_other_bytes_is_the_same() -> None:
 
 
 def test_a_huge_final_record_keeps_no_job_in_root() -> None:
-    """A record that is too large to be read is replaced at the version that a list shows."""
+    """A record that is too large to be read is replaced unread."""
     rig = Rig()
     job = rig.start()
     rig.bucket.create(layout.result("blue", job), b" " * (RECORD_BYTES + 1))
@@ -88,6 +89,21 @@ def test_a_huge_final_record_keeps_no_job_in_root() -> None:
     found = rig.result(job)
     assert found is not None
     assert found.outcome == "succeeded"
+
+
+@pytest.mark.parametrize("forged", [FORGED, b" " * (RECORD_BYTES + 1)])
+def test_a_forged_final_record_gives_way_where_keys_are_create_only(forged: bytes) -> None:
+    """The policy of a bucket lets not even the bastion replace it: no job stays in root by it."""
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "swap" and key.startswith(layout.RESULTS):
+            raise StoreRefusedError(f"{key}: access denied")
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, refuse))
+    job = rig.start()
+    rig.bucket.create(layout.result("blue", job), forged)
+    rig.agent_of(job).end(job, 3)
+    assert rig.ended(job).outcome == "failed"
 
 
 def test_a_forged_final_record_of_an_array_is_replaced() -> None:
