@@ -136,7 +136,9 @@ class Intake:
         machines: list[MachineReport] = []
         for job_id in answer.jobs:
             array = draft.arrays.get(job_id)
-            judged = job_id if array is None else task_id(job_id, array.tasks.first)
+            # Of an array the scheduler sees tasks that wait: users may cancel or hold some at once.
+            waiting = (array.ready or array.tasks).first if array is not None else 0
+            judged = job_id if array is None else task_id(job_id, waiting)
             verdict = plan.verdicts.decided.get(judged)
             machines += verdict.machines if isinstance(verdict, Refuse) else ()
             match verdict:

@@ -11,7 +11,7 @@ from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout, ulid
 from bastion.records.requests.job_request import FollowRequest, JobsRequest
 from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
-from bastion.spec import Job, Process, Resources, Secret, Where
+from bastion.spec import Array, Job, Process, Resources, Secret, Where
 from tests.bastion.service.launch_request import launch_request
 from tests.rigs.leader import CONFIG, QUOTA, Rig
 
@@ -406,6 +406,19 @@ def test_a_key_that_came_twice_in_one_turn_for_other_jobs_is_refused() -> None:
     assert (first.accepted, second.accepted) == (True, False)
     assert second.problems == ("there was a launch of this id; submit again",)
     assert tuple(rig.root.jobs) == first.jobs
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold"])
+def test_an_array_of_which_a_task_waits_no_more_is_judged_by_the_others(verb: str) -> None:
+    """It can never run, and says so; its first task alone is not what is looked at."""
+    rig = Rig()
+    rig.turn(2)
+    asked = rig.launch("sweep", array=Array("0-9"), h100=64)
+    rig.verb(verb, f"sweep-{asked[-10:].lower()}.0")
+    rig.turn(2)
+    (problem,) = rig.answer(asked).problems
+    assert problem.startswith("main: can never run: it asks for 64 h100")
+    assert not rig.root.arrays
 
 
 def test_where_a_launch_came_from_is_filed_with_its_spec() -> None:
