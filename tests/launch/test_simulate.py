@@ -100,6 +100,14 @@ def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
         ("--replay=30d", "--replay has its own jobs and machines: leave --machines out"),
         ("--jobs_json=missing/x.json", "--jobs_json: missing: no such folder"),
         ("--skew=much", "--skew: 'much' is not a number"),
+        ("--round=-1", "--round: -1 is not allowed; 0 to 1000000000"),
+        (f"--round={10**40}", f"--round: {10**40} is not allowed"),
+        ("--first=-1", "--first: -1 is not allowed; 1 to"),
+        ("--cores=-1", "--cores: -1 is not allowed; 1 to"),
+        ("--load=nan", "load: 'nan': allowed: above zero, and finite"),
+        ("--load=1e309", "load: '1e309': allowed: above zero, and finite"),
+        ("--cost=start=nan", "--cost: start=nan is not allowed; 0 to 1000000000"),
+        ("--cost=mtbf=inf", "--cost: mtbf=inf is not allowed"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_anything_runs(

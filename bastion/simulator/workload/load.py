@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import NamedTuple
 
 from bastion.errors import SpecError
@@ -36,8 +37,8 @@ def loads_of(written: str) -> list[Load]:
         raise SpecError(f"load: {written!r} has jobs an hour and parts; allowed: one of the two")
     (is_part,) = kinds
     found = [load for word in words for load in _loads(word)]
-    if any(load <= 0 for load in found):
-        raise SpecError(f"load: {written!r}: allowed: above zero")
+    if not all(0 < load < inf for load in found):
+        raise SpecError(f"load: {written!r}: allowed: above zero, and finite")
     return [Load(load / 100 if is_part else load, is_part) for load in found]
 
 

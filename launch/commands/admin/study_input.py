@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 COSTS = ("start", "restart", "leave", "checkpoint", "mtbf", "repair", "stockout", "stockout_s")
 
 
+_MOST_S = 10**9
+"""Thirty years, which stand for never: a clock that counts more no longer tells seconds."""
+
+
 def check_places(args: argparse.Namespace) -> None:
     """
     See that what is written after the simulations can be.
@@ -100,6 +104,7 @@ def setup_of(args: argparse.Namespace, cluster: Cluster) -> Setup:
     from bastion.simulator.setup import Setup
     from bastion.simulator.workload.throughput import read_throughputs
 
+    _check_numbers(args)
     quota = None
     if args.quota:
         from bastion.client.change.quota_file import parsed_quota
@@ -123,6 +128,14 @@ def setup_of(args: argparse.Namespace, cluster: Cluster) -> Setup:
         seed=args.seed,
         limits=_limits(args),
     )
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    """Refuse numbers that mean nothing, of flags that no value checks."""
+    for flag, least in (("round", 0), ("first", 1), ("cores", 1)):
+        number = getattr(args, flag)
+        if number is not None and not least <= number <= _MOST_S:
+            raise UsageError(f"--{flag}: {number} is not allowed; {least} to {_MOST_S}")
 
 
 def _limits(args: argparse.Namespace) -> Limits | None:
@@ -153,8 +166,8 @@ def _costs(args: argparse.Namespace) -> Costs:
             seconds = float(written)
         except ValueError:
             raise UsageError(f"--cost: {name}={written!r} is not a number of seconds") from None
-        if seconds < 0:
-            raise UsageError(f"--cost: {name}={written} is below zero")
+        if not 0 <= seconds <= _MOST_S:
+            raise UsageError(f"--cost: {name}={written} is not allowed; 0 to {_MOST_S}")
         given[name if name.startswith("stockout") else f"{name}_s"] = seconds
     return replace(costs, **given)
 
