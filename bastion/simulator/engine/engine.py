@@ -430,6 +430,7 @@ class Engine:
             jobs=[each for each in self.results if each is not None],
             series=self.series,
             held=self.held,
+            machines=dict(self.state.stood),
             began_at=began,
             ended_at=self.now,
             cycles=self.cycles,

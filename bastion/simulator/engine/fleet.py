@@ -141,6 +141,7 @@ class Fleet:
                 machine, phase=phase, resources=shape.resources, created_at=now
             )
             state.capacity += shape.devices
+            state.stood[machine.name] = shape.devices
             if boots:
                 self._ready[machine.name] = now + boots
                 self._push(now + boots, "ready", machine.name)
@@ -183,6 +184,7 @@ class Fleet:
                 machine = machine_of(change.pool, shape, number)
                 state.machines[machine.name] = machine
                 state.capacity += shape.devices
+                state.stood[machine.name] = shape.devices
                 if self._costs.mtbf_s:
                     self._push(
                         (self._began or 0.0) + change.at_s + self._life_s(), "fails", machine.name

@@ -66,6 +66,8 @@ class Result:
     """used, capacity (devices), waiting (jobs), asked (devices that they ask for), running."""
     held: Series
     """Devices held, by project."""
+    machines: Mapping[str, int]
+    """Devices of each machine that stood at any time."""
     began_at: float
     ended_at: float
     """In the time of the workload."""

@@ -66,6 +66,10 @@ class State:
         self.cluster = cluster
         self.quota = quota
         self.machines: dict[str, Machine] = cluster.machines()
+        self.stood: dict[str, int] = {
+            name: cluster.named[machine.pool].devices for name, machine in self.machines.items()
+        }
+        """Devices of each machine that stood at any time."""
         self.pools: dict[str, Pool] = cluster.pools()
         self.shown: dict[str, JobRecord] = {}
         """Jobs as the scheduler sees them: those that hold devices, and those that could start."""

@@ -106,9 +106,9 @@ def held_rows(result: Result, most: int = 9) -> list[Row]:
 
 
 def machine_rows(result: Result) -> list[Row]:
-    """How full every machine was in equal parts of the time."""
+    """How full every machine was in equal parts of the time, those without a job too."""
     span_s = max(result.ended_at - result.began_at, 1e-9)
-    names = sorted({name for each in result.jobs for span in each.spans for name in span.taken})
+    names = sorted(result.machines)
     if not names:
         return []
     group = -(-len(names) // MAX_ROWS)
@@ -125,17 +125,19 @@ def machine_rows(result: Result) -> list[Row]:
                 span.end - result.began_at,
                 width,
             )
-    peak = max(max(row) for row in filled) or 1.0
+    has = [0] * len(filled)
+    for name, devices in result.machines.items():
+        has[row_of[name]] += devices
     return [
         {
             "machine": names[at * group] + (f" and {group - 1} more" if group > 1 else ""),
             "day": step * width / DAY_S,
             "until": (step + 1) * width / DAY_S,
-            "full": number / peak,
+            "full": number / has[at],
         }
         for at, row in enumerate(filled)
         for step, number in enumerate(row)
-        if number > 0
+        if number > 0 or not any(row)
     ]
 
 

@@ -24,6 +24,7 @@ from bastion.simulator import (
     simulate,
 )
 from bastion.simulator.report.charts import _over_time
+from bastion.simulator.report.tables import machine_rows
 from bastion.simulator.workload.load import Load, loads_of
 
 
@@ -56,6 +57,19 @@ def test_what_is_lost_is_counted() -> None:
     assert (second.first_start, second.ended_at) == (555, 575)
     assert (first.preemptions, first.ended_at) == (1, 575 + 30 + 500)
     assert first.lost_s == 10 + 45 + 30
+
+
+def test_a_machine_is_as_full_as_its_own_devices_are_held() -> None:
+    """A job on a part of a large one does not fill it, one on all of a small one does."""
+    shapes = tuple(
+        Shape(count=1, devices=devices, name=name)
+        for name, devices in (("a", 16), ("b", 4), ("idle", 8))
+    )
+    work = jobs((0, 100, 14), (0, 100, 4))
+    study = simulate(work, machines=Cluster(shapes=shapes))
+    rows = machine_rows(study.results[0])
+    full = {(row["machine"], round(row["full"], 6)) for row in rows}
+    assert full == {("a-0000", 0.875), ("b-0000", 1.0), ("idle-0000", 0.0)}
 
 
 def test_machines_come_go_and_differ() -> None:
