@@ -46,6 +46,7 @@ from bastion.clock import SystemClock
 from bastion.errors import BastionError, SpecError, StoreError
 from bastion.lane import InlineLane, Lane, ThreadLane
 from bastion.own_memory import hide_memory
+from bastion.provider.machine_folder import NO_KEEPER
 from bastion.records.keys import layout
 from bastion.secret_rules import SecretRule
 from bastion.spec.quantity import bytes_of
@@ -306,7 +307,7 @@ def _keeper(
             )
         except (StoreError, KeeperError) as error:
             if not is_told:
-                say(f"no keeper yet, trying again: {error}")
+                say(f"{NO_KEEPER}{error}")
                 is_told = True
             now = clock.monotonic()
             out_s, timeout_s = now - began_at, settings.orphan_timeout_s

@@ -63,7 +63,8 @@ def trouble(
     for _, _, place, state in job.attempt.each_host():
         machine = machines.get(place.machine)
         if machine is not None and machine.waits and job.phase is Phase.STARTING:
-            return f"waits for machine {machine.name}, which waits at its provider: {machine.waits}"
+            where = "is not up yet" if machine.permit_s else "waits at its provider"
+            return f"waits for machine {machine.name}, which {where}: {machine.waits}"
         why = unmade.get(place.machine, "")
         if why and job.phase is Phase.STARTING:
             return f"waits for machine {place.machine}, which is not made yet: {why}"

@@ -44,6 +44,7 @@ from bastion.provider.machine_folder import (
     make_room,
     remove_tree,
     started,
+    unbegun,
     words,
     write,
 )
@@ -167,7 +168,9 @@ class LocalProvider:
         if not pool or not folder.name.startswith(f"{pool}-"):
             # A power failure left the file empty or damaged; `create` rewrites it.
             pool, zone = pool_of(folder.name), ""
-        return Listed(name=folder.name, pool=pool, state=self._state(folder), zone=zone)
+        state = self._state(folder)
+        stuck = unbegun(folder) if state in ("running", "stopped") else ""
+        return Listed(name=folder.name, pool=pool, state=state, zone=zone, stuck=stuck)
 
     def _state(self, folder: Path) -> State:
         if (folder / "gone").exists():

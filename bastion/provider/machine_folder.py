@@ -20,6 +20,10 @@ BALLAST_BYTES = 1 << 20
 """Size of a file that reserves disk space: an agent that starts writes some kilobytes."""
 _PLENTY = 8
 """The ballast is written where the disk has this many times its size free."""
+NO_KEEPER = "no keeper yet, trying again: "
+"""What an agent says that cannot begin, and goes on trying."""
+_LAST_BYTES = 2000
+"""As much of a log as is read for its last line."""
 _DIGITS = 20
 """More digits than a process id or its start in clock ticks has."""
 
@@ -27,6 +31,23 @@ _DIGITS = 20
 def agent_lives(folder: Path) -> bool:
     """Whether an agent serves the folder: the recorded one, or the holder of its home's lock."""
     return lives(folder / "agent") or lives(folder / "home" / "agent.lock")
+
+
+def unbegun(folder: Path) -> str:
+    """Why the agent of a machine has not begun its first keeper, as its log ends; else empty."""
+    home = folder / "home"
+    if (home / "keeper").exists() or (folder / "deleting").exists():
+        return ""
+    try:
+        with (home / "agent.log").open("rb") as log:
+            log.seek(-min(_LAST_BYTES, log.seek(0, os.SEEK_END)), os.SEEK_END)
+            lines = log.read().decode(errors="replace").split("\n")
+    except OSError:
+        return ""
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    if agent_lives(folder) and NO_KEEPER not in last:
+        return ""
+    return f"its agent does not begin: {last}" if last else ""
 
 
 def end_agent(folder: Path) -> None:

@@ -40,6 +40,8 @@ class Listed:
     zone: str = ""
     text: str = ""
     """The provider's own words about the state, as why it still waits; empty if it has none."""
+    stuck: str = ""
+    """Why its agent, which has never begun, does not begin; empty where that is not known."""
     created_at: str = ""
     """When it was made, in ISO 8601, as the provider writes it; empty where it does not tell."""
 

@@ -146,7 +146,13 @@ def _listed(said: dict[str, Any], folder: Path, provider: LocalProvider) -> list
 
 
 def _told(each: Listed) -> dict[str, str]:
-    return {"name": each.name, "pool": each.pool, "state": each.state, "zone": each.zone}
+    return {
+        "name": each.name,
+        "pool": each.pool,
+        "state": each.state,
+        "zone": each.zone,
+        "stuck": each.stuck,
+    }
 
 
 if __name__ == "__main__":

@@ -150,7 +150,8 @@ class SshProvider:
         state = next((each for each in get_args(State) if each == said.get("state")), None)
         if state is None or parse_machine(name, self._pool.name) is None:
             return None
-        return Listed(name=name, pool=self._pool.name, state=state, zone=host)
+        stuck = str(said.get("stuck", ""))[:500]
+        return Listed(name=name, pool=self._pool.name, state=state, zone=host, stuck=stuck)
 
 
 def _begin(pool: Pool) -> str:

@@ -16,8 +16,10 @@ from bastion.errors import NoCapacityError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import pool_of
 from bastion.provider.build import build_digest
+from bastion.provider.machine_folder import end_agent
 from bastion.provider.own_hosts.ssh import SshProvider
 from quota.amounts import Amounts
+from tests.end_to_end.programs import until
 
 POOL = Pool(
     name="own",
@@ -309,6 +311,27 @@ def test_what_an_agent_needs_is_there_before_it_is_started(own: Own, tmp_path: P
     with pytest.raises(ProviderUnavailableError, match="host one: ModuleNotFoundError: No module"):
         provider.create([ONE], POOL)
     assert not (tmp_path / "one/.bastion/b").exists()
+
+
+def test_an_agent_that_does_not_begin_tells_why(own: Own, tmp_path: Path) -> None:
+    """One that reaches no bucket, as where a folder is not mounted; and one that has ended."""
+    provider = own(zones=("one",))
+    provider.create([ONE], POOL)
+    try:
+        until(lambda: provider.list()[0].stuck, "the host tells it")
+        (listed,) = provider.list()
+        assert listed.state == "running"
+        assert "no keeper yet, trying again: " in listed.stuck
+        assert f"{tmp_path}/none" in listed.stuck
+        folder = tmp_path / "one/.bastion/b" / ONE.name
+        end_agent(folder)
+        until(lambda: provider.list()[0].state == "stopped", "it has ended")
+        (folder / "home/agent.log").write_text("Traceback\nOSError: no room\n")
+        assert provider.list()[0].stuck == "its agent does not begin: OSError: no room"
+    finally:
+        provider.delete(ONE.name)
+        until(lambda: provider.list()[0].state == "gone", "nothing of it runs")
+    assert provider.list()[0].stuck == ""
 
 
 def test_a_host_is_left_as_it_was_found(own: Own, tmp_path: Path) -> None:
