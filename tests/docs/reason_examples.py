@@ -54,6 +54,8 @@ EXAMPLES: tuple[Reason, ...] = (
         asked=_h100(16),
         short=_h100(8),
         holders=(("speech", _h100(32)), ("vision", _h100(16))),
+        replicas=2,
+        replica=_h100(8),
     ),
     reason.Promised(deadline=NOW + 120, stopping=("eval-x7k2m4n8p1",)),
     reason.Planned(at=NOW + 5400, waiting_for=("train-9d3f5h7j2k",)),

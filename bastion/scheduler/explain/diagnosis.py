@@ -52,7 +52,7 @@ from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
-from quota.amounts import Amounts, missing
+from quota.amounts import NOTHING, Amounts, missing
 
 SEARCHES, SEARCHES_OF_FEW = 2, 8
 """Scattered gangs whose obstacles are looked for in one cycle; the more run, the more it costs."""
@@ -77,6 +77,14 @@ def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
     more = tuple(each.name for each in others[:MOST_NAMED])
     at = None if first.drains else first.until
     return PlannedForOther(other=first.name, at=at, units=first.shape.units, more=more)
+
+
+def _several(shape: Shape) -> Amounts:
+    """The devices of one replica, if all are alike and one needs several of a type."""
+    if shape.takes_whole or len({part.per_replica for part in shape.parts}) > 1:
+        return NOTHING
+    devices = Amounts(dict(shape.parts[0].devices))
+    return devices if any(n > 1 for _, n in devices.items()) else NOTHING
 
 
 @contextmanager
@@ -335,7 +343,9 @@ class Diagnosis:
         short = missing(shape.units, free)
         if not short:  # it is the quota that has too little room
             return self._missing(shape, self._beyond_quota(project, shape))
-        return self._once(self._capacity, partial(self._missing, short=short), shape)
+        return self._once(
+            self._capacity, partial(self._missing, short=short, is_machines=True), shape
+        )
 
     def _beyond_quota(self, project: str, shape: Shape) -> Amounts:
         """What the quota lacks for the gang, on the machines that are free."""
@@ -359,7 +369,7 @@ class Diagnosis:
         capacity.undo()
         return is_placed
 
-    def _missing(self, shape: Shape, short: Amounts) -> WaitingReason:
+    def _missing(self, shape: Shape, short: Amounts, *, is_machines: bool = False) -> WaitingReason:
         for shelf in self.supply.shelves(shape):
             if shelf.stockout is not None and shelf.could_make:
                 return shelf.stockout
@@ -370,7 +380,13 @@ class Diagnosis:
         closed = self.draft.closed
         if closed and not holders:
             return _kept(closed)
-        return WaitingForCapacity(asked=shape.units, short=short, holders=holders)
+        return WaitingForCapacity(
+            asked=shape.units,
+            short=short,
+            holders=holders,
+            replicas=shape.replicas,
+            replica=_several(shape) if is_machines else NOTHING,
+        )
 
     def _capacity_lost(
         self, shape: Shape, lost: Amounts, machines: tuple[str, ...]

@@ -12,7 +12,7 @@ from bastion.scheduler.reasons.next_wall import NextWall, words_of
 from bastion.scheduler.reasons.outage import Outage
 from bastion.scheduler.reasons.words import PLACES, Scattered, counted, listed, part_of, units, when
 from bastion.value import value
-from quota.amounts import Amounts
+from quota.amounts import NOTHING, Amounts
 
 
 @value
@@ -24,6 +24,9 @@ class WaitingForCapacity:
     short: Amounts
     holders: tuple[tuple[str, Amounts], ...] = ()
     """Project and what it holds of the types asked for, most first."""
+    replicas: int = 1
+    replica: Amounts = NOTHING
+    """What each of these needs on one machine, where it could come free scattered."""
     then: NextWall | None = None
     """What it meets once these have freed it."""
 
@@ -35,8 +38,17 @@ class WaitingForCapacity:
         return (
             f"waits for {units(self.short)}{asked}"
             + (f"; {held}" if held else "")
-            + f"; starts when running jobs free {units(self.short)}{words_of(self.then)}"
+            + f"; starts when running jobs free {units(self.short)}{self._together()}"
+            + words_of(self.then)
         )
+
+    def _together(self) -> str:
+        if not self.replica:
+            return ""
+        if self.replicas == 1 and self.short == self.replica:
+            return " on one machine"
+        each = "it" if self.replicas == 1 else "each replica"
+        return f", and {each} finds {units(self.replica)} on one machine"
 
 
 @value

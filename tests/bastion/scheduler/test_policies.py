@@ -62,7 +62,9 @@ def test_jobs_ahead_are_told_in_the_order_of_the_project(order: str, ahead: str)
     w.ask("A", "second", user="v", gpu=2)
     w.cycle()
     behind = {"first", "second"} - {ahead}
-    assert w.why(ahead) == "waits for 2 gpu; A holds 4 gpu; starts when running jobs free 2 gpu"
+    assert w.why(ahead) == (
+        "waits for 2 gpu; A holds 4 gpu; starts when running jobs free 2 gpu on one machine"
+    )
     told = f"waits behind 1 job of its project that asks for 2 gpu ({ahead})"
     assert w.why(*behind).startswith(told)
 

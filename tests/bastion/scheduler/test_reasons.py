@@ -156,6 +156,16 @@ EXAMPLES: list[tuple[Reason, str]] = [
         "waits for 2 gpu (it asks for 8 gpu); A holds 8 gpu; starts when running jobs free 2 gpu",
     ),
     (
+        reasons.WaitingForCapacity(asked=GPU, short=TWO, replica=GPU),
+        "waits for 2 gpu (it asks for 8 gpu); starts when running jobs free 2 gpu, and it finds"
+        " 8 gpu on one machine",
+    ),
+    (
+        reasons.WaitingForCapacity(asked=GPU, short=TWO, replicas=4, replica=TWO),
+        "waits for 2 gpu (it asks for 8 gpu); starts when running jobs free 2 gpu, and each replica"
+        " finds 2 gpu on one machine",
+    ),
+    (
         reasons.Promised(deadline=130, stopping=("x", "y")),
         "waits for x, y to end; promised to start in 30s at the latest",
     ),
@@ -508,7 +518,9 @@ def test_those_ahead_are_named_and_when_they_go_it_starts() -> None:
         w.ask("A", name, gpu=6)
         w.pass_time(1)
     w.cycle()
-    assert w.why("first") == "waits for 6 gpu; A holds 8 gpu; starts when running jobs free 6 gpu"
+    assert w.why("first") == (
+        "waits for 6 gpu; A holds 8 gpu; starts when running jobs free 6 gpu on one machine"
+    )
     assert w.why("second") == (
         "waits behind 1 job of its project that asks for 6 gpu (first); then 6 gpu more"
         " must be free"
