@@ -75,6 +75,7 @@ class Hosts:
         self._wanted = _wanted(str(about["root"]))
         self._installed: set[str] = set()
         """Hosts on which this build was found or put."""
+        self._by_hand = ssh
         self._ssh = (
             *ssh,
             *("-T", "-oBatchMode=yes", f"-oConnectTimeout={_CONNECT_S}"),
@@ -97,7 +98,7 @@ class Hosts:
         errors: dict[str, ProviderUnavailableError] = {}
         for host, (code, out, error) in outcomes.items():
             try:
-                answers[host] = _answer(host, code, out, error)
+                answers[host] = _answer(host, self._by_hand, code, out, error)
                 self._installed.add(host)
             except ProviderUnavailableError as unavailable:
                 errors[host] = unavailable
@@ -126,7 +127,7 @@ class Hosts:
         if (code, out.split()[-1:]) == (0, [b"no"]):
             return ""
         if code != 0:
-            _answer(host, code, out, error)
+            _answer(host, self._by_hand, code, out, error)
         answers, errors = self.ask((host,), {"do": "remove"})
         if errors:
             raise errors[host]
@@ -236,7 +237,7 @@ def _on_each(hosts: Sequence[str], call: Callable[[str], _Outcome]) -> dict[str,
     return {host: cast("_Outcome", found[host].result) for host in hosts}
 
 
-def _answer(host: str, code: int, out: bytes, error: bytes) -> dict[str, Any]:
+def _answer(host: str, ssh: Sequence[str], code: int, out: bytes, error: bytes) -> dict[str, Any]:
     """
     What a host answered.
 
@@ -252,7 +253,7 @@ def _answer(host: str, code: int, out: bytes, error: bytes) -> dict[str, Any]:
     why = (told.splitlines()[-1] if told else ended)[:500]
     if code == _NOT_CONNECTED and why.startswith(_NO_WAY):
         raise UnreachedError(f"host {host}: {why}")
-    why = key_problem(host, told) or why
+    why = key_problem(shlex.join((*ssh, host)), told) or why
     if code == 0:
         try:
             said = json.loads(out.rpartition(b"\n")[2])  # the login's shell may greet before it

@@ -15,19 +15,19 @@ _SENT = re.compile(r"^The fingerprint for the (\S+) key .* is\r?\n(\S+?)\.?\r?$"
 _KEPT = re.compile(r"^Offending .* key in (.+):(\d+)\r?$", re.MULTILINE)
 
 
-def key_problem(host: str, told: str) -> str:
+def key_problem(way: str, told: str) -> str:
     """
-    Return why the key of `host`, or of a jump host before it, is refused; empty if it is not.
+    Return why the key of a host, or of a jump host before it, is refused; empty if it is not.
 
     Args:
-        host: As the pool names it.
+        way: The command that leads to it, with its configuration and the name that the pool has.
         told: What OpenSSH printed.
     """
     if _REFUSED not in told:
         return ""
     named = _NAME.search(told)
     name = f"the key of {named[1]}" if named else "its key"
-    once = f"then run once by hand: ssh {host} true"
+    once = f"then run once by hand: {way} true"
     if _CHANGED not in told:
         return f"{name} is not in known_hosts, so nothing was sent; compare the key, {once}"
     sent, kept = _SENT.search(told), _KEPT.search(told)

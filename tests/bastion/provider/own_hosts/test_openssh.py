@@ -63,14 +63,14 @@ def test_a_host_with_another_key_is_refused(tmp_path: Path, lax: str) -> None:
         assert said.startswith(f"host gpu1: the key of {name} has changed to ED25519 SHA256:")
         assert said.endswith(
             "so nothing was sent; if the host was installed anew, compare the key, remove line 1 of"
-            f" {hosts.known}, then run once by hand: ssh gpu1 true"
+            f" {hosts.known}, then run once by hand: ssh -F {hosts.path} gpu1 true"
         )
         hosts.known.write_text("")
         with pytest.raises(ProviderUnavailableError) as unknown:
             own(hosts).list()
         assert unknown.value.message == (
             f"host gpu1: the key of {name} is not in known_hosts, so nothing was sent; compare the"
-            " key, then run once by hand: ssh gpu1 true"
+            f" key, then run once by hand: ssh -F {hosts.path} gpu1 true"
         )
         assert not (tmp_path / "gpu1/.bastion").exists()
 
@@ -78,10 +78,10 @@ def test_a_host_with_another_key_is_refused(tmp_path: Path, lax: str) -> None:
 def test_an_older_openssh_is_understood_as_far_as_it_goes() -> None:
     """Where names, keys and files are missing from what it prints, the sentence stands."""
     failed = "Host key verification failed."
-    assert key_problem("gpu1", "Permission denied (publickey).") == ""
-    assert key_problem("gpu1", failed).startswith("its key is not in known_hosts, so nothing")
+    assert key_problem("ssh gpu1", "Permission denied (publickey).") == ""
+    assert key_problem("ssh gpu1", failed).startswith("its key is not in known_hosts, so nothing")
     changed = f"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\n{failed}"
-    assert key_problem("gpu1", changed) == (
+    assert key_problem("ssh gpu1", changed) == (
         "its key has changed, so nothing was sent; if the host was installed anew, compare the key,"
         " remove the old key, then run once by hand: ssh gpu1 true"
     )

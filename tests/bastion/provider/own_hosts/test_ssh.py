@@ -321,7 +321,8 @@ def test_an_agent_that_does_not_begin_tells_why(own: Own, tmp_path: Path) -> Non
         until(lambda: provider.list()[0].stuck, "the host tells it")
         (listed,) = provider.list()
         assert listed.state == "running"
-        assert "no keeper yet, trying again: " in listed.stuck
+        assert listed.stuck.startswith("its agent does not begin: ")
+        assert "no keeper yet" not in listed.stuck
         assert f"{tmp_path}/none" in listed.stuck
         folder = tmp_path / "one/.bastion/b" / ONE.name
         end_agent(folder)
