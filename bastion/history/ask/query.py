@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bastion.errors import SpecError
+from bastion.history.interruption import interruptible
 from bastion.history.record import Record
 from bastion.history.tables import TABLES
 from bastion.value import value
@@ -60,8 +61,12 @@ def query(record: Record, sql: str) -> Answer:
         SpecError: It is no such statement, or it is wrong; the nearest table or column is named.
         MissingExtraError: DuckDB is not installed.
         StoreError: Out of reach.
+        KeyboardInterrupt: Ctrl-C, which ends it at once.
     """
-    with record.opened(is_closed=True, has_code=True) as connection:
+    with (
+        record.opened(is_closed=True, has_code=True) as connection,
+        interruptible(connection),
+    ):
         import duckdb
 
         try:

@@ -43,7 +43,7 @@ def known(folder: Path) -> Record:
 
 
 def test_ctrl_c_ends_a_long_question(folder: Path) -> None:
-    """It is an interruption as everywhere, and not an error of DuckDB's."""
+    """It is an interruption as everywhere, no error of DuckDB's, and is not waited for for days."""
     script = (
         "import os, signal, threading\n"
         "from pathlib import Path\n"
@@ -52,12 +52,12 @@ def test_ctrl_c_ends_a_long_question(folder: Path) -> None:
         f"known = record_of(None, Path({str(folder / 'bucket')!r}))\n"
         "threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "try:\n"
-        "    query(known, 'SELECT count(*) FROM range(1000000000000)')\n"
+        "    query(known, 'SELECT count(*) FROM range(1000000000000000)')\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted')\n"
     )
     ran = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
     )
     assert (ran.returncode, ran.stdout) == (0, "interrupted\n"), ran.stderr
 
