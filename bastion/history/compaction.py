@@ -266,7 +266,7 @@ class Compactor:
                 for day in days
                 if day.name.table == each.name.table and day.name.after >= each.name.after
             ]
-            if newest_at - min(since) >= self._spacing.keep_s:
+            if since and newest_at - min(since) >= self._spacing.keep_s:
                 self._store.delete(each.key)
                 self._deleted.append(each.key)
 

@@ -15,17 +15,17 @@ from tests.simulation.compacting import (
 pytestmark = pytest.mark.prove  # the quick suite kills compactions in tests/bastion/history
 
 
-def run(seed: int) -> None:
-    """One run, in which days were closed and compactions died."""
+def deaths(seed: int) -> int:
+    """Compactions that died in one run, in which days were closed."""
     world = compacting(seed)
     world.run()
     assert days_closed(world) >= 3
-    assert any(step.operation == "compaction dies" for step in world.baton.trace)
+    return sum(step.operation == "compaction dies" for step in world.baton.trace)
 
 
 def test_killed_at_any_write_the_record_is_whole() -> None:
     """Two programs that compact at once and die at their writes leave every row once."""
-    run(0)
+    assert deaths(0)
 
 
 def test_a_compaction_that_trusts_its_furthest_table_is_detected() -> None:
@@ -36,7 +36,7 @@ def test_a_compaction_that_trusts_its_furthest_table_is_detected() -> None:
     assert caught.value.name == WHOLE
 
 
-@pytest.mark.parametrize("seed", range(1, 40))
+@pytest.mark.parametrize("seed", range(1, 40, 3))
 def test_killed_at_any_write_in_any_order_the_record_is_whole(seed: int) -> None:
-    """The same on many seeds: other jobs, orders, deaths and days."""
-    run(seed)
+    """The same on many seeds: other jobs, orders, deaths and days; in few runs none dies."""
+    assert sum(map(deaths, range(seed, seed + 3)))
