@@ -151,6 +151,8 @@ class Machine:
     """When a list first showed that it exists; None before."""
     waits: str = ""
     """Why its provider keeps the request for it, in the provider's words; empty if it does not."""
+    stuck: str = ""
+    """Why its agent, which has never begun, does not begin; empty where that is not known."""
     life: int = 0
     """The keeper life that registered last; 0 before the first."""
     address: str = ""

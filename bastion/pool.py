@@ -57,6 +57,8 @@ class Seen:
     """Whether it is confirmed deleted."""
     waits: str = ""
     """Why the provider keeps the request for it, so that nothing exists yet; else empty."""
+    stuck: str = ""
+    """Why its agent, which has never begun, does not begin; its boot is overdue as any other's."""
 
 
 @value
@@ -249,10 +251,10 @@ def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine |
     if seen is not None and not absent:
         is_made = machine.made_at is None and not seen.waits
         made_at = now if is_made else machine.made_at
-        shown = (made_at, seen.waits, 0)
-        if (machine.made_at, machine.waits, machine.missing) == shown:
+        shown = (made_at, seen.waits, seen.stuck, 0)
+        if (machine.made_at, machine.waits, machine.stuck, machine.missing) == shown:
             return machine
-        return replace(machine, made_at=made_at, waits=seen.waits, missing=0)
+        return replace(machine, made_at=made_at, waits=seen.waits, stuck=seen.stuck, missing=0)
     missing = machine.missing + 1
     return None if missing >= LISTINGS_TO_BE_GONE else replace(machine, missing=missing)
 

@@ -63,8 +63,9 @@ def trouble(
     for _, _, place, state in job.attempt.each_host():
         machine = machines.get(place.machine)
         if machine is not None and machine.waits and job.phase is Phase.STARTING:
-            where = "is not up yet" if machine.permit_s else "waits at its provider"
-            return f"waits for machine {machine.name}, which {where}: {machine.waits}"
+            return f"waits for machine {machine.name}, which waits at its provider: {machine.waits}"
+        if machine is not None and machine.stuck and job.phase is Phase.STARTING:
+            return f"waits for machine {machine.name}, which is not up yet: {machine.stuck}"
         why = unmade.get(place.machine, "")
         if why and job.phase is Phase.STARTING:
             return f"waits for machine {place.machine}, which is not made yet: {why}"

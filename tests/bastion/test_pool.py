@@ -395,6 +395,17 @@ def test_patience_for_a_boot_begins_when_there_is_a_machine() -> None:
     assert overdue[COMING.name].phase is MachinePhase.DELETING
 
 
+def test_a_machine_whose_agent_does_not_begin_is_overdue_as_any_other() -> None:
+    """The reason is kept while it lasts, and it is made anew once its patience is over."""
+    why, used = "its agent does not begin: no bucket", [COMING.name]
+    shown = turn(COMING, listing=(seen_of(COMING, stuck=why),), used=used)
+    assert (shown[COMING.name].stuck, shown[COMING.name].waits) == (why, "")
+    late = turn(*shown.values(), listing=(seen_of(COMING, stuck=why),), used=used, now=5000.0)
+    assert late[COMING.name].phase is MachinePhase.DELETING
+    begun = turn(*shown.values(), listing=(seen_of(COMING),), used=used)
+    assert begun[COMING.name].stuck == ""
+
+
 def test_an_outage_of_its_provider_is_no_failed_boot() -> None:
     """A machine that no list has shown has its patience anew once its provider is listed again."""
     new, used = replace(COMING, created_at=0.0), [COMING.name]

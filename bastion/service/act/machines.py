@@ -376,11 +376,11 @@ def _listing(opened: OpenPool) -> tuple[Seen, ...]:
 
 
 def _seen(listed: Listed) -> Seen:
-    waits = (listed.text or _WAITS) if listed.state == "waiting" else listed.stuck
     return Seen(
         name=listed.name,
         pool=listed.pool,
         runs=listed.state in ("waiting", "creating", "running", "deleting"),
         gone=listed.state == "gone",
-        waits=waits[:MAX_SAID_CHARACTERS],
+        waits=(listed.text or _WAITS)[:MAX_SAID_CHARACTERS] if listed.state == "waiting" else "",
+        stuck=listed.stuck[:MAX_SAID_CHARACTERS],
     )

@@ -24,6 +24,8 @@ def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator
         yield "machine made", f"{after.name}, {took} after it was asked for"
     if after.waits and after.waits != before.waits:
         yield "machine waits", f"{after.name}: {after.waits}"
+    if after.stuck and after.stuck != before.stuck:
+        yield "machine stuck", f"{after.name}: {after.stuck}"
     if after.phase is MachinePhase.SILENT and before.phase is not MachinePhase.SILENT:
         heard = text_of_seconds(float(int(now - after.heard_at)))
         yield "machine silent", f"{after.name}: its agent was heard {heard} ago"
