@@ -18,7 +18,7 @@ from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import DependenciesEnded, step
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Machine, Pool
-from bastion.scheduler.queue.shape import GUESTS
+from bastion.scheduler.queue.shape import MOST_BEST_EFFORT
 from bastion.spec.request import Request
 from bastion.spec.task import tasks_of_id
 from bastion.value import replace, value
@@ -36,7 +36,7 @@ class Extent:
         """Return an upper bound of the number of gangs of `request` that fit."""
         bounds = [self.units[kind] // n for kind, n in request.units.items()]
         if request.where.exclusive or not bounds:
-            places = self.machines if request.where.exclusive else self.machines * GUESTS
+            places = self.machines if request.where.exclusive else self.machines * MOST_BEST_EFFORT
             bounds.append(places // (request.replicas * request.hosts))
         return min(bounds)
 

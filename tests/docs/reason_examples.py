@@ -86,7 +86,7 @@ EXAMPLES: tuple[Reason, ...] = (
     holding.WithinShare(project="vision", held=_h100(12), nominal=_h100(16)),
     holding.Borrowing(project="vision", held=_h100(24), nominal=_h100(16), safe_until=NOW + 300),
     holding.Ending(cause="preempted", deadline=NOW + 30),
-    holding.Doomed(by="train-9d3f5h7j2k", at=NOW + 600),
+    holding.ToBePreempted(by="train-9d3f5h7j2k", at=NOW + 600),
     holding.Reclaimed(by="train-9d3f5h7j2k", project="speech", units=_h100(8)),
     holding.Outranked(by="train-9d3f5h7j2k", priority=3, theirs=1),
     holding.Rotated(by="train-9d3f5h7j2k", borrowed_s=25_200, slice_s=21_600),

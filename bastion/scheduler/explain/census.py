@@ -12,7 +12,7 @@ from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import can_make, passes
 from bastion.scheduler.queue.order import Gang
-from bastion.scheduler.queue.shape import GUESTS, Part
+from bastion.scheduler.queue.shape import MOST_BEST_EFFORT, Part
 from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.state.draft import Draft
 from bastion.spec.quantity import text_of_seconds
@@ -125,7 +125,7 @@ def _taken(part: Part, room: Room, free: Amounts, kept_for: str) -> str:
     if room.closed:
         return f"all of it is kept for {kept_for}"
     if part.asks_nothing:
-        return f"{GUESTS} jobs that ask for nothing are there already"
+        return f"{MOST_BEST_EFFORT} jobs that ask for nothing are there already"
     if room.sealed:
         return "a job has all of it"
     if part.exclusive and not room.is_vacant:

@@ -35,7 +35,7 @@ from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.preemption.victims import Found, find
 from bastion.scheduler.queue.order import Gang
-from bastion.scheduler.queue.shape import GUESTS, Shape
+from bastion.scheduler.queue.shape import MOST_BEST_EFFORT, Shape
 from bastion.scheduler.reasons.reason import (
     NAMED,
     CapacityLost,
@@ -447,6 +447,6 @@ class Diagnosis:
             fitting=fitting,
             replicas=shape.replicas,
             to_end=to_end,
-            guests=0 if shape.units else GUESTS,
+            per_machine=0 if shape.units else MOST_BEST_EFFORT,
             over=over,
         )

@@ -35,17 +35,17 @@ from bastion.scheduler.plan import (
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.reasons.reason import (
     Borrowing,
-    Doomed,
     Ending,
     Held,
     HoldingReason,
     Promised,
+    ToBePreempted,
     WaitsFor,
     WithinShare,
     can_never_run,
 )
 from bastion.scheduler.state.blocked import Blocked
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
 
@@ -93,9 +93,9 @@ def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str,
     holding = Holding(draft)
     for each in draft.admitted:
         job_class = classes[each.gang[0].id]
-        doomed = _doomed_with(draft, each.gang) if draft.doomed else None
+        told = _stopped_with(draft, each.gang) if draft.victims else None
         types = each.placed.total.types()
-        reason = doomed or holding.reason(each.gang[0].project, job_class, draft.now, types)
+        reason = told or holding.reason(each.gang[0].project, job_class, draft.now, types)
         for job, placement in zip(each.gang, each.placed.placements):
             yield job.id, Admit(job_class=job_class, placement=placement, reason=reason)
 
@@ -104,22 +104,22 @@ def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, 
     """The verdicts on what runs, but for those that keep what they have, as their record says."""
     holding, held = Holding(draft), draft.occupancy
     names = {name for name in classes if name in draft.running}
-    names.update(draft.doomed, held.reclassed)
+    names.update(draft.victims, held.reclassed)
     for running in (draft.running[name] for name in sorted(names)):
         if running.is_leaving:
             continue
-        doom = draft.doomed.get(running.name)
+        stop = draft.victims.get(running.name)
         job_class = classes.get(running.name, running.job_class)
         verdict: Verdict
-        if doom is None:
+        if stop is None:
             if job_class is running.recorded_class:
                 continue
             verdict = holding.keep(running, job_class)
         elif is_told(draft, running):
             deadline = draft.now + running.grace_s
-            verdict = Preempt(by=doom.by, deadline=deadline, reason=doom.reason)
+            verdict = Preempt(by=stop.by, deadline=deadline, reason=stop.reason)
         else:
-            verdict = Keep(job_class=job_class, reason=_doomed(doom))
+            verdict = Keep(job_class=job_class, reason=_to_be_preempted(stop))
         for job in running.jobs:
             yield job.id, verdict
 
@@ -173,15 +173,15 @@ class Holding:
         return Borrowing(project=project, held=held, nominal=nominal, safe_until=safe_until)
 
 
-def _doomed(doom: Doom) -> Doomed:
-    return Doomed(by=doom.by, at=doom.stop_at)
+def _to_be_preempted(stop: PlannedStop) -> ToBePreempted:
+    return ToBePreempted(by=stop.by, at=stop.stop_at)
 
 
-def _doomed_with(draft: Draft, gang: Gang) -> Doomed | None:
+def _stopped_with(draft: Draft, gang: Gang) -> ToBePreempted | None:
     """What lost jobs that start again face, if the rest of their gang will be preempted."""
     rest = (draft.of_job[job] for job in gang[0].gang if job in draft.of_job)
-    dooms = (draft.doomed[each.name] for each in rest if each.name in draft.doomed)
-    return next(map(_doomed, dooms), None)
+    stops = (draft.victims[each.name] for each in rest if each.name in draft.victims)
+    return next(map(_to_be_preempted, stops), None)
 
 
 def _ending(running: Running) -> Ending:

@@ -24,7 +24,7 @@ def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None
         plan.promises == snapshot.promises
         and plan.planned == snapshot.planned
         and not (plan.considered or snapshot.considered or plan.new_machines)
-        and not (snapshot.stockouts or draft.capacity.closures or draft.doomed)
+        and not (snapshot.stockouts or draft.capacity.closures or draft.victims)
         and not draft.search.apart
         and draft.parts.order.is_lasting
         and draft.parts.admission is admit_all

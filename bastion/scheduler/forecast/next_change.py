@@ -20,7 +20,7 @@ def wake_at(draft: Draft, blocked: Blocked, passes_at: float) -> float | None:
     At `passes_at` an estimate has not come true, and another is to be told.
     """
     is_open = draft.search.unseen or draft.search.apart
-    if is_open or any(is_due(draft, name) for name in draft.doomed):
+    if is_open or any(is_due(draft, name) for name in draft.victims):
         return draft.now
     soonest = min((at for at in _times(draft, blocked) if at > draft.now), default=math.inf)
     soonest = min(soonest, passes_at)
@@ -29,7 +29,7 @@ def wake_at(draft: Draft, blocked: Blocked, passes_at: float) -> float | None:
 
 def is_due(draft: Draft, name: str) -> bool:
     """Whether the next cycle tells a victim to stop that this one names."""
-    return draft.doomed[name].stop_at <= draft.now and not is_told(draft, draft.running[name])
+    return draft.victims[name].stop_at <= draft.now and not is_told(draft, draft.running[name])
 
 
 def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
@@ -44,8 +44,8 @@ def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
     yield from shrinks_at(draft)
     for name in draft.aside:  # jobs that wait for a time stand there
         yield draft.snapshot.jobs[name].not_before
-    for doom in draft.doomed.values():
-        yield doom.stop_at
+    for stop in draft.victims.values():
+        yield stop.stop_at
     for reserved in draft.reserved.values():
         yield reserved.until
     for plan in draft.plans.values():

@@ -15,7 +15,7 @@ from bastion.scheduler.phases.revocation import newest, waits_for_its_rest
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.order import Gang, Line
-from bastion.scheduler.queue.shape import SEATS, Part, Shape
+from bastion.scheduler.queue.shape import BEST_EFFORT, Part, Shape
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
@@ -156,7 +156,7 @@ def may_fit_again(draft: Draft, reserved: Reserved) -> bool:
 def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[Room, Mapping[str, int]]) -> bool:
     """Whether machines may have as many slots as `part` needs, where `kept` is free as well."""
     resource, units = part.leading
-    if resource == SEATS or part.hosts > 1:
+    if resource == BEST_EFFORT or part.hosts > 1:
         return True
     slots = sum(_slots_with(room, part, more) for room, more in kept.items())
     for shelf in (shelf for tier in capacity.scope_of(part).tiers for shelf in tier):
@@ -172,7 +172,7 @@ def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[Room, Mapping[st
 
 def _slots_with(room: Room, part: Part, more: Mapping[str, int]) -> int:
     """How many replicas may fit there, where so much `more` is free."""
-    if part.exclusive and (room.tenants or room.sealed):
+    if part.exclusive and (room.occupants or room.sealed):
         return 0
     asked = (*part.devices, *part.counts)
     return min([(room.free(each) + more.get(each, 0)) // units for each, units in asked])

@@ -264,7 +264,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     lower = _lower(draft, line)
     first = next(lower, None)
     if first is None:
-        draft.doomed.update(told)
+        draft.victims.update(told)
         return False
     draft.search.asked.add(line.key)
     discount_plans(draft)
@@ -276,7 +276,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     if done:
         outranks_none.discard(line.key)
     else:
-        draft.doomed.update(told)
+        draft.victims.update(told)
     return done
 
 
@@ -369,10 +369,10 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
 def _leaving(draft: Draft) -> Sequence[Running]:
     """What is being stopped, and what is told to stop in this cycle."""
     known = draft.search.leaving
-    if known is None or known[0] != draft.doomed.version:
+    if known is None or known[0] != draft.victims.version:
         stopped = stopped_now(draft)
         found = [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
-        known = draft.search.leaving = draft.doomed.version, found
+        known = draft.search.leaving = draft.victims.version, found
     return known[1]
 
 

@@ -164,7 +164,7 @@ def _together(draft: Draft, ending: list[End]) -> Iterator[Step]:
 
 def known_ends(draft: Draft) -> Ends:
     """When what runs ends, for any gang; divided anew after a start, or when victims change."""
-    new, version = starting(draft), draft.doomed.version
+    new, version = starting(draft), draft.victims.version
     ends = draft.search.ends
     if ends is None or not ends.stands(new, version):
         running = list(draft.running.values())

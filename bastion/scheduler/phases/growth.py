@@ -22,7 +22,7 @@ from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Resized
-from bastion.scheduler.state.decisions import Admitted, Doom
+from bastion.scheduler.state.decisions import Admitted, PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts
@@ -97,7 +97,7 @@ def grow(draft: Draft) -> None:
             continue
         has, more = len(running.places), _room(draft, running, effort)
         if more >= LEAST_GAIN * has:
-            draft.doomed[running.name] = Doom(
+            draft.victims[running.name] = PlannedStop(
                 by="",
                 stop_at=draft.now,
                 end_at=draft.now + running.grace_s,
@@ -114,7 +114,7 @@ def grows_at(draft: Draft) -> Iterable[float]:
 
 
 def _may_grow(draft: Draft, running: Running) -> bool:
-    if running.phase is not Phase.RUNNING or running.name in draft.doomed:
+    if running.phase is not Phase.RUNNING or running.name in draft.victims:
         return False
     has_run = running.has_run_for(draft.options.min_runtime_s, draft.now)
     return has_run and _is_below_most(running)

@@ -10,7 +10,7 @@ It must not know which gang gets the devices.
 from __future__ import annotations
 
 from bastion.scheduler.reasons.reason import Vacated
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
 from quota.maintenance import Window
@@ -23,7 +23,7 @@ def vacate(draft: Draft) -> None:
     for running in draft.running.values():
         window = window_of(draft, running)
         if window is not None and vacates_at(running, window) <= draft.now:
-            draft.doomed[running.name] = Doom(
+            draft.victims[running.name] = PlannedStop(
                 by="",
                 stop_at=draft.now,
                 end_at=draft.now + running.grace_s,

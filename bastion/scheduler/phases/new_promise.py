@@ -19,7 +19,7 @@ from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Shrunk, Yielded
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
@@ -39,8 +39,8 @@ def make_promise(
     found = replace(found, victims=take_back(draft, found.victims))
     for victim in found.victims:
         stop = stop_at(draft, victim)
-        doom = doom_of(draft, victim, gang, shape, stop, is_firm=within_share)
-        draft.doomed[victim.name] = doom
+        told = stop_of(draft, victim, gang, shape, stop, is_firm=within_share)
+        draft.victims[victim.name] = told
     waits = _waits(draft, gang, found, within_share=within_share)
     shared = _shared(draft, gang, shape, found)
     deadline = deadline_of(draft, waits, found.victims, shared)
@@ -127,8 +127,8 @@ def _is_new(draft: Draft, reserved: Reserved) -> bool:
 
 def _is_for(draft: Draft, victim: Running, reserved: Reserved) -> bool:
     """Whether `victim` is to stop for `reserved`, and not for a planned start or maintenance."""
-    doom = draft.doomed.get(victim.name)
-    return doom is not None and doom.by == reserved.name
+    known = draft.victims.get(victim.name)
+    return known is not None and known.by == reserved.name
 
 
 def _waits(draft: Draft, gang: Gang, found: Found, *, within_share: bool) -> list[Running]:
@@ -152,7 +152,7 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
     devices = [
         running
         for running in found.ending
-        if running.name in draft.doomed
+        if running.name in draft.victims
         and not running.is_leaving
         and running.footprint.meets(found.at.footprint)
         and by_right(running, within_share=within_share)
@@ -183,12 +183,12 @@ def _needed_by_groups(
 
 def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:
     """(job, stop time) of every job of `victims`."""
-    return tuple((job, draft.doomed[v.name].stop_at) for v in victims for job in v.ids)
+    return tuple((job, draft.victims[v.name].stop_at) for v in victims for job in v.ids)
 
 
-def doom_of(
+def stop_of(
     draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float, *, is_firm: bool
-) -> Doom:
+) -> PlannedStop:
     """What `victim` has to expect, and why."""
     reason: PreemptReason
     if victim.project == gang[0].project and victim.priority > shape.priority:
@@ -200,7 +200,7 @@ def doom_of(
         reason = Reclaimed(by=gang[0].id, project=gang[0].project, units=shape.asked)
     else:
         reason = Yielded(by=gang[0].id, order=draft.options.order)
-    return Doom(
+    return PlannedStop(
         by=gang[0].id,
         stop_at=stop,
         end_at=stop + victim.grace_s,

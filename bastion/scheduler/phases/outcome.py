@@ -15,14 +15,14 @@ from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.order import ids_of
 from bastion.scheduler.reasons.reason import Resized, Rotated, Vacated
 from bastion.scheduler.state.classes import Claimant, Newcomer, covers, derive, promised_by
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
 
 
-def stopped_now(draft: Draft) -> dict[str, Doom]:
+def stopped_now(draft: Draft) -> dict[str, PlannedStop]:
     """Victims that are told to stop in this cycle, by name."""
-    return {n: doom for n, doom in draft.doomed.items() if is_told(draft, draft.running[n])}
+    return {n: stop for n, stop in draft.victims.items() if is_told(draft, draft.running[n])}
 
 
 def promises_of(draft: Draft) -> tuple[Promise, ...]:
@@ -57,7 +57,7 @@ def classes_after(draft: Draft) -> dict[str, JobClass]:
 
     In the others classes are those of the beginning: deriving them again gives the same.
     """
-    firm = {name for name, doom in draft.doomed.items() if doom.is_firm}
+    firm = {name for name, stop in draft.victims.items() if stop.is_firm}
     stopped = firm | stopped_now(draft).keys()
     return derive(draft.snapshot.quota, _claimants_after(draft), stopped=stopped)
 
@@ -111,13 +111,13 @@ def is_told(draft: Draft, running: Running) -> bool:
 
     What one cycle names, the next looks at again, so nothing is stopped in vain.
     """
-    doom = draft.doomed.get(running.name)
-    if doom is None or doom.stop_at > draft.now or doom.by in draft.needless:
+    stop = draft.victims.get(running.name)
+    if stop is None or stop.stop_at > draft.now or stop.by in draft.needless:
         return False
-    if isinstance(doom.reason, Vacated | Resized) or doom.by in draft.aside:
+    if isinstance(stop.reason, Vacated | Resized) or stop.by in draft.aside:
         return True
-    if isinstance(doom.reason, Rotated):
-        return any(each.gang[0] == doom.by for each in draft.snapshot.planned)
-    known = draft.known.get(doom.by)
+    if isinstance(stop.reason, Rotated):
+        return any(each.gang[0] == stop.by for each in draft.snapshot.planned)
+    known = draft.known.get(stop.by)
     named = {job for job, _ in known.victims} if known is not None else set()
     return not named.isdisjoint(running.ids)

@@ -48,7 +48,7 @@ from bastion.scheduler.promise import PlannedStart
 from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Rotated
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved, located
 from bastion.scheduler.state.running import Running
@@ -464,5 +464,5 @@ def _commit(draft: Draft, plan: Reserved) -> None:
             borrowed_s = draft.now - running.started_at
             slice_s = draft.options.borrow_slice_s
             reason = Rotated(by=plan.name, borrowed_s=borrowed_s, slice_s=slice_s)
-            doom = Doom(by=plan.name, stop_at=draft.now, end_at=plan.until, reason=reason)
-            draft.doomed[running.name] = doom
+            stop = PlannedStop(by=plan.name, stop_at=draft.now, end_at=plan.until, reason=reason)
+            draft.victims[running.name] = stop

@@ -25,7 +25,7 @@ from bastion.scheduler.phases.backfill import may_fit_again
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
 from bastion.scheduler.phases.lending import discounted
-from bastion.scheduler.phases.new_promise import doom_of
+from bastion.scheduler.phases.new_promise import stop_of
 from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
@@ -180,12 +180,12 @@ def _take_over(
     if is_within and not promise.within_share:
         promise = replace(promise, within_share=True)  # others of its project have ended since
     victims = tuple(_victims(draft, promise, gang, line)) if promise.victims else ()
-    before = {victim.name: draft.doomed.get(victim.name) for victim in victims}
+    before = {victim.name: draft.victims.get(victim.name) for victim in victims}
     own = _name_victims(draft, promise, gang, shape, victims)
     reserved = Reserved(gang=gang, at=at, until=promise.deadline, is_promise=True, victims=victims)
     waits = _waits(draft, promise, reserved, named, is_within=is_within)
     if waits is None:
-        draft.doomed.restore(before)
+        draft.victims.restore(before)
         return False
     reserved.waits = tuple(waits)
     line.remove(gang)
@@ -213,12 +213,12 @@ def _name_victims(
     """Name those of `victims` again that no other promise names with as much right."""
     own = []
     for victim in victims:
-        known = draft.doomed.get(victim.name)
+        known = draft.victims.get(victim.name)
         if known is not None and (known.is_firm or not promise.within_share):
             continue
         own.append(victim)
         stop = stop_at(draft, victim)  # its grace begins when it is told
-        draft.doomed[victim.name] = doom_of(
+        draft.victims[victim.name] = stop_of(
             draft, victim, gang, shape, stop, is_firm=promise.within_share
         )
     return own
@@ -237,7 +237,7 @@ def _stops(
     for victim in victims:
         told = min(at for job, at in promise.victims if job in victim.ids)
         stop_by(draft, victim, max(draft.now, told))
-        stops.update(dict.fromkeys(victim.ids, draft.doomed[victim.name].stop_at))
+        stops.update(dict.fromkeys(victim.ids, draft.victims[victim.name].stop_at))
     return stops
 
 
@@ -263,7 +263,7 @@ def _waits(
     going = {victim.name for victim in victims}
 
     def is_gone(running: Running) -> bool:
-        is_told = running.is_leaving or running.name in going or running.name in draft.doomed
+        is_told = running.is_leaving or running.name in going or running.name in draft.victims
         return is_told or running.frees_at <= promise.deadline
 
     holders = holders_of(draft, reserved)

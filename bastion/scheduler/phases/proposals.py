@@ -46,14 +46,14 @@ def _shrink_each(draft: Draft) -> None:
 
 def _shrink(draft: Draft, promise: Promise) -> None:
     reserved = draft.reserved[promise.gang[0]]
-    own = [r for r in reserved.victims if draft.doomed[r.name].by == reserved.name]
-    if not any(draft.doomed[running.name].stop_at <= draft.now for running in own):
+    own = [r for r in reserved.victims if draft.victims[r.name].by == reserved.name]
+    if not any(draft.victims[running.name].stop_at <= draft.now for running in own):
         return
     if not _may_spare(draft, promise, reserved, own):
         return
     is_begun = any(draft.of_job[n].is_leaving for n, _ in promise.victims if n in draft.of_job)
     others = sharing(draft, reserved)
-    dooms = {running.name: draft.doomed.pop(running.name) for running in own}
+    stops = {running.name: draft.victims.pop(running.name) for running in own}
     draft.set_apart([reserved], others)
     fewest: tuple[Found, bool] | None = None
     for within_share in _ways(draft, promise, reserved, own):
@@ -67,7 +67,7 @@ def _shrink(draft: Draft, promise: Promise) -> None:
         kept = [r for r in own if r in found.victims or _is_counted_on(draft, reserved, r)]
         if len(kept) < len(own if fewest is None else fewest[0].victims):
             fewest = replace(found, victims=tuple(kept)), within_share
-    draft.doomed.update(dooms)
+    draft.victims.update(stops)
     if fewest is None:
         draft.put_back([reserved], others)
         return

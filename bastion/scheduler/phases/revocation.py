@@ -59,7 +59,7 @@ def borrowing(draft: Draft, project: str) -> list[Running]:
 
 def _classify(draft: Draft, new: Sequence[Running]) -> None:
     """Give `new`, all that starts, the classes and covers that they will have."""
-    version = len(draft.promises), draft.doomed.version, tuple(new)
+    version = len(draft.promises), draft.victims.version, tuple(new)
     if draft.search.classified == version:
         return
     draft.search.classified = version
@@ -89,7 +89,7 @@ def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:
     if len(gang) >= len(gang[0].gang):
         return False
     rest = {draft.of_job[job].name for job in gang[0].gang if job in draft.of_job}
-    told = [name for name in sorted(rest & draft.doomed.keys()) if _stops_now(draft, name)]
+    told = [name for name in sorted(rest & draft.victims.keys()) if _stops_now(draft, name)]
     if told:
         on = tuple(job for name in told for job in draft.running[name].ids)
         reason = Dependency(on=on, state="being preempted")
@@ -99,7 +99,7 @@ def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:
 
 
 def _stops_now(draft: Draft, name: str) -> bool:
-    return draft.doomed[name].stop_at <= draft.now
+    return draft.victims[name].stop_at <= draft.now
 
 
 def _as_running(draft: Draft, admitted: Admitted) -> Running:

@@ -19,7 +19,7 @@ from bastion.scheduler.preemption.harm import first_to_yield
 from bastion.scheduler.preemption.victims import yields_to
 from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.reasons.reason import OverUserLimit, Shrunk
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
@@ -59,7 +59,7 @@ def _able(draft: Draft) -> Iterator[Running]:
     if limits is None:
         return
     for running in draft.occupancy.elastic.values():
-        is_able = running.phase is Phase.RUNNING and running.name not in draft.doomed
+        is_able = running.phase is Phase.RUNNING and running.name not in draft.victims
         if is_able and running.is_grown and limits.waiting((running.project, running.user)):
             yield running
 
@@ -83,7 +83,9 @@ def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) 
         has, least = len(running.places), running.shape.replicas
         end = draft.now + running.grace_s
         reason = Shrunk(by=by, replicas=has, least=least, user=running.user)
-        draft.doomed[running.name] = Doom(by=by, stop_at=draft.now, end_at=end, reason=reason)
+        draft.victims[running.name] = PlannedStop(
+            by=by, stop_at=draft.now, end_at=end, reason=reason
+        )
 
 
 def _let_in(

@@ -26,7 +26,7 @@ from bastion.scheduler.placement.device_mask import all_of, lowest, mask_of
 from bastion.scheduler.placement.hold import Charge, Hold
 from bastion.scheduler.placement.room import Room, RoomState, Shelf, kind_of
 from bastion.scheduler.placement.scope import NEW, RoomIndex, Scope, can_make, passes
-from bastion.scheduler.queue.shape import COUNTED, GUESTS, Part
+from bastion.scheduler.queue.shape import COUNTED, MOST_BEST_EFFORT, Part
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
@@ -283,9 +283,9 @@ class Capacity:
         for resource, units in part.counts:
             room.counts[resource] -= units
         if part.asks_nothing:
-            room.guests += 1
+            room.best_effort += 1
         else:
-            room.tenants += 1
+            room.occupants += 1
             if guaranteed:
                 room.guaranteed += 1
             else:
@@ -297,7 +297,7 @@ class Capacity:
         """Give one host of a slice to a replica of `part`, with all devices of its types."""
         self.note(room)
         devices = {t: all_of(room.masks.get(t, 0)) for t, _ in part.devices}
-        room.tenants += 1
+        room.occupants += 1
         self.seal(room)
         return HostPlace(machine=room.name, devices=devices)
 
@@ -326,9 +326,9 @@ class Capacity:
             if resource in room.counts:
                 room.counts[resource] -= units
         if part.asks_nothing:
-            room.guests += 1
+            room.best_effort += 1
         else:
-            room.tenants += 1
+            room.occupants += 1
             room.guaranteed += guaranteed
             room.borrowed += not guaranteed
         if part.takes_whole:
@@ -401,8 +401,8 @@ class Capacity:
         for resource, units in part.counts:
             self._close_count(hold, room, resource, units)
         if part.asks_nothing:
-            hold.guests.append(room)
-            room.guests += 1
+            hold.best_effort.append(room)
+            room.best_effort += 1
 
     def _close_mask(self, hold: Hold, room: Room, resource: str, mask: int) -> None:
         free = room.masks.get(resource, 0) & mask
@@ -429,9 +429,9 @@ class Capacity:
             self.note(room)
             room.closed -= 1
             room.shelf.settle(room)
-        for room in hold.guests:
+        for room in hold.best_effort:
             self.note(room)
-            room.guests -= 1
+            room.best_effort -= 1
             room.shelf.settle(room)
         for room, resource, _, free, later in hold.masks:
             self.note(room)
@@ -476,7 +476,7 @@ class Capacity:
                     return False
             if any(room.counts.get(t, 0) < units for t, units in counts_of(part)):
                 return False
-            if part.asks_nothing and (room.closed or room.guests >= GUESTS):
+            if part.asks_nothing and (room.closed or room.best_effort >= MOST_BEST_EFFORT):
                 return False
         self.occupy(part, replica, guaranteed=True)
         return True

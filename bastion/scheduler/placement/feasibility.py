@@ -18,7 +18,7 @@ from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import Scope, can_make
-from bastion.scheduler.queue.shape import GUESTS, Part, Shape
+from bastion.scheduler.queue.shape import MOST_BEST_EFFORT, Part, Shape
 from bastion.scheduler.reasons.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import CONTAINERS, Where
@@ -204,13 +204,13 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
 def no_way(capacity: Capacity, shape: Shape, *, together: bool = False) -> NeverFits:
     """There is enough of everything, but not where it would have to be together."""
     of: Literal["layout", "pool"] = "pool" if together else "layout"
-    is_of_guests = all(part.asks_nothing for part in shape.parts)
+    is_best_effort = all(part.asks_nothing for part in shape.parts)
     return NeverFits(
         asked=shape.units,
         most=NOTHING,
         of=of,
-        replicas=shape.replicas if is_of_guests else 0,
-        guests=GUESTS if is_of_guests else 0,
+        replicas=shape.replicas if is_best_effort else 0,
+        per_machine=MOST_BEST_EFFORT if is_best_effort else 0,
         pools=_pools(capacity, shape.parts),
     )
 

@@ -32,7 +32,7 @@ class Hold:
         """(room, type, devices wanted, of them those that were free, those that others hold)"""
         self.counts: list[tuple[Room, str, int, int]] = []
         """(room, type, amount that was free, amount that others hold)"""
-        self.guests: list[Room] = []
+        self.best_effort: list[Room] = []
         self.wholes: list[Room] = []
 
     def due(self, room: Room, resource: str, units: int) -> int:
@@ -50,7 +50,7 @@ class Hold:
         """Whether anything of what it closes is free: else others hold all of it still."""
         return bool(
             any(self.charge)
-            or self.guests
+            or self.best_effort
             or self.wholes
             or any(free for *_, free, _ in self.masks)
             or any(free for *_, free, _ in self.counts)

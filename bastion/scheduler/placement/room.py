@@ -17,7 +17,7 @@ from operator import attrgetter
 
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.placement.device_mask import mask_of
-from bastion.scheduler.queue.shape import COUNTED, GUESTS, SEATS, Part
+from bastion.scheduler.queue.shape import BEST_EFFORT, COUNTED, MOST_BEST_EFFORT, Part
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts
@@ -60,9 +60,10 @@ class Room:
         """Counted amounts promised to a gang, and held by another."""
         self.closed = 0
         """For how many gangs all of it is closed, even to replicas that ask for nothing."""
-        self.guests = 0
+        self.best_effort = 0
         """Replicas that ask for nothing, those that are promised this machine among them."""
-        self.tenants = 0
+        self.occupants = 0
+        """Replicas that ask for something."""
         self.sealed = False
         """Whether one gang has all of it."""
         self.guaranteed = 0
@@ -72,8 +73,12 @@ class Room:
         """Units of `resource` that are free and open."""
         if resource in COUNTED:
             return self.counts.get(resource, 0)
-        if resource == SEATS:
-            return GUESTS - self.guests if self.opened and not (self.closed or self.sealed) else 0
+        if resource == BEST_EFFORT:
+            return (
+                MOST_BEST_EFFORT - self.best_effort
+                if self.opened and not (self.closed or self.sealed)
+                else 0
+            )
         return self.masks.get(resource, 0).bit_count()
 
     def slots(self, part: Part) -> int:
@@ -81,7 +86,7 @@ class Room:
         if self.sealed or not self.opened:
             return 0
         if part.asks_nothing:
-            return 0 if self.closed else GUESTS - self.guests
+            return 0 if self.closed else MOST_BEST_EFFORT - self.best_effort
         if part.exclusive and not self.is_vacant:
             return 0
         most = part.replicas
@@ -94,7 +99,7 @@ class Room:
     @property
     def is_vacant(self) -> bool:
         """Whether nothing is here and nothing is promised here."""
-        if self.tenants or self.guests or self.sealed or self.spoken or self.owed:
+        if self.occupants or self.best_effort or self.sealed or self.spoken or self.owed:
             return False
         for resource, units in self.full.items():
             if resource in COUNTED:
@@ -141,8 +146,8 @@ class Room:
             self.spoken.copy(),
             self.owed.copy(),
             self.closed,
-            self.guests,
-            self.tenants,
+            self.best_effort,
+            self.occupants,
             self.sealed,
             self.guaranteed,
             self.borrowed,
@@ -151,7 +156,7 @@ class Room:
     def go_back(self, kept: RoomState) -> None:
         """Restore what `keep` gave."""
         self.masks, self.counts, self.spoken, self.owed = kept[:4]
-        self.closed, self.guests, self.tenants, self.sealed = kept[4:8]
+        self.closed, self.best_effort, self.occupants, self.sealed = kept[4:8]
         self.guaranteed, self.borrowed = kept[8:]
 
 

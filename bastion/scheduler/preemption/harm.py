@@ -50,18 +50,18 @@ def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
     def harm(running: Running) -> Harm:
         return least_lost(draft, running)
 
-    for name in draft.doomed.changed[search.dooms_seen :]:
+    for name in draft.victims.changed[search.victims_seen :]:
         running = draft.running[name]
         ordered = search.borrowers.get(running.project)
         if ordered is None or not running.is_borrowed or running.is_leaving:
             continue
-        at, doom = bisect_left(ordered, harm(running), key=harm), draft.doomed.get(name)
+        at, stop = bisect_left(ordered, harm(running), key=harm), draft.victims.get(name)
         is_in = at < len(ordered) and ordered[at] is running
-        if doom is not None and doom.is_firm:
+        if stop is not None and stop.is_firm:
             search.borrowers[running.project] = [*ordered[:at], *ordered[at + is_in :]]
         elif not is_in:
             search.borrowers[running.project] = [*ordered[:at], running, *ordered[at:]]
-    search.dooms_seen = len(draft.doomed.changed)
+    search.victims_seen = len(draft.victims.changed)
     if project not in search.borrowers:
         found = (r for r in draft.borrowers[project] if not draft.is_departing(r, firm=True))
         search.borrowers[project] = sorted(found, key=harm)

@@ -25,18 +25,18 @@ def stop_at(draft: Draft, running: Running) -> float:
 def spare_until(draft: Draft, victims: Iterable[Running], until: float) -> None:
     """Let `victims` run on, as long as they have ended by `until`."""
     for victim in victims:
-        doom = draft.doomed[victim.name]
-        if doom.end_at < until:
+        known = draft.victims[victim.name]
+        if known.end_at < until:
             stop = until - victim.grace_s
-            draft.doomed[victim.name] = replace(doom, stop_at=stop, end_at=until)
+            draft.victims[victim.name] = replace(known, stop_at=stop, end_at=until)
 
 
 def stop_by(draft: Draft, victim: Running, at: float) -> None:
     """Have a victim stopped at `at`, where that is earlier than it was to stop."""
-    doom = draft.doomed[victim.name]
-    if at < doom.stop_at:
+    known = draft.victims[victim.name]
+    if at < known.stop_at:
         end = at + victim.grace_s
-        draft.doomed[victim.name] = replace(doom, stop_at=at, end_at=end)
+        draft.victims[victim.name] = replace(known, stop_at=at, end_at=end)
 
 
 def deadline_of(
@@ -48,7 +48,7 @@ def deadline_of(
     `own` are stopped for it alone, `shared` for earlier promises, too: these stop no later than
     they would have.
     """
-    ends = [draft.doomed[victim.name].end_at for victim in shared]
+    ends = [draft.victims[victim.name].end_at for victim in shared]
     for victim in shared:
         stop_by(draft, victim, stop_at(draft, victim))
     deadline = max([draft.now, *map(draft.ends_at, waits)])

@@ -100,10 +100,10 @@ def find(
 
     try:
         leave = _going(draft, shape, departing, is_leaving, more)
-        gone = [each.let_go(capacity) for each in leave if each.running.name not in draft.doomed]
+        gone = [each.let_go(capacity) for each in leave if each.running.name not in draft.victims]
         need = Need(draft, shape, guaranteed=guaranteed)
         search = _Search(draft, need, allows, is_leaving, gone)
-        named = search.let_named_go([e for e in leave if e.running.name in draft.doomed])
+        named = search.let_named_go([e for e in leave if e.running.name in draft.victims])
         victims: tuple[Running, ...] | None = ()
         if need.is_told_by_slots and search.is_enough():
             named = named[1:]  # the first of them was let go last: it is needed

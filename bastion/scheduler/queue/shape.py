@@ -29,10 +29,10 @@ ORDERS = 6
 
 COUNTED = frozenset({"cpu", "memory"})
 """Types without devices: handed out by amount, not by index."""
-GUESTS = 32
+MOST_BEST_EFFORT = 32
 """Replicas that ask for nothing, a machine. Source: docs/explanation/scheduling.md."""
-SEATS = ""
-"""What replicas that ask for nothing are searched by: of these a machine holds so many at once."""
+BEST_EFFORT = ""
+"""The type by which replicas that ask for nothing are searched, as if they asked for one of it."""
 
 
 class Part:
@@ -52,7 +52,7 @@ class Part:
         self.charged = request.per_replica.only(quota.types)
         """One replica, where no whole machine is taken."""
         self.asks_nothing = not items and not self.exclusive
-        nothing = (SEATS, int(self.asks_nothing))
+        nothing = (BEST_EFFORT, int(self.asks_nothing))
         self.leading: tuple[str, int] = (self.devices or self.counts or (nothing,))[0]
         """The type, and how much of it, by which machines are searched."""
         self.takes_whole = self.exclusive or self.hosts > 1
@@ -80,7 +80,7 @@ class Part:
         if self.hosts > 1:
             return int(self.per_replica <= size)
         fits = (size[t] // n for t, n in (*self.devices, *self.counts))
-        return min(fits, default=GUESTS if self.asks_nothing else self.replicas)
+        return min(fits, default=MOST_BEST_EFFORT if self.asks_nothing else self.replicas)
 
 
 class Shape:

@@ -63,7 +63,7 @@ class Fragmented:
     replicas: int
     to_end: tuple[str, ...] = ()
     """Jobs whose end would make room, or empty where none were found."""
-    guests: int = 0
+    per_machine: int = 0
     """Of a gang that asks for nothing: how many such replicas a machine takes."""
     over: Scattered = "machines"
     """What it is scattered over."""
@@ -75,7 +75,7 @@ class Fragmented:
         end = f"; starts when {listed(self.to_end)} {_has(self.to_end)}" if self.to_end else ""
         then = words_of(self.then)
         if not self.asked:
-            most = f"{self.guests} of them" if self.guests else "only so many"
+            most = f"{self.per_machine} of them" if self.per_machine else "only so many"
             end = (end or "; starts when one of them has ended") + then
             return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
         fit = "fits" if self.fitting == 1 else "fit"

@@ -79,10 +79,10 @@ class Ending:
 
 
 @value
-class Doomed:
+class ToBePreempted:
     """It runs, and will be preempted for another gang at a time that is already set."""
 
-    kind: Literal["Doomed"] = "Doomed"
+    kind: Literal["ToBePreempted"] = "ToBePreempted"
     by: str
     at: float
 

@@ -40,7 +40,7 @@ class NeverFits:
     """Pool -> machines that it has or may make and this may use, most first."""
     project: str = ""
     """That can never have it."""
-    guests: int = 0
+    per_machine: int = 0
     """Of replicas that ask for nothing, how many one machine takes."""
     walls: tuple[tuple[str, str], ...] = ()
     """(what the quota file says, and where): all that would have to change."""
@@ -65,8 +65,8 @@ class NeverFits:
             return f"{NEVER}: {self._without_share()}"
         if self.of == "replica":
             return f"{NEVER}: one replica asks for {units(self.asked)}, {self._too_small()}"
-        if self.guests:
-            return self._too_many_guests()
+        if self.per_machine:
+            return self._too_many_replicas()
         if self.of == "pool":
             return (
                 f"{NEVER}: it asks for {units(self.asked)} in one pool, and none of those it may"
@@ -91,11 +91,11 @@ class NeverFits:
             return f"{what} {why}; charge it to another project, or an admin changes {place}"
         return f"{what} it may not borrow; submit it without --no_borrow"
 
-    def _too_many_guests(self) -> str:
+    def _too_many_replicas(self) -> str:
         """It asks for nothing, and there are too few machines to take all of its replicas."""
         many = (
             f"{NEVER}: its {self.replicas} replicas ask for nothing, of which a machine takes"
-            f" {self.guests}"
+            f" {self.per_machine}"
         )
         if self.of == "pool":
             return (

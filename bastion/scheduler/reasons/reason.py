@@ -34,13 +34,13 @@ from bastion.scheduler.reasons.held_back import (
 )
 from bastion.scheduler.reasons.holding import (
     Borrowing,
-    Doomed,
     Ending,
     Outranked,
     Reclaimed,
     Resized,
     Rotated,
     Shrunk,
+    ToBePreempted,
     Vacated,
     WithinShare,
     Yielded,
@@ -86,7 +86,6 @@ __all__ = [
     "Cancelled",
     "CapacityLost",
     "Dependency",
-    "Doomed",
     "Ending",
     "Fragmented",
     "Held",
@@ -115,6 +114,7 @@ __all__ = [
     "Rotated",
     "ShareInUse",
     "Shrunk",
+    "ToBePreempted",
     "UnknownProject",
     "Vacated",
     "WaitingForCapacity",
@@ -127,7 +127,7 @@ __all__ = [
     "text",
 ]
 
-HoldingReason = WithinShare | Borrowing | Ending | Doomed
+HoldingReason = WithinShare | Borrowing | Ending | ToBePreempted
 PreemptReason = Reclaimed | Outranked | Resized | Rotated | Shrunk | Vacated | Yielded
 WaitingReason = (
     NeverFits

@@ -27,7 +27,7 @@ class Admitted(NamedTuple):
 
 
 @value
-class Doom:
+class PlannedStop:
     """When a victim is told to stop, and when it has ended at the latest."""
 
     by: str
@@ -38,7 +38,7 @@ class Doom:
     """Otherwise it may still be spared: a gang within its share may break the promise behind it."""
 
 
-class Dooms(dict[str, Doom]):
+class Victims(dict[str, PlannedStop]):
     """Victims by name."""
 
     def __init__(self) -> None:
@@ -51,28 +51,28 @@ class Dooms(dict[str, Doom]):
         """Another one after every change."""
         return len(self.changed)
 
-    def __setitem__(self, name: str, doom: Doom) -> None:
+    def __setitem__(self, name: str, stop: PlannedStop) -> None:
         self.changed.append(name)
-        super().__setitem__(name, doom)
+        super().__setitem__(name, stop)
 
     def __delitem__(self, name: str) -> None:
         self.changed.append(name)
         super().__delitem__(name)
 
-    def pop(self, name: str) -> Doom:  # type: ignore[override]
+    def pop(self, name: str) -> PlannedStop:  # type: ignore[override]
         """Take out a victim that is named."""
         self.changed.append(name)
         return super().pop(name)
 
-    def update(self, dooms: Mapping[str, Doom]) -> None:  # type: ignore[override]
-        """Name all of `dooms`."""
-        self.changed.extend(dooms)
-        super().update(dooms)
+    def update(self, stops: Mapping[str, PlannedStop]) -> None:  # type: ignore[override]
+        """Name all of `stops`."""
+        self.changed.extend(stops)
+        super().update(stops)
 
-    def restore(self, dooms: Mapping[str, Doom | None]) -> None:
+    def restore(self, stops: Mapping[str, PlannedStop | None]) -> None:
         """Take back what was named since: each has what it had, or nothing."""
-        for name, doom in dooms.items():
-            if doom is not None:
-                self[name] = doom
+        for name, stop in stops.items():
+            if stop is not None:
+                self[name] = stop
             elif name in self:
                 del self[name]

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
 from bastion.scheduler.placement.capacity import Capacity
-from bastion.scheduler.state.decisions import Dooms
+from bastion.scheduler.state.decisions import Victims
 from bastion.scheduler.state.running import Running
 from bastion.scheduler.state.shares import Shares
 
@@ -50,13 +50,13 @@ class Departing(Collection[Running]):
     def __contains__(self, running: object) -> bool:
         return running in self.sums
 
-    def catch_up(self, dooms: Dooms, running: Mapping[str, Running]) -> None:
+    def catch_up(self, victims: Victims, running: Mapping[str, Running]) -> None:
         """Take over what has been named and spared since."""
-        for name in dooms.changed[self._seen :]:
+        for name in victims.changed[self._seen :]:
             found = running[name]
-            doom = dooms.get(name)
-            self._be(found, is_in=doom is not None and (doom.is_firm or not self._firm))
-        self._seen = len(dooms.changed)
+            stop = victims.get(name)
+            self._be(found, is_in=stop is not None and (stop.is_firm or not self._firm))
+        self._seen = len(victims.changed)
 
     def _be(self, running: Running, *, is_in: bool) -> None:
         if running.is_leaving or is_in is (running in self):
@@ -90,14 +90,14 @@ class Departing(Collection[Running]):
 class Departures:
     """The departing of one cycle, each kind of them once it is asked for."""
 
-    def __init__(self, leaving: Mapping[str, Running], dooms: Dooms) -> None:
-        self._leaving, self._dooms = leaving, dooms
+    def __init__(self, leaving: Mapping[str, Running], victims: Victims) -> None:
+        self._leaving, self._victims = leaving, victims
         self._kinds: dict[bool | None, Departing] = {}
 
     def of(self, shares: Shares, running: Mapping[str, Running], *, firm: bool) -> Departing:
         """With the victims; `firm`: without those that may still be spared."""
         found = self._of(shares, firm)
-        found.catch_up(self._dooms, running)
+        found.catch_up(self._victims, running)
         return found
 
     def stopping(self, shares: Shares) -> Departing:

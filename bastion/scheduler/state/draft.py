@@ -22,7 +22,7 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.classes import Newcomer
-from bastion.scheduler.state.decisions import Admitted, Doom, Dooms
+from bastion.scheduler.state.decisions import Admitted, PlannedStop, Victims
 from bastion.scheduler.state.departing import Departing, Departures
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.ledger import Gift
@@ -90,15 +90,15 @@ class Draft:
         """How often something was reserved or given up."""
         self.usage_by_user: dict[str, dict[str, float]] = {}
         """Of projects with waiting gangs, as far as it counts in their order."""
-        self.doomed = Dooms()
+        self.victims = Victims()
         """Running gangs that will be stopped, or are from this cycle on."""
         self.rank = parts.order.rank(snapshot, now)
-        self.departures = Departures(self.occupancy.leaving, self.doomed)
+        self.departures = Departures(self.occupancy.leaving, self.victims)
         self._paid: set[Running] = set()
         """Those of whose charge something was counted on."""
         self.search = Search(snapshot)
         self.upper_bound = UpperBound(
-            self.capacity, self.occupancy, self.doomed, self.search.effort.spend
+            self.capacity, self.occupancy, self.victims, self.search.effort.spend
         )
         self.is_borrowing = False
         """Whether the queues of phase 5 are made: what waits again is blocked in this cycle."""
@@ -252,9 +252,9 @@ class Draft:
             self.lend(plan)
             self.drop(plan)
 
-    def spare_for(self, plan: Reserved) -> dict[str, Doom]:
+    def spare_for(self, plan: Reserved) -> dict[str, PlannedStop]:
         """Let the gangs go on that were to be rotated for `plan` alone; return what was told."""
-        told = {name: doom for name, doom in self.doomed.items() if doom.by == plan.name}
+        told = {name: stop for name, stop in self.victims.items() if stop.by == plan.name}
         for name in told:
             self._spare(self.running[name])
         return told
@@ -443,16 +443,16 @@ class Draft:
             return
         del self.reserved[reserved.name]
         for running in reserved.victims:
-            if self.doomed[running.name].by == reserved.name:
+            if self.victims[running.name].by == reserved.name:
                 self._spare(running)
 
     def _spare(self, running: Running) -> None:
         """Let a victim go on, unless another promise needs it gone as well."""
-        doom = self.doomed.pop(running.name)
+        stop = self.victims.pop(running.name)
         for other in self.reserved.values():
             if running in other.victims:
                 is_firm = self.promises[other.name].within_share
-                self.doomed[running.name] = replace(doom, by=other.name, is_firm=is_firm)
+                self.victims[running.name] = replace(stop, by=other.name, is_firm=is_firm)
                 return
 
     def departing(self, *, firm: bool = False) -> Departing:
@@ -463,8 +463,8 @@ class Draft:
         """Whether it is being stopped, or will be; `firm` as in `departing`."""
         if running.is_leaving:
             return True
-        doom = self.doomed.get(running.name)
-        return doom is not None and (doom.is_firm or not firm)
+        stop = self.victims.get(running.name)
+        return stop is not None and (stop.is_firm or not firm)
 
     def end_of(self, shape: Shape) -> float | None:
         """When a gang of `shape` has ended at the latest if it starts now; None without a limit."""
@@ -473,8 +473,8 @@ class Draft:
 
     def ends_at(self, running: Running) -> float:
         """When it has ended at the latest, as far as that is set."""
-        doom = self.doomed.get(running.name)
-        return running.frees_at if doom is None else min(doom.end_at, running.frees_at)
+        stop = self.victims.get(running.name)
+        return running.frees_at if stop is None else min(stop.end_at, running.frees_at)
 
     def holders(self, wanted: Footprint) -> list[Running]:
         """Running gangs beside which `wanted` cannot be had, by name; amounts apart."""

@@ -107,9 +107,9 @@ class Release:
         if room is None or not room.opened:
             return
         if part.asks_nothing:
-            room.guests -= sign
+            room.best_effort -= sign
         else:
-            room.tenants -= sign
+            room.occupants -= sign
             if self.running.is_borrowed:
                 room.borrowed -= sign
             else:

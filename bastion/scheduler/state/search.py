@@ -49,7 +49,7 @@ class Search:
         """Project -> its borrowers that stay, in the order in which they are let go."""
         self.excess: dict[str, Excess] = {}
         """Project -> how far above its share it is as these go."""
-        self.dooms_seen = 0
+        self.victims_seen = 0
         """How many changes of the victims these have taken over."""
         self.ends: Ends | None = None
         """When what runs ends, as far as it is the same for all gangs that want its place."""

@@ -16,7 +16,7 @@ from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.placement.scope import Scope
 from bastion.scheduler.queue.shape import Part, Shape
-from bastion.scheduler.state.decisions import Dooms
+from bastion.scheduler.state.decisions import Victims
 from bastion.scheduler.state.occupancy import Occupancy
 
 LOOKED_AT = 32
@@ -30,7 +30,7 @@ class UpperBound:
     Args:
         capacity: Of the cycle.
         occupancy: What runs.
-        dooms: What is told to stop.
+        victims: What is told to stop.
         spend: Takes so many of the steps of the cycle.
     """
 
@@ -38,10 +38,10 @@ class UpperBound:
         self,
         capacity: Capacity,
         occupancy: Occupancy,
-        dooms: Dooms,
+        victims: Victims,
         spend: Callable[[int], None],
     ) -> None:
-        self._capacity, self._occupancy, self._dooms = capacity, occupancy, dooms
+        self._capacity, self._occupancy, self._victims = capacity, occupancy, victims
         self._spend, self._looked_at = spend, 0
         self._free: dict[tuple[Scope, str], tuple[Counter[int], Iterator[int]]] = {}
         """(scope, type) -> devices that may be free on a machine -> how many; of those to come."""
@@ -53,7 +53,7 @@ class UpperBound:
     def may_fit(self, shape: Shape) -> bool:
         """Whether `shape` might fit with all borrowers gone; what starts now is gone, too."""
         self._look()
-        changed, running = self._dooms.changed, self._occupancy.running
+        changed, running = self._victims.changed, self._occupancy.running
         self._holds = self._holds and all(running[n].is_borrowed for n in changed[self._seen :])
         self._seen = len(changed)
         return not self._holds or all(map(self._may_hold, shape.parts))

@@ -501,7 +501,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
     begun once some of its victims are being stopped: its gang then waits for nothing that ends
     after the time that it was told.
     """
-    doomed = {
+    stopped_for = {
         name: each.reason.by
         for name, each in plan.verdicts.items()
         if isinstance(each, Preempt | Keep) and hasattr(each.reason, "by")
@@ -519,7 +519,7 @@ def victims_are_minimal(snapshot: Snapshot, now: float, plan: Plan) -> None:
         victims = {name for name, _ in promise.victims if name not in stopping}
         others = [each for each in plan.promises if each.gang != promise.gang]
         shared = {name for each in others for name, _ in each.victims}
-        own = {n for n in victims - shared if n in told and doomed.get(n) == promise.gang[0]}
+        own = {n for n in victims - shared if n in told and stopped_for.get(n) == promise.gang[0]}
         for victim in _gangs(snapshot, own):
             gone = _gone_in_time(snapshot, promise, stopping) | ((firm | victims) - victim)
             may_start = partial(_may_start, snapshot, now, plan, promise, victim)

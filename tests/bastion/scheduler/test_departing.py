@@ -10,7 +10,7 @@ from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.victims import find, is_legal
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.reasons.reason import Yielded
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.running import Running
@@ -20,9 +20,9 @@ from tests.bastion.scheduler.surveyed import surveyed
 Allows = Callable[[Running], bool]
 
 
-def doom(*, is_firm: bool) -> Doom:
+def stop(*, is_firm: bool) -> PlannedStop:
     """The end that is decided for a victim."""
-    return Doom(
+    return PlannedStop(
         by="c", stop_at=0.0, end_at=0.0, reason=Yielded(by="c", order="fair"), is_firm=is_firm
     )
 
@@ -33,12 +33,12 @@ def test_what_departs_is_kept_up_to_date() -> None:
     names = sorted(draft.running)
     for _ in range(150):
         name = random.choice(names)
-        if name in draft.doomed and random.random() < 0.5:
-            del draft.doomed[name]
+        if name in draft.victims and random.random() < 0.5:
+            del draft.victims[name]
         else:
-            draft.doomed[name] = doom(is_firm=random.random() < 0.5)
+            draft.victims[name] = stop(is_firm=random.random() < 0.5)
         for firm in (False, True):
-            wanted = [n for n in names if (d := draft.doomed.get(n)) and (d.is_firm or not firm)]
+            wanted = [n for n in names if (d := draft.victims.get(n)) and (d.is_firm or not firm)]
             departing = draft.departing(firm=firm)
             assert [running.name for running in departing] == wanted
             fresh = Departing([draft.running[n] for n in wanted], draft.shares)

@@ -21,7 +21,7 @@ from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.reasons.reason import Yielded
 from bastion.scheduler.snapshot import Snapshot
-from bastion.scheduler.state.decisions import Doom
+from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import chosen
@@ -199,7 +199,7 @@ def test_what_runs_is_divided_by_its_end_once() -> None:
     assert draft.search.ends is known
     victim = draft.running[world.running("B")[0]]
     end = draft.now + 30.0
-    draft.doomed[victim.name] = Doom(
+    draft.victims[victim.name] = PlannedStop(
         by="a", stop_at=draft.now, end_at=end, reason=Yielded(by="a", order="fair")
     )
     assert earliest_start(draft, first, Claims(draft)) is not None

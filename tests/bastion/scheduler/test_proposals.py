@@ -28,13 +28,13 @@ def victims_with_fewer(
 ) -> list[int]:
     """How many victims every search for fewer finds; the draft is as before."""
     others = sharing(draft, reserved)
-    dooms = {running.name: draft.doomed.pop(running.name) for running in own}
+    stops = {running.name: draft.victims.pop(running.name) for running in own}
     draft.set_apart([reserved], others)
     found = [
         proposals._found(draft, reserved, own, within_share=within_share)
         for within_share in proposals._ways(draft, promise, reserved, own)
     ]
-    draft.doomed.update(dooms)
+    draft.victims.update(stops)
     draft.put_back([reserved], others)
     return [len(own) if each is None else len(each.victims) for each in found]
 
@@ -57,7 +57,7 @@ def test_what_is_not_searched_again_needs_all_its_victims(
             reserved = draft.reserved.get(name)
             if reserved is None:
                 continue
-            own = [r for r in reserved.victims if draft.doomed[r.name].by == name]
+            own = [r for r in reserved.victims if draft.victims[r.name].by == name]
             promise = draft.promises[name]
             may_spare = proposals._may_spare(draft, promise, reserved, own)
             needed = victims_with_fewer(draft, promise, reserved, own) if own else []

@@ -36,7 +36,7 @@ EXAMPLES: list[tuple[Reason, str]] = [
         reasons.Ending(cause="preempt", deadline=130),
         "stopping: preempted; killed in 30s at the latest",
     ),
-    (reasons.Doomed(by="x", at=130), "will be preempted in 30s: x gets its devices"),
+    (reasons.ToBePreempted(by="x", at=130), "will be preempted in 30s: x gets its devices"),
     (
         reasons.Reclaimed(by="x", project="B", units=TWO),
         "preempted: B reclaims 2 gpu of its share for x",
