@@ -13,13 +13,13 @@ from bastion.scheduler.phases.borrow import borrow
 from bastion.scheduler.phases.growth import grow
 from bastion.scheduler.phases.guarantee import guarantee
 from bastion.scheduler.phases.maintenance import vacate
-from bastion.scheduler.phases.new_promise import let_victims_run_on
 from bastion.scheduler.phases.planned_starts import plan_ahead, plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
 from bastion.scheduler.phases.proposals import shrink_again, shrink_proposals
 from bastion.scheduler.phases.shrinkage import shrink
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
+from bastion.scheduler.reservations.new_promise import let_victims_run_on
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.consistency import difference
 from bastion.scheduler.state.draft import Draft

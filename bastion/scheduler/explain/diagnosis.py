@@ -28,8 +28,6 @@ from bastion.scheduler.explain.quota_walls import QuotaWalls
 from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
-from bastion.scheduler.phases.backfill import put_off
-from bastion.scheduler.phases.lending import counted
 from bastion.scheduler.placement.feasibility import Beyond
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
@@ -47,6 +45,8 @@ from bastion.scheduler.reasons.reason import (
     WaitingForCapacity,
     WaitingReason,
 )
+from bastion.scheduler.reservations.backfill import put_off
+from bastion.scheduler.reservations.lending import counted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.release import Release

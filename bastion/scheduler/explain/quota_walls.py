@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bastion.scheduler.explain.reach import Reach
-from bastion.scheduler.phases.claims import Claims
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import (
     BeyondShare,
@@ -22,6 +21,7 @@ from bastion.scheduler.reasons.reason import (
     ShareInUse,
     WaitingReason,
 )
+from bastion.scheduler.reservations.claims import Claims
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.known_walls import Walls
 from quota.amounts import Amounts, missing

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from bastion.scheduler.placement.capacity import Occupied
 from bastion.scheduler.placement.repair import repaired
+from bastion.scheduler.reservations.lending import lent
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.running import Running
@@ -48,8 +49,7 @@ def made(draft: Draft, change: Change) -> Iterator[None]:
     with ExitStack() as stack:
         if change.maintained_until is not None:
             stack.enter_context(capacity.maintained_until(change.maintained_until))
-        for each in opened:
-            draft.lend(each)
+        stack.enter_context(lent(draft, opened))
         draft.rest = {}
         capacity.begin()
         was = [(shelf, shelf.stockout, shelf.left) for shelf in capacity.shelves.values()]
@@ -71,8 +71,6 @@ def made(draft: Draft, change: Change) -> Iterator[None]:
             for shelf, stockout, left in was:
                 shelf.stockout, shelf.left = stockout, left
             capacity.undo()
-            for each in opened:
-                draft.call_in(each)
 
 
 def _on(draft: Draft, machine: str) -> list[Occupied]:

@@ -14,7 +14,7 @@ from bastion.scheduler.explain.census import censuses
 from bastion.scheduler.explain.set_aside import SetAside
 from bastion.scheduler.explain.waiting import NOT_YET, WaitingGangs
 from bastion.scheduler.forecast.next_change import wake_at
-from bastion.scheduler.phases.outcome import (
+from bastion.scheduler.outcome import (
     classes_after,
     is_told,
     machines_made,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from bastion.scheduler.outcome import is_told
 from bastion.scheduler.phases.growth import grows_at
 from bastion.scheduler.phases.maintenance import vacates_at, window_of
-from bastion.scheduler.phases.outcome import is_told
 from bastion.scheduler.phases.shrinkage import shrinks_at
 from bastion.scheduler.state.blocked import Blocked
 from bastion.scheduler.state.draft import Draft

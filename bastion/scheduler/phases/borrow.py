@@ -15,27 +15,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.phases.backfill import (
+from bastion.scheduler.outcome import stopped_now
+from bastion.scheduler.phases.entitlement import is_in_vain
+from bastion.scheduler.phases.growth import widen
+from bastion.scheduler.phases.guarantee import look_again, queue_of, spent
+from bastion.scheduler.phases.planned_starts import plan_again
+from bastion.scheduler.phases.promises import start_reserved
+from bastion.scheduler.preemption.harm import first_to_yield, in_project
+from bastion.scheduler.preemption.lack import Lack
+from bastion.scheduler.preemption.victims import find, yields_to
+from bastion.scheduler.queue.order import Line, Projects, Queue, Score, first_asked
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reservations.backfill import (
     backfill,
     gaps,
     may_backfill,
     may_borrow_beside,
     start_borrowing,
 )
-from bastion.scheduler.phases.entitlement import is_in_vain
-from bastion.scheduler.phases.growth import widen
-from bastion.scheduler.phases.guarantee import look_again, queue_of, spent
-from bastion.scheduler.phases.lending import count_plans, discount_plans
-from bastion.scheduler.phases.new_promise import make_promise
-from bastion.scheduler.phases.outcome import stopped_now
-from bastion.scheduler.phases.planned_starts import plan_again
-from bastion.scheduler.phases.promises import start_reserved
-from bastion.scheduler.phases.revocation import may_yield
-from bastion.scheduler.preemption.harm import first_to_yield, in_project
-from bastion.scheduler.preemption.lack import Lack
-from bastion.scheduler.preemption.victims import find, yields_to
-from bastion.scheduler.queue.order import Line, Projects, Queue, Score, first_asked
-from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reservations.lending import count_plans, discount_plans, lent
+from bastion.scheduler.reservations.new_promise import make_promise
+from bastion.scheduler.reservations.reserving import forget_plan, spare_for
+from bastion.scheduler.reservations.revocation import may_yield
 from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
@@ -74,7 +75,7 @@ def borrow(draft: Draft) -> None:
             if line.key in hopeless and not line.fail_when_busy:
                 blocked.append(line)
             elif _start(draft, line) or _outrank(draft, line, outranks_none):
-                draft.forget_plan(line.head)
+                forget_plan(draft, line.head)
                 queue.serve(spent(draft, line))
                 projects.put(name, queue.next_since)
                 break
@@ -140,7 +141,7 @@ def _start_blocked(draft: Draft) -> None:
     """Start what was blocked, where a start was taken back, or a plan or a drain has ended."""
     for line in [*draft.taken_back, *draft.blocked]:
         while not line.is_over and _start(draft, line):
-            draft.forget_plan(line.head)
+            forget_plan(draft, line.head)
             line.at += 1
 
 
@@ -206,7 +207,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
         outranks_none: set[tuple[str, int]] = set()
         for line in (each for each in lines if each.key not in outranks_none):
             while not line.is_over and _outrank(draft, line, outranks_none):
-                draft.forget_plan(line.head)
+                forget_plan(draft, line.head)
                 line.at += 1
                 is_served = True
         lines = draft.blocked if len(draft.promises) > before else []
@@ -260,7 +261,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
     draft.search.effort.spend(1 + len(draft.departing()) // 4)
     if own is None and _is_too_little(draft, line):
         return False
-    told = draft.spare_for(own) if own else {}
+    told = spare_for(draft, own) if own else {}
     lower = _lower(draft, line)
     first = next(lower, None)
     if first is None:
@@ -268,11 +269,8 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
         return False
     draft.search.asked.add(line.key)
     discount_plans(draft)
-    if own is not None:
-        draft.lend(own)  # what is reserved for it needs no victim
-    done = _promise_lower(draft, line, chain((first,), lower))
-    if own is not None:
-        draft.call_in(own)
+    with lent(draft, [own] if own is not None else []):  # what is kept for it needs no victim
+        done = _promise_lower(draft, line, chain((first,), lower))
     if done:
         outranks_none.discard(line.key)
     else:

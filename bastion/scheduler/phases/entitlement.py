@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
-from bastion.scheduler.phases.lending import called_in, closed, counted, discounted, lent
-from bastion.scheduler.phases.revocation import borrowing, may_yield
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import Allows, Found, find, legal_for
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reservations.breakable import breakable_by, on_shared_shares, outranked
+from bastion.scheduler.reservations.lending import called_in, closed, counted, discounted, lent
+from bastion.scheduler.reservations.revocation import borrowing, may_yield
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
@@ -43,7 +44,7 @@ def may_be_within(
     own = own or not shape.borrows
     if draft.shares.is_within(project, shape.asked, own=own):
         return True
-    lower = draft.outranked(project, shape.priority, later=later)
+    lower = outranked(draft, project, shape.priority, later=later)
     if not lower:
         return False
     with discounted(draft, lower):
@@ -124,7 +125,7 @@ def breakable(draft: Draft, line: Line) -> list[Reserved]:
     if not draft.reservations.shared or not draft.snapshot.quota.groups_of(line.project):
         return []
     gone = {*draft.departing(firm=True), *legal_victims(draft, line.head, line.shape)}
-    return draft.on_shared_shares(line.project, line.shape.asked, gone)
+    return on_shared_shares(draft, line.project, line.shape.asked, gone)
 
 
 def legal_victims(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
@@ -227,9 +228,9 @@ def _found_beside(
     with discounted(draft, [own] if own is not None and own.holds_quota else []):
         if not may_be_within(draft, line.project, line.shape, later=True):
             return None
-    weak = draft.weak(line.project, line.shape.asked, ahead)
+    weak = breakable_by(draft, line.project, line.shape.asked, ahead)
     weak = [each for each in weak if each.gang is not gang]
-    weak += draft.outranked(line.project, line.shape.priority, later=True)
+    weak += outranked(draft, line.project, line.shape.priority, later=True)
     weak = [each for each in weak if each.hold is not None]  # the others are lent already
     kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
     with lent(draft, weak, kept):

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
-from bastion.scheduler.phases.awaited import is_covered
-from bastion.scheduler.phases.backfill import backfill, gaps
 from bastion.scheduler.phases.entitlement import (
     breakable,
     found_within_share,
@@ -22,13 +20,22 @@ from bastion.scheduler.phases.entitlement import (
     is_out_of_reach,
     may_be_within,
 )
-from bastion.scheduler.phases.lending import closed, counted, lent
-from bastion.scheduler.phases.new_promise import earlier_of, make_promise
-from bastion.scheduler.phases.revocation import could_borrow, waits_for_its_rest
 from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
 from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reservations.awaited import is_covered
+from bastion.scheduler.reservations.backfill import backfill, gaps
+from bastion.scheduler.reservations.breakable import (
+    breakable_by,
+    cover_of,
+    outranked,
+    stands_within,
+)
+from bastion.scheduler.reservations.lending import closed, counted, lent
+from bastion.scheduler.reservations.new_promise import earlier_of, make_promise
+from bastion.scheduler.reservations.reserving import drop, give_up
+from bastion.scheduler.reservations.revocation import could_borrow, waits_for_its_rest
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
@@ -252,13 +259,11 @@ def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) 
     own = draft.plans.get(line.head[0].id)
     if own is None:
         return _start_or_find(draft, line, ahead)
-    draft.lend(own)
-    done = _start_or_find(draft, line, [*ahead, own])
-    if done:
-        draft.planned.pop(own.name, None)
-        draft.drop(own)
-    else:
-        draft.call_in(own)
+    with lent(draft, [own]):
+        done = _start_or_find(draft, line, [*ahead, own])
+        if done:
+            draft.planned.pop(own.name, None)
+            drop(draft, own)
     return done
 
 
@@ -268,9 +273,9 @@ def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     if _start(draft, line):
         return True
     was_hopeless = line.key in draft.search.hopeless
-    lower = draft.outranked(project, shape.priority)
-    within = [r for r in lower if draft.promises[r.name].within_share and draft.is_within(r)]
-    weak = [*draft.weak(project, shape.asked, ahead), *lower]
+    lower = outranked(draft, project, shape.priority)
+    within = [r for r in lower if draft.promises[r.name].within_share and stands_within(draft, r)]
+    weak = [*breakable_by(draft, project, shape.asked, ahead), *lower]
     kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
     with lent(draft, weak, kept):
         done = bool(weak) and _start(draft, line)
@@ -307,11 +312,11 @@ def _give_up_broken(draft: Draft, weak: Sequence[Reserved], within: Sequence[Res
     """Give up those promises among `weak` whose devices, or whose place on a share, are gone."""
     promised = [each for each in weak if each.is_promise]
     for each in sorted(promised, key=lambda r: (-r.shape.priority, -r.number)):
-        is_beyond = each in within and not draft.is_within(each)
+        is_beyond = each in within and not stands_within(draft, each)
         if draft.shares.is_nested and draft.promises[each.name].within_share:
-            is_beyond = is_beyond or not draft.cover_of(each)
+            is_beyond = is_beyond or not cover_of(draft, each)
         if is_beyond or not is_covered(draft, each):
-            draft.give_up(each)
+            give_up(draft, each)
 
 
 def _promise(

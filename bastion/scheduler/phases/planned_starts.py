@@ -24,30 +24,39 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from bastion.scheduler.phases.aged import aged, aged_on_shares
-from bastion.scheduler.phases.awaited import awaited, holders_of, is_covered
-from bastion.scheduler.phases.backfill import may_borrow_beside, start_borrowing
-from bastion.scheduler.phases.claims import Claims
-from bastion.scheduler.phases.earliest_start import (
+from bastion.scheduler.phases.entitlement import would_be_taken
+from bastion.scheduler.phases.promises import located_again, start_reserved
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.promise import PlannedStart
+from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.reason import Rotated
+from bastion.scheduler.reservations.aged import aged, aged_on_shares
+from bastion.scheduler.reservations.awaited import awaited, holders_of, is_covered
+from bastion.scheduler.reservations.backfill import may_borrow_beside, start_borrowing
+from bastion.scheduler.reservations.claims import Claims
+from bastion.scheduler.reservations.earliest_start import (
     earliest_start,
     ends_at,
     fits_share,
     is_reclaimable,
     known_ends,
 )
-from bastion.scheduler.phases.entitlement import would_be_taken
-from bastion.scheduler.phases.lending import closed, count_plans, counted, discount_plans
-from bastion.scheduler.phases.promises import located_again, start_reserved
-from bastion.scheduler.phases.revocation import (
+from bastion.scheduler.reservations.lending import (
+    closed,
+    count,
+    count_plans,
+    counted,
+    discount_plans,
+    lent,
+    reopened,
+)
+from bastion.scheduler.reservations.reserving import give_up, reserve
+from bastion.scheduler.reservations.revocation import (
     borrowing,
     could_borrow,
     starting,
 )
-from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.promise import PlannedStart
-from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
-from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved, located
@@ -125,7 +134,7 @@ def _keep(draft: Draft, plan: Reserved) -> None:
     if plan.drains:
         draft.reservations.drain(plan)
     else:
-        draft.reserve(plan)
+        reserve(draft, plan)
 
 
 def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
@@ -161,16 +170,13 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claim
         return plan.rank > line.gangs[line.at][0] and bool(pools & set(_pools(draft, plan.shape)))
 
     later = list(filter(is_later, draft.reservations.planned_for(line.project)))
-    for plan in later:
-        draft.lend(plan)
-    found = earliest_start(draft, line, claims)
-    if found is None and fits_share(draft, line.project, line.shape):
-        draft.search.no_start.add(line.head[0].id)  # beyond it, it may fit once others are rotated
-    for plan in later:
-        draft.call_in(plan)
+    with lent(draft, later):
+        found = earliest_start(draft, line, claims)
+        if found is None and fits_share(draft, line.project, line.shape):
+            draft.search.no_start.add(line.head[0].id)  # beyond it, it may once others are rotated
     if found is not None:
         for plan in later:
-            draft.give_up(plan)
+            give_up(draft, plan)
         for plan in list(filter(is_later, draft.reservations.drained_for(line.project))):
             draft.reservations.end_drain(plan.gang)
         _plan(draft, line, *found)
@@ -227,7 +233,7 @@ def _give_up_void(draft: Draft, claims: Claims) -> bool:
     for plan in list(draft.plans.values()):
         line = _line_with(draft, plan)
         if line is not None and not (claims.leave_room(line) and is_covered(draft, plan)):
-            draft.give_up(plan)
+            give_up(draft, plan)
     return len(draft.plans) < before
 
 
@@ -323,17 +329,16 @@ def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
     """Start the gang of a standing plan if it fits; it is void if it does not hold."""
     line = _line_with(draft, plan)
     if line is None or not claims.leave_room(line) or not is_covered(draft, plan):
-        draft.give_up(plan)
+        give_up(draft, plan)
         return
     if start_reserved(draft, plan, guaranteed=False):
         line.remove(plan.gang)
         return
-    draft.open(plan)
-    waits = _waits(draft, plan)
-    draft.reservations.wait_for(plan, waits or ())
-    draft.shut(plan)
+    with reopened(draft, [plan]):
+        waits = _waits(draft, plan)
+        draft.reservations.wait_for(plan, waits or ())
     if waits is None:
-        draft.give_up(plan)
+        give_up(draft, plan)
         return
     _commit(draft, plan)
 
@@ -356,7 +361,7 @@ def _renew_drains(draft: Draft) -> list[Gang]:
             continue
         plan = _timed(draft, drain)
         if plan is not drain:
-            draft.reserve(plan)
+            reserve(draft, plan)
             _commit(draft, plan)
     return lapsed
 
@@ -430,10 +435,8 @@ def _project(plan: Reserved) -> str:
 
 
 def _is_in_vain(draft: Draft, plan: Reserved, rotated: Sequence[Running]) -> bool:
-    draft.lend(plan)
-    is_taken = would_be_taken(draft, plan.gang, rotated)
-    draft.call_in(plan)
-    return is_taken
+    with lent(draft, [plan]):
+        return would_be_taken(draft, plan.gang, rotated)
 
 
 def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
@@ -450,11 +453,11 @@ def _commit(draft: Draft, plan: Reserved) -> None:
     It is given up where a gang within its share would take what these borrowers leave.
     """
     plan.holds_quota = True
-    draft.count(plan)
+    count(draft, plan)
     rotated = [running for running in plan.waits if _is_rotated(draft, running, plan)]
     if rotated and _is_in_vain(draft, plan, rotated):
         draft.search.no_start.add(plan.name)
-        draft.give_up(plan)
+        give_up(draft, plan)
         return
     draft.planned[plan.name] = PlannedStart(
         gang=ids_of(plan.gang), placements=plan.placed.placements, at=plan.until

@@ -20,12 +20,8 @@ from dataclasses import replace
 from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
-from bastion.scheduler.phases.awaited import awaited, has_room_then, holders_of, is_covered
-from bastion.scheduler.phases.backfill import may_fit_again
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
-from bastion.scheduler.phases.lending import discounted
-from bastion.scheduler.phases.new_promise import stop_of
 from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
@@ -34,6 +30,12 @@ from bastion.scheduler.preemption.victims import is_legal
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.order import Entry, Gang, Line
 from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.reservations.awaited import awaited, has_room_then, holders_of, is_covered
+from bastion.scheduler.reservations.backfill import may_fit_again
+from bastion.scheduler.reservations.breakable import stands_within
+from bastion.scheduler.reservations.lending import discounted, lent, set_apart
+from bastion.scheduler.reservations.new_promise import stop_of
+from bastion.scheduler.reservations.reserving import drop, give_up, reserve
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint, pairs_of
 from bastion.scheduler.state.reservation import Located, Reserved
@@ -69,7 +71,7 @@ def fulfil(draft: Draft) -> None:
         if project not in foremost:
             foremost[project] = _foremost(draft, project)
         is_outranked = foremost[project] < reserved.shape.priority
-        if not is_outranked and draft.is_within(reserved, own=True):
+        if not is_outranked and stands_within(draft, reserved, own=True):
             _start_promised(draft, reserved, guaranteed=True)
 
 
@@ -83,7 +85,7 @@ def start_others(draft: Draft) -> None:
     before = len(draft.reserved)
     for reserved in _standing(draft):
         if _is_kept_or_given_up(draft, reserved):
-            _start_promised(draft, reserved, guaranteed=draft.is_within(reserved))
+            _start_promised(draft, reserved, guaranteed=stands_within(draft, reserved))
     if len(draft.reserved) == before:
         return
     look_again(draft)  # some started elsewhere than on what was closed for them, or were given up
@@ -116,7 +118,7 @@ def _foremost(draft: Draft, project: str) -> float:
 def _is_kept_or_given_up(draft: Draft, reserved: Reserved) -> bool:
     is_kept = _is_kept(draft, reserved)
     if not is_kept:
-        draft.give_up(reserved)
+        give_up(draft, reserved)
     return is_kept
 
 
@@ -132,10 +134,8 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
         return not draft.shares.is_nested or _is_still_within(draft, reserved)
     if _lacks_room(draft, reserved):
         return False
-    draft.lend(reserved)
-    is_kept = not is_in_vain(draft, reserved.gang, reserved.victims)
-    draft.call_in(reserved)
-    return is_kept
+    with lent(draft, [reserved]):
+        return not is_in_vain(draft, reserved.gang, reserved.victims)
 
 
 def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
@@ -153,10 +153,8 @@ def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
         bounded = (running for running in draft.running.values() if running.frees_at < math.inf)
         limited = draft.search.limited = sorted(bounded, key=_frees_at)
     over = limited[: bisect_right(limited, reserved.until, key=_frees_at)]
-    draft.set_apart([reserved], others)
-    lacks = not has_room_then(draft, reserved, {*reserved.waits, *over})
-    draft.put_back([reserved], others)
-    return lacks
+    with set_apart(draft, [reserved], others):
+        return not has_room_then(draft, reserved, {*reserved.waits, *over})
 
 
 def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
@@ -164,7 +162,7 @@ def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> No
     if start_reserved(draft, reserved, guaranteed=guaranteed):
         del draft.promises[reserved.name]
     elif draft.now >= reserved.until and not any(map(draft.is_departing, reserved.waits)):
-        draft.give_up(reserved)
+        give_up(draft, reserved)
 
 
 def _take_over(
@@ -193,7 +191,7 @@ def _take_over(
         stops = _stops(draft, promise, victims, own, waits)
         promise = _with_stops(draft, promise, stops)
     draft.promises[gang[0].id] = promise
-    draft.reserve(reserved)
+    reserve(draft, reserved)
     return True
 
 
@@ -355,14 +353,14 @@ def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> boo
     """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
     if not may_fit_again(draft, reserved):
         return False
-    others = sharing(draft, reserved)
-    draft.set_apart([reserved], others)
-    placed = _taken(draft, reserved, guaranteed=guaranteed) if _has_room(draft, reserved) else None
-    if placed is None:
-        draft.put_back([reserved], others)
-        return False
+    with set_apart(draft, [reserved], sharing(draft, reserved)):
+        if not _has_room(draft, reserved):
+            return False
+        placed = _taken(draft, reserved, guaranteed=guaranteed)
+        if placed is None:
+            return False
+        drop(draft, reserved)
     draft.search.has_opened |= placed.placements != reserved.placed.placements
-    draft.drop(reserved)
     draft.admit(reserved.gang, reserved.shape, placed)
     return True
 

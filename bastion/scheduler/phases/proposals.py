@@ -15,11 +15,13 @@ from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.scheduler.effort import Effort, left_for_searches
-from bastion.scheduler.phases.new_promise import make_promise
 from bastion.scheduler.phases.promises import sharing
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import Found, find, yields_to
 from bastion.scheduler.promise import Promise
+from bastion.scheduler.reservations.lending import reopened, set_apart
+from bastion.scheduler.reservations.new_promise import make_promise
+from bastion.scheduler.reservations.reserving import drop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from bastion.scheduler.state.running import Running
@@ -51,10 +53,22 @@ def _shrink(draft: Draft, promise: Promise) -> None:
         return
     if not _may_spare(draft, promise, reserved, own):
         return
-    is_begun = any(draft.of_job[n].is_leaving for n, _ in promise.victims if n in draft.of_job)
-    others = sharing(draft, reserved)
     stops = {running.name: draft.victims.pop(running.name) for running in own}
-    draft.set_apart([reserved], others)
+    with set_apart(draft, [reserved], sharing(draft, reserved)):
+        fewest = _fewest(draft, promise, reserved, own)
+        draft.victims.update(stops)
+        if fewest is not None:
+            drop(draft, reserved)
+    if fewest is not None:
+        found, within_share = fewest
+        make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
+
+
+def _fewest(
+    draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]
+) -> tuple[Found, bool] | None:
+    """The fewest of its `own` victims, and whether within a share; None where all are needed."""
+    is_begun = any(draft.of_job[n].is_leaving for n, _ in promise.victims if n in draft.of_job)
     fewest: tuple[Found, bool] | None = None
     for within_share in _ways(draft, promise, reserved, own):
         found = _found(draft, reserved, own, within_share=within_share)
@@ -62,18 +76,11 @@ def _shrink(draft: Draft, promise: Promise) -> None:
             continue
         if not found.victims and _fits_now(draft, reserved, found):
             draft.needless.add(reserved.name)
-            fewest = None
-            break
+            return None
         kept = [r for r in own if r in found.victims or _is_counted_on(draft, reserved, r)]
         if len(kept) < len(own if fewest is None else fewest[0].victims):
             fewest = replace(found, victims=tuple(kept)), within_share
-    draft.victims.update(stops)
-    if fewest is None:
-        draft.put_back([reserved], others)
-        return
-    found, within_share = fewest
-    draft.drop(reserved)
-    make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
+    return fewest
 
 
 def _is_later(draft: Draft, reserved: Reserved, found: Found) -> bool:
@@ -87,14 +94,12 @@ def _may_spare(draft: Draft, promise: Promise, reserved: Reserved, own: Sequence
     is_plain = not others and part.devices and not part.takes_whole
     if not is_plain or len([*_ways(draft, promise, reserved, own)]) > 1:
         return True
-    draft.open(reserved)
-    lack = Lack(draft.capacity, part)
-    departing = draft.departing(firm=promise.within_share)
-    for running in {*departing.leaving_devices(draft.capacity), *own}:
-        lack.let_go(running.footprint)
-    may_spare = any(_is_enough_with(lack, running) for running in own)
-    draft.shut(reserved)
-    return may_spare
+    with reopened(draft, [reserved]):
+        lack = Lack(draft.capacity, part)
+        departing = draft.departing(firm=promise.within_share)
+        for running in {*departing.leaving_devices(draft.capacity), *own}:
+            lack.let_go(running.footprint)
+        return any(_is_enough_with(lack, running) for running in own)
 
 
 def _is_enough_with(lack: Lack, running: Running) -> bool:

@@ -7,13 +7,11 @@ The phases change it one after the other; nothing else sees it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from bastion.job import JobClass
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
-from bastion.scheduler.placement.hold import Charge, Hold
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.lines import Backlog
@@ -22,10 +20,9 @@ from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.classes import Newcomer
-from bastion.scheduler.state.decisions import Admitted, PlannedStop, Victims
+from bastion.scheduler.state.decisions import Admitted, Victims
 from bastion.scheduler.state.departing import Departing, Departures
 from bastion.scheduler.state.footprint import Footprint, pairs_of
-from bastion.scheduler.state.ledger import Gift
 from bastion.scheduler.state.memory import Memory
 from bastion.scheduler.state.policy_choice import Parts
 from bastion.scheduler.state.reservation import Reservations, Reserved
@@ -35,7 +32,6 @@ from bastion.scheduler.state.shares import Shares
 from bastion.scheduler.state.upper_bound import UpperBound
 from bastion.scheduler.state.user_limits import UserLimits
 from quota.amounts import Amounts
-from quota.ledger import apart
 
 
 class Draft:
@@ -94,7 +90,7 @@ class Draft:
         """Running gangs that will be stopped, or are from this cycle on."""
         self.rank = parts.order.rank(snapshot, now)
         self.departures = Departures(self.occupancy.leaving, self.victims)
-        self._paid: set[Running] = set()
+        self.paid: set[Running] = set()
         """Those of whose charge something was counted on."""
         self.search = Search(snapshot)
         self.upper_bound = UpperBound(
@@ -108,7 +104,7 @@ class Draft:
 
     def close(self) -> None:
         """Leave what is kept for the next cycle as it was before this one decided anything."""
-        for running in self._paid:
+        for running in self.paid:
             running.refund()
         self.memory.end()
 
@@ -207,144 +203,10 @@ class Draft:
         if shape.priority > self.lowest_priority(project):
             self.lowest[project] = shape.priority
 
-    def reserve(self, reserved: Reserved) -> None:
-        """
-        Close devices for a waiting gang.
-
-        Its charge counts against the tiers at once, and a promise's against its project, except
-        for what those it waits for will give back by then: that would be counted twice.
-        """
-        kept = self.reserved if reserved.is_promise else self.plans
-        kept[reserved.name] = reserved
-        self.reservations.end_drain(reserved.gang)
-        self.revised += 1
-        is_firm = not reserved.is_promise or self.promises[reserved.name].within_share
-        is_own = self.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
-        is_shared = reserved.is_promise and is_firm and reserved.name in self.known and not is_own
-        self.reservations.add(reserved, is_firm=is_firm, is_shared=is_shared)
-        self.shut(reserved)
-        if reserved.holds_quota:
-            self.count(reserved)
-
     @property
     def closed(self) -> list[Reserved]:
         """What is closed for promises, then what is for planned starts."""
         return [*self.reserved.values(), *self.plans.values()]
-
-    def count(self, reserved: Reserved, gave: Sequence[Gift] | None = None) -> None:
-        """Let the project of `reserved` hold it in the quota; `gave` as in `Shares.reserve`."""
-        asked, planned = reserved.placed.total, not reserved.is_promise
-        reserved.gifts += self.shares.reserve(
-            reserved.gang[0].project, asked, reserved.waits, is_planned=planned, gave=gave
-        )
-
-    def discount(self, reserved: Reserved) -> None:
-        """Take back what `count` did."""
-        self.shares.cancel(reserved.gang[0].project, reserved.placed.total, reserved.gifts)
-        reserved.gifts.clear()
-
-    def forget_plan(self, gang: Gang) -> None:
-        """Open what was planned for `gang`: something better was done for it."""
-        plan = self.plans.get(gang[0].id)
-        if plan is not None:
-            self.spare_for(plan)
-            self.planned.pop(plan.name, None)
-            self.lend(plan)
-            self.drop(plan)
-
-    def spare_for(self, plan: Reserved) -> dict[str, PlannedStop]:
-        """Let the gangs go on that were to be rotated for `plan` alone; return what was told."""
-        told = {name: stop for name, stop in self.victims.items() if stop.by == plan.name}
-        for name in told:
-            self._spare(self.running[name])
-        return told
-
-    def give_up(self, reserved: Reserved) -> None:
-        """Open for good what is closed for a gang that waits on: it does not hold any more."""
-        self.lend(reserved)
-        self.drop(reserved)
-        self.revised += 1
-        self.search.loosened.add(reserved.gang[0].project)  # others of it waited behind this
-        self.search.has_opened = True
-        if reserved.is_promise:
-            del self.promises[reserved.name]
-            self.known.pop(reserved.name, None)
-            self.wait_again(reserved.gang)
-        else:
-            self.spare_for(reserved)
-            self.planned.pop(reserved.name, None)
-
-    def open(self, reserved: Reserved) -> None:
-        """Open for a moment what is closed for one gang: for itself, or for a short borrower."""
-        assert reserved.hold is not None
-        self.search.too_full.clear()
-        self.search.no_slots.clear()
-        for machine in reserved.footprint.masks:
-            self.departures.may_leave_more(self.on(machine))
-        self.capacity.lift(reserved.hold)
-        reserved.hold = None
-        self._pay_back(reserved)
-
-    def shut(self, reserved: Reserved, before: Hold | None = None) -> None:
-        """Close it, or what is left of it; `before` as in `Capacity.close`."""
-        net, placed = self._net(reserved), reserved.placed.placements
-        reserved.hold = self.capacity.close(reserved.shape.parts, placed, net, before)
-
-    def _pay_back(self, reserved: Reserved) -> None:
-        for running, tier, units in reserved.paid:
-            running.pay(tier, -units)
-            self.departures.may_leave_more((running,))
-        reserved.paid.clear()
-
-    def _net(self, reserved: Reserved) -> Charge:
-        """Its charge, less what those it waits for pay of it."""
-        net = reserved.draw()
-        self._paid.update(running for running, _, _ in reserved.paid)
-        return net
-
-    def weak(self, project: str, asked: Amounts, ahead: Sequence[Reserved]) -> list[Reserved]:
-        """What a gang of `project` within a share may break for `asked`; not plans `ahead`."""
-        plans = [plan for plan in self.plans.values() if plan not in ahead]
-        if not self.is_open:
-            return plans
-        weak = self.reservations.weak.values()
-        promised = [each for each in weak if each.gang[0].project != project]
-        return [*promised, *self.on_shared_shares(project, asked), *plans]
-
-    def on_shared_shares(
-        self, project: str, asked: Amounts, gone: Iterable[Running] = ()
-    ) -> list[Reserved]:
-        """
-        Promises on the share of a group that `project` is in too, and is nearer to its own.
-
-        One made in this cycle stands: what is nearer to its own share was looked at before.
-
-        Args:
-            project: That of the gang which may break them.
-            asked: What the gang asks for.
-            gone: Running gangs that do not count.
-        """
-        quota = self.snapshot.quota
-        groups = {group.name for group in quota.groups_of(project)}
-        if not (groups and self.reservations.shared):
-            return []
-        with self.shares.without(gone):
-            holding = self.shares.holding(project, asked)
-        found = []
-        for reserved in self.reservations.shared.values():
-            owner = reserved.gang[0].project
-            meets = "" if owner == project else apart(quota, project, owner)[-1].name
-            if meets in holding and self.cover_of(reserved) in groups:
-                found.append(reserved)
-        return found
-
-    def cover_of(self, reserved: Reserved) -> str:
-        """The share on which a promise stands once what departs has ended, or none."""
-        self.discount(reserved)
-        with self.shares.without(standing=self.departing().sums):
-            cover = self.shares.cover(reserved.gang[0].project, reserved.placed.total)
-        self.count(reserved)
-        return cover
 
     def is_open_to(self, running: Running, project: str) -> bool:
         """Whether `project`, another than its own, may have it stopped for a share."""
@@ -352,108 +214,6 @@ class Draft:
             return running.is_borrowed
         groups = self.snapshot.quota.groups_of(project)
         return any(each.name == running.cover for each in groups)
-
-    def outranked(self, project: str, priority: int, *, later: bool = False) -> list[Reserved]:
-        """
-        Promises of `project` that a gang of it of that priority, within the share, may break.
-
-        Those of lower priority, whose gangs it could stop if they ran; not those of higher or equal
-        priority: what preempted it would preempt it again, for ever. One within the share that was
-        made in this pass stands: it was made after all of higher priority had been looked at. But
-        `later`, in another pass, it may be broken too.
-        """
-        if not self.is_open:
-            return []
-        return [
-            reserved
-            for reserved in self.reservations.below(project, priority)
-            if not self.promises[reserved.name].within_share
-            or (self.parts.preemption.outranks and (later or reserved.name in self.known))
-        ]
-
-    def is_within(self, reserved: Reserved, *, own: bool = False) -> bool:
-        """
-        Whether it fits in a share, where it counts as held already.
-
-        That of its project, or if not `own` that of a group.
-        """
-        project, total = reserved.gang[0].project, reserved.placed.total
-        is_own = self.shares.stands(project, total, reserved.swapped)
-        if is_own or own or not (reserved.shape.borrows and self.shares.is_nested):
-            return is_own
-        self.discount(reserved)
-        is_within = self.shares.is_within(project, total)
-        self.count(reserved)
-        return is_within
-
-    def lend(self, reserved: Reserved) -> None:
-        """Open it for gangs that end in time: until then its own does not need it."""
-        reserved.before, reserved.owed = reserved.hold, (*reserved.paid,)
-        self.open(reserved)
-        if reserved.holds_quota:
-            reserved.lent = (*reserved.gifts,)
-            self.discount(reserved)
-
-    def call_in(self, reserved: Reserved) -> None:
-        """End what `lend` began."""
-        if reserved.holds_quota:
-            self.count(reserved, reserved.lent)
-        self.shut(reserved, reserved.before)
-        reserved.owed = ()
-
-    def set_apart(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
-        """Lend them; `others` count on what those give back that these would have waited for."""
-        for each in others:
-            self._refund(each)
-        for each in reserved:
-            self.lend(each)
-        for each in others:
-            self._draw(each)
-
-    def put_back(self, reserved: Sequence[Reserved], others: Sequence[Reserved]) -> None:
-        """End what `set_apart` began."""
-        for each in others:
-            self._refund(each)
-        for each in reserved:
-            self.call_in(each)
-        for each in others:
-            self._draw(each)
-
-    def _refund(self, reserved: Reserved) -> None:
-        """Count on no other gang any more; its devices stay closed."""
-        assert reserved.hold is not None
-        self.capacity.charge(reserved.hold.charge, sign=-1)
-        self._pay_back(reserved)
-        if reserved.holds_quota:
-            self.discount(reserved)
-
-    def _draw(self, reserved: Reserved) -> None:
-        """End what `_refund` began: count on those that it waits for, as far as they have left."""
-        assert reserved.hold is not None
-        reserved.hold.charge = self._net(reserved)
-        self.capacity.charge(reserved.hold.charge)
-        if reserved.holds_quota:
-            self.count(reserved)
-
-    def drop(self, reserved: Reserved) -> None:
-        """Forget a reservation that is lent: its gang starts, or it is void."""
-        self.reservations.remove(reserved)
-        if not reserved.is_promise:
-            del self.plans[reserved.name]
-            return
-        del self.reserved[reserved.name]
-        for running in reserved.victims:
-            if self.victims[running.name].by == reserved.name:
-                self._spare(running)
-
-    def _spare(self, running: Running) -> None:
-        """Let a victim go on, unless another promise needs it gone as well."""
-        stop = self.victims.pop(running.name)
-        for other in self.reserved.values():
-            if running in other.victims:
-                is_firm = self.promises[other.name].within_share
-                self.victims[running.name] = replace(stop, by=other.name, is_firm=is_firm)
-                return
 
     def departing(self, *, firm: bool = False) -> Departing:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""

@@ -71,6 +71,8 @@ class Reserved:
         """What it was when it was last lent; None where what it waits for has changed since."""
         self.number = 0
         """The higher, the later it was reserved."""
+        self.is_dropped = False
+        """Whether it is given up, or carried out: what was opened for a moment stays open."""
 
     @property
     def swapped(self) -> Amounts:

@@ -7,19 +7,20 @@ from functools import partial
 
 import pytest
 
-from bastion.scheduler.phases import earliest_start as searches
-from bastion.scheduler.phases.awaited import is_covered
-from bastion.scheduler.phases.backfill import backfill
-from bastion.scheduler.phases.claims import Claims
-from bastion.scheduler.phases.earliest_start import Fit, earliest_start, fits_share, gone_at
 from bastion.scheduler.phases.planned_starts import plan_ahead
-from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.reasons.reason import Yielded
+from bastion.scheduler.reservations import earliest_start as searches
+from bastion.scheduler.reservations.awaited import is_covered
+from bastion.scheduler.reservations.backfill import backfill
+from bastion.scheduler.reservations.claims import Claims
+from bastion.scheduler.reservations.earliest_start import Fit, earliest_start, fits_share, gone_at
+from bastion.scheduler.reservations.lending import closed
+from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
@@ -301,6 +302,5 @@ def test_what_one_gang_frees_covers_one_replica_on_its_machine() -> None:
     for waits, is_enough in ((running, True), (running[:1], False)):
         at = located(line.shape, placed)
         reserved = Reserved(gang=line.head, at=at, until=draft.now, is_promise=True, waits=waits)
-        draft.shut(reserved)
-        assert is_covered(draft, reserved) is is_enough
-        draft.open(reserved)
+        with closed(draft, [reserved]):
+            assert is_covered(draft, reserved) is is_enough

@@ -13,6 +13,7 @@ from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.promise import Promise
+from bastion.scheduler.reservations.lending import set_apart
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.memory import Memory
@@ -29,13 +30,12 @@ def victims_with_fewer(
     """How many victims every search for fewer finds; the draft is as before."""
     others = sharing(draft, reserved)
     stops = {running.name: draft.victims.pop(running.name) for running in own}
-    draft.set_apart([reserved], others)
-    found = [
-        proposals._found(draft, reserved, own, within_share=within_share)
-        for within_share in proposals._ways(draft, promise, reserved, own)
-    ]
-    draft.victims.update(stops)
-    draft.put_back([reserved], others)
+    with set_apart(draft, [reserved], others):
+        found = [
+            proposals._found(draft, reserved, own, within_share=within_share)
+            for within_share in proposals._ways(draft, promise, reserved, own)
+        ]
+        draft.victims.update(stops)
     return [len(own) if each is None else len(each.victims) for each in found]
 
 

@@ -12,7 +12,6 @@ import pytest
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEPS, left_for_searches
 from bastion.scheduler.phases import entitlement, guarantee, planned_starts
-from bastion.scheduler.phases.awaited import awaited
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.harm import excess_of
 from bastion.scheduler.preemption.need import Need
@@ -20,6 +19,7 @@ from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.preemption.victims import _Search
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reservations.awaited import awaited
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.ledger import Ledger

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby, takewhile
 from operator import itemgetter
 
-from bastion.scheduler.phases.claims import Claims
-from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reservations.claims import Claims
+from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.ends import End, Ends
 from bastion.scheduler.state.release import Release

@@ -14,12 +14,12 @@ from dataclasses import replace
 from functools import partial
 
 from bastion.job import Attempt, initial_hosts
-from bastion.scheduler.phases.lending import reopened
-from bastion.scheduler.phases.outcome import classes_after, covers_after
+from bastion.scheduler.outcome import classes_after, covers_after
 from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Gang, ids_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Dependency
+from bastion.scheduler.reservations.lending import lent, reopened
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.release import Release
@@ -149,15 +149,12 @@ def _undo(draft: Draft, back: Sequence[Running]) -> None:
     for running in back:
         waiting = draft.reservations.waiting_for([running.name])
         closed = [each for each in waiting if each.hold is not None]
-        for each in closed:
-            draft.lend(each)  # else what it leaves of them would be closed, and idle
-        for each in waiting:
-            left = [other for other in each.waits if other is not running]
-            draft.reservations.wait_for(each, left)
-        Release(draft.capacity, running)
-        draft.shares.leave(running)
-        for each in closed:
-            draft.call_in(each)
+        with lent(draft, closed):  # else what it leaves of them would be closed, and idle
+            for each in waiting:
+                left = [other for other in each.waits if other is not running]
+                draft.reservations.wait_for(each, left)
+            Release(draft.capacity, running)
+            draft.shares.leave(running)
         del draft.starting[running.name]
         gang = tuple(draft.snapshot.jobs[name] for name in running.ids)
         draft.taken_back.append(draft.wait_again(gang))

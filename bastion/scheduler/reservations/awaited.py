@@ -15,9 +15,9 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from bastion.scheduler.phases.revocation import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.spared import spared
+from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.footprint import Footprint
 from bastion.scheduler.state.reservation import Located, Reserved

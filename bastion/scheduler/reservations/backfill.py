@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-from bastion.scheduler.phases.earliest_start import fits_share
-from bastion.scheduler.phases.lending import count_plans
-from bastion.scheduler.phases.revocation import newest, waits_for_its_rest
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import BEST_EFFORT, Part, Shape
+from bastion.scheduler.reservations.breakable import stands_within
+from bastion.scheduler.reservations.earliest_start import fits_share
+from bastion.scheduler.reservations.lending import count_plans, set_apart
+from bastion.scheduler.reservations.revocation import newest, waits_for_its_rest
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
@@ -61,7 +62,7 @@ def displaces(draft: Draft, project: str, units: Amounts) -> bool:
     return bool(outgrown) and any(
         draft.promises[each.name].within_share
         and any(group.name in outgrown for group in groups_of(each.gang[0].project))
-        and not draft.is_within(each, own=True)
+        and not stands_within(draft, each, own=True)
         for each in draft.reserved.values()
     )
 
@@ -109,14 +110,13 @@ def backfill(
         return False
     draft.search.effort.spend(len(reserved))
     others = [each for each in reserved if each not in opened]
-    draft.set_apart(opened, others)
-    done = start()
-    if done:
-        new = newest(draft)
-        for each in opened:
-            if each.footprint.meets(new.footprint):
-                draft.reservations.wait_for(each, (new, *each.waits))
-    draft.put_back(opened, others)
+    with set_apart(draft, opened, others):
+        done = start()
+        if done:
+            new = newest(draft)
+            for each in opened:
+                if each.footprint.meets(new.footprint):
+                    draft.reservations.wait_for(each, (new, *each.waits))
     return done
 
 

@@ -1,0 +1,99 @@
+"""
+What a gang within a share may break: planned starts, and promises that rest on less.
+
+It must not know whether that helps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bastion.scheduler.reservations.lending import discounted
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.running import Running
+from quota.amounts import Amounts
+from quota.ledger import apart
+
+
+def breakable_by(
+    draft: Draft, project: str, asked: Amounts, ahead: Sequence[Reserved]
+) -> list[Reserved]:
+    """What a gang of `project` within a share may break for `asked`; not plans `ahead`."""
+    plans = [plan for plan in draft.plans.values() if plan not in ahead]
+    if not draft.is_open:
+        return plans
+    found = draft.reservations.weak.values()
+    promised = [each for each in found if each.gang[0].project != project]
+    return [*promised, *on_shared_shares(draft, project, asked), *plans]
+
+
+def on_shared_shares(
+    draft: Draft, project: str, asked: Amounts, gone: Iterable[Running] = ()
+) -> list[Reserved]:
+    """
+    Promises on the share of a group that `project` is in too, and is nearer to its own.
+
+    One made in this cycle stands: what is nearer to its own share was looked at before.
+
+    Args:
+        draft: Unchanged when this returns.
+        project: That of the gang which may break them.
+        asked: What the gang asks for.
+        gone: Running gangs that do not count.
+    """
+    quota = draft.snapshot.quota
+    groups = {group.name for group in quota.groups_of(project)}
+    if not (groups and draft.reservations.shared):
+        return []
+    with draft.shares.without(gone):
+        holding = draft.shares.holding(project, asked)
+    found = []
+    for reserved in draft.reservations.shared.values():
+        owner = reserved.gang[0].project
+        meets = "" if owner == project else apart(quota, project, owner)[-1].name
+        if meets in holding and cover_of(draft, reserved) in groups:
+            found.append(reserved)
+    return found
+
+
+def cover_of(draft: Draft, reserved: Reserved) -> str:
+    """The share on which a promise stands once what departs has ended, or none."""
+    with (
+        discounted(draft, [reserved]),
+        draft.shares.without(standing=draft.departing().sums),
+    ):
+        return draft.shares.cover(reserved.gang[0].project, reserved.placed.total)
+
+
+def outranked(draft: Draft, project: str, priority: int, *, later: bool = False) -> list[Reserved]:
+    """
+    Promises of `project` that a gang of it of that priority, within the share, may break.
+
+    Those of lower priority, whose gangs it could stop if they ran; not those of higher or equal
+    priority: what preempted it would preempt it again, for ever. One within the share that was made
+    in this pass stands: it was made after all of higher priority had been looked at. But `later`,
+    in another pass, it may be broken too.
+    """
+    if not draft.is_open:
+        return []
+    return [
+        reserved
+        for reserved in draft.reservations.below(project, priority)
+        if not draft.promises[reserved.name].within_share
+        or (draft.parts.preemption.outranks and (later or reserved.name in draft.known))
+    ]
+
+
+def stands_within(draft: Draft, reserved: Reserved, *, own: bool = False) -> bool:
+    """
+    Whether it fits in a share, where it counts as held already.
+
+    That of its project, or if not `own` that of a group.
+    """
+    project, total = reserved.gang[0].project, reserved.placed.total
+    is_own = draft.shares.stands(project, total, reserved.swapped)
+    if is_own or own or not (reserved.shape.borrows and draft.shares.is_nested):
+        return is_own
+    with discounted(draft, [reserved]):
+        return draft.shares.is_within(project, total)

@@ -1,0 +1,94 @@
+"""
+What is reserved for waiting gangs, and given up.
+
+It must not know why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bastion.job import JobClass
+from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.reservations.lending import count, lend, shut
+from bastion.scheduler.state.decisions import PlannedStop
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.reservation import Reserved
+from bastion.scheduler.state.running import Running
+
+
+def reserve(draft: Draft, reserved: Reserved) -> None:
+    """
+    Close devices for a waiting gang.
+
+    Its charge counts against the tiers at once, and a promise's against its project, except for
+    what those it waits for will give back by then: that would be counted twice.
+    """
+    kept = draft.reserved if reserved.is_promise else draft.plans
+    kept[reserved.name] = reserved
+    draft.reservations.end_drain(reserved.gang)
+    draft.revised += 1
+    is_firm = not reserved.is_promise or draft.promises[reserved.name].within_share
+    is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
+    is_shared = reserved.is_promise and is_firm and reserved.name in draft.known and not is_own
+    draft.reservations.add(reserved, is_firm=is_firm, is_shared=is_shared)
+    shut(draft, reserved)
+    if reserved.holds_quota:
+        count(draft, reserved)
+
+
+def give_up(draft: Draft, reserved: Reserved) -> None:
+    """Open for good what is closed for a gang that waits on: it does not hold any more."""
+    lend(draft, reserved)
+    drop(draft, reserved)
+    draft.revised += 1
+    draft.search.loosened.add(reserved.gang[0].project)  # others of it waited behind this
+    draft.search.has_opened = True
+    if reserved.is_promise:
+        del draft.promises[reserved.name]
+        draft.known.pop(reserved.name, None)
+        draft.wait_again(reserved.gang)
+    else:
+        spare_for(draft, reserved)
+        draft.planned.pop(reserved.name, None)
+
+
+def forget_plan(draft: Draft, gang: Gang) -> None:
+    """Open what was planned for `gang`: something better was done for it."""
+    plan = draft.plans.get(gang[0].id)
+    if plan is not None:
+        spare_for(draft, plan)
+        draft.planned.pop(plan.name, None)
+        lend(draft, plan)
+        drop(draft, plan)
+
+
+def drop(draft: Draft, reserved: Reserved) -> None:
+    """Forget a reservation that is lent: its gang starts, or it is void."""
+    reserved.is_dropped = True
+    draft.reservations.remove(reserved)
+    if not reserved.is_promise:
+        del draft.plans[reserved.name]
+        return
+    del draft.reserved[reserved.name]
+    for running in reserved.victims:
+        if draft.victims[running.name].by == reserved.name:
+            _spare(draft, running)
+
+
+def spare_for(draft: Draft, plan: Reserved) -> dict[str, PlannedStop]:
+    """Let the gangs go on that were to be rotated for `plan` alone; return what was told."""
+    told = {name: stop for name, stop in draft.victims.items() if stop.by == plan.name}
+    for name in told:
+        _spare(draft, draft.running[name])
+    return told
+
+
+def _spare(draft: Draft, running: Running) -> None:
+    """Let a victim go on, unless another promise needs it gone as well."""
+    stop = draft.victims.pop(running.name)
+    for other in draft.reserved.values():
+        if running in other.victims:
+            is_firm = draft.promises[other.name].within_share
+            draft.victims[running.name] = replace(stop, by=other.name, is_firm=is_firm)
+            return
