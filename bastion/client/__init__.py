@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         Why,
     )
     from bastion.client.status.status_view import ProjectView, StatusView
-    from bastion.scheduler.reasons.machine_report import MachineReport
+    from bastion.scheduler.machine_report import MachineReport
 
 __all__ = [
     "BusyError",
@@ -67,7 +67,7 @@ _PLACES = {
         "PoolsView",
         "Why",
     ),
-    "bastion.scheduler.reasons.machine_report": ("MachineReport",),
+    "bastion.scheduler.machine_report": ("MachineReport",),
 }
 """Imported on first use: a command that only submits reads no logs."""
 _HOMES = {name: place for place, names in _PLACES.items() for name in names}

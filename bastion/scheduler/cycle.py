@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from bastion.scheduler.explain.verdicts import explain, outline
 from bastion.scheduler.forecast.drift import standstill_of
+from bastion.scheduler.memory.memory import Memory
+from bastion.scheduler.memory.policy_choice import Parts, chosen
 from bastion.scheduler.phases.borrow import borrow
 from bastion.scheduler.phases.growth import grow
 from bastion.scheduler.phases.guarantee import guarantee
@@ -23,8 +25,6 @@ from bastion.scheduler.reservations.new_promise import let_victims_run_on
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.consistency import difference
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.memory import Memory
-from bastion.scheduler.state.policy_choice import Parts, chosen
 
 
 def decide(

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from bastion.job import JobClass, Placement
 from bastion.machine import Machine
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.positions import Crowd, Row
-from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.reasons.reason import Reason
 from bastion.value import value
 

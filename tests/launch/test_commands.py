@@ -23,7 +23,7 @@ from bastion.records.reports.facts import HostFact
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.scheduler.forecast.confidence import Start
-from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bundler.code import DockerBuild, ImageRef
 from bundler.errors import BuildError
 from launch import exits

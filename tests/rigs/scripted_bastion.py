@@ -19,7 +19,7 @@ from bastion.records.requests.answer import Answer
 from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
 from bastion.records.requests.request import BODIES, Body
 from bastion.records.requests.result import Result
-from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.spec import job_id
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore

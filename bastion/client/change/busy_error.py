@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bastion.errors import RefusedError
-from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.spec.quantity import text_of_bytes
 from quota.amounts import Amounts
 

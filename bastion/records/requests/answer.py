@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.value import value
 
 

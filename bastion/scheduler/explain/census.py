@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from bastion.job import JobRecord
 from bastion.machine import MachinePhase
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import can_make, passes
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import MOST_BEST_EFFORT, Part
-from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.state.draft import Draft
 from bastion.spec.quantity import text_of_seconds
 from bastion.spec.request import Request

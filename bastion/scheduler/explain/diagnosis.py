@@ -28,6 +28,9 @@ from bastion.scheduler.explain.quota_walls import QuotaWalls
 from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
+from bastion.scheduler.holders.footprint import Footprint, pairs_of
+from bastion.scheduler.holders.release import Release
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.feasibility import Beyond
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
@@ -48,10 +51,7 @@ from bastion.scheduler.reasons.reason import (
 from bastion.scheduler.reservations.backfill import put_off
 from bastion.scheduler.reservations.lending import counted
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.footprint import Footprint, pairs_of
-from bastion.scheduler.state.release import Release
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 from quota.amounts import NOTHING, Amounts, missing
 
 SEARCHES, SEARCHES_OF_FEW = 2, 8

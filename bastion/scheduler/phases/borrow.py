@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.outcome import stopped_now
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.growth import widen
@@ -41,7 +42,6 @@ from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
 ONE_SECOND = 1.0

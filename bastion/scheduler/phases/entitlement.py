@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import Allows, Found, find, legal_for
@@ -22,7 +23,6 @@ from bastion.scheduler.reservations.lending import called_in, closed, counted, d
 from bastion.scheduler.reservations.revocation import borrowing, may_yield
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
 

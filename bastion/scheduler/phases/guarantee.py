@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.phases.entitlement import (
     breakable,
     found_within_share,
@@ -38,7 +39,6 @@ from bastion.scheduler.reservations.reserving import drop, give_up
 from bastion.scheduler.reservations.revocation import could_borrow, waits_for_its_rest
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
 MOST_TRIES = 4

@@ -24,6 +24,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
+from bastion.scheduler.holders.footprint import located
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.phases.entitlement import would_be_taken
 from bastion.scheduler.phases.promises import located_again, start_reserved
 from bastion.scheduler.placement.place import Placed
@@ -59,8 +61,7 @@ from bastion.scheduler.reservations.revocation import (
 )
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.reservation import Reserved, located
-from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.reservation import Reserved
 
 SEARCHES = 4
 """Searches for new planned starts in each phase; what is left is looked at in the next cycle."""

@@ -20,6 +20,8 @@ from dataclasses import replace
 from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
+from bastion.scheduler.holders.footprint import Footprint, Located, pairs_of
+from bastion.scheduler.holders.running import Running, charge_of
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
 from bastion.scheduler.phases.survey import classify_again
@@ -37,9 +39,7 @@ from bastion.scheduler.reservations.lending import discounted, lent, set_apart
 from bastion.scheduler.reservations.new_promise import stop_of
 from bastion.scheduler.reservations.reserving import drop, give_up, reserve
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.footprint import Footprint, pairs_of
-from bastion.scheduler.state.reservation import Located, Reserved
-from bastion.scheduler.state.running import Running, charge_of
+from bastion.scheduler.state.reservation import Reserved
 
 _frees_at = attrgetter("frees_at")
 

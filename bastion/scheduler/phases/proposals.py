@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.scheduler.effort import Effort, left_for_searches
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.phases.promises import sharing
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import Found, find, yields_to
@@ -24,7 +25,6 @@ from bastion.scheduler.reservations.new_promise import make_promise
 from bastion.scheduler.reservations.reserving import drop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 
 

@@ -15,13 +15,13 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
+from bastion.scheduler.holders.footprint import Footprint, Located
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.footprint import Footprint
-from bastion.scheduler.state.reservation import Located, Reserved
-from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.reservation import Reserved
 
 EndOrder = Callable[[Running], tuple[Any, ...]]
 """The lowest comes first."""

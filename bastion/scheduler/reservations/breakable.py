@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.reservations.lending import discounted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 from quota.ledger import apart
 

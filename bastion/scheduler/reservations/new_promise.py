@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.preemption.stop_times import deadline_of, spare_until, stop_at
 from bastion.scheduler.preemption.victims import Found, gives_way
 from bastion.scheduler.promise import Promise
@@ -23,7 +24,6 @@ from bastion.scheduler.reservations.revocation import starting, take_back
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
 from quota.ledger import apart
 

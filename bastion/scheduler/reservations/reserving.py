@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bastion.job import JobClass
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.reservations.lending import count, lend, shut
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
-from bastion.scheduler.state.running import Running
 
 
 def reserve(draft: Draft, reserved: Reserved) -> None:

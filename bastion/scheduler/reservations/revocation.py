@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 
 from bastion.job import Attempt, initial_hosts
+from bastion.scheduler.holders.release import Release
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.outcome import classes_after, covers_after
 from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Gang, ids_of
@@ -22,8 +24,6 @@ from bastion.scheduler.reasons.reason import Dependency
 from bastion.scheduler.reservations.lending import lent, reopened
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.release import Release
-from bastion.scheduler.state.running import Running
 
 CLASSED = 8
 """Starts that are given a class in the time of one step."""

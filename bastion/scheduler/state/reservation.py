@@ -8,23 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from bastion.scheduler.holders.footprint import Located
+from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.hold import Charge, Hold
-from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang, Line, Rank
-from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.state.footprint import Footprint, pairs_of
-from bastion.scheduler.state.running import Running
 from quota.amounts import Amounts
-
-
-class Located(NamedTuple):
-    """Where a waiting gang will lie; the same from cycle to cycle while its machines are."""
-
-    shape: Shape
-    placed: Placed
-    footprint: Footprint
 
 
 class Reserved:
@@ -111,11 +100,6 @@ class Reserved:
         Then it is closed only while later gangs of its own project are looked at.
         """
         return math.isinf(self.until)
-
-
-def located(shape: Shape, placed: Placed) -> Located:
-    """Where a gang of `shape` will lie that is `placed`."""
-    return Located(shape, placed, Footprint(pairs_of(shape.parts, placed.placements)))
 
 
 class Reservations:

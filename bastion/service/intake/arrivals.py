@@ -16,8 +16,8 @@ from bastion.records.reports.facts import Bell, Heartbeat, Hello
 from bastion.records.requests.answer import Answer
 from bastion.records.requests.job_request import FollowRequest, JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.plan import Plan, Refuse, Wait
-from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.reasons.reason import NeverFits, text
 from bastion.scheduler.reasons.words import listed
 from bastion.service.draft.root_draft import Draft

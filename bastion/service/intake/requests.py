@@ -44,7 +44,7 @@ from bastion.records.requests.request import Body
 from bastion.records.requests.targets import NO_TARGETS, Targets
 from bastion.records.root import MAX_ACTIVE_JOBS, as_kept
 from bastion.records.settings.webhooks import Notifications
-from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.service.draft.dependencies import is_on_its_way, joining
 from bastion.service.draft.places import PLACE_CHARACTERS, places_of, places_of_array
 from bastion.service.draft.root_draft import Draft

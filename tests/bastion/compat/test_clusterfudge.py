@@ -25,7 +25,7 @@ from bastion.compat.clusterfudge import (
     to_launch,
 )
 from bastion.errors import BastionError, NotFoundError, SpecError
-from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from bastion.spec import Launch, Where
 from bastion.spec.names import launch_uuid
 from bundler.code import GitRepo as Repository

@@ -7,8 +7,8 @@ from typing import Any
 
 from bastion.machine import MachinePhase
 from bastion.scheduler.explain.census import MAX_MACHINES
+from bastion.scheduler.machine_report import MachineReport
 from bastion.scheduler.plan import Refuse
-from bastion.scheduler.reasons.machine_report import MachineReport
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.spec.where import Where
 from quota import Amounts

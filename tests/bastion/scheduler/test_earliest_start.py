@@ -7,6 +7,11 @@ from functools import partial
 
 import pytest
 
+from bastion.scheduler.holders.footprint import located
+from bastion.scheduler.holders.release import Release
+from bastion.scheduler.holders.running import Running
+from bastion.scheduler.memory.memory import Memory
+from bastion.scheduler.memory.policy_choice import chosen
 from bastion.scheduler.phases.planned_starts import plan_ahead
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.placement.room import Room
@@ -24,11 +29,7 @@ from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.memory import Memory
-from bastion.scheduler.state.policy_choice import chosen
-from bastion.scheduler.state.release import Release
-from bastion.scheduler.state.reservation import Reserved, located
-from bastion.scheduler.state.running import Running
+from bastion.scheduler.state.reservation import Reserved
 from bastion.spec.where import Where
 from quota import Amounts
 from tests.bastion.scheduler import histories

@@ -6,7 +6,7 @@ import pytest
 
 from bastion.client import BusyError
 from bastion.errors import RefusedError
-from bastion.scheduler.reasons.machine_report import MachineReport
+from bastion.scheduler.machine_report import MachineReport
 from quota import Amounts
 from tests.bastion.client.scripted_client import client_of, launch_of
 

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from bastion.job import Placement, ReplicaPlace
 from bastion.scheduler.placement.capacity import Capacity, counts_of
 from bastion.scheduler.placement.device_mask import mask_of
-from bastion.scheduler.queue.shape import Part
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.queue.shape import Part, Shape
 
 Pairs = Iterable[tuple[Part, ReplicaPlace]]
 """Replicas, each with what it asks for."""
@@ -98,3 +100,16 @@ class Footprint:
         if machine in self.whole:
             return math.inf
         return self.counts.get(machine, {}).get(resource, 0)
+
+
+class Located(NamedTuple):
+    """Where a waiting gang will lie; the same from cycle to cycle while its machines are."""
+
+    shape: Shape
+    placed: Placed
+    footprint: Footprint
+
+
+def located(shape: Shape, placed: Placed) -> Located:
+    """Where a gang of `shape` will lie that is `placed`."""
+    return Located(shape, placed, Footprint(pairs_of(shape.parts, placed.placements)))

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bastion.scheduler.state.running import Running
-from bastion.scheduler.state.shares import Shares
+from bastion.scheduler.holders.running import Running
+from bastion.scheduler.holders.shares import Shares
 from quota.amounts import Amounts
 
 

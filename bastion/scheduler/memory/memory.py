@@ -18,6 +18,10 @@ from itertools import chain
 
 from bastion.changes import changes
 from bastion.job import JobRecord, Phase
+from bastion.scheduler.memory.known_walls import KnownWalls
+from bastion.scheduler.memory.occupancy import Occupancy
+from bastion.scheduler.memory.policy_choice import Parts
+from bastion.scheduler.memory.standstill import Standstill
 from bastion.scheduler.queue.forms import Forms
 from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import (
@@ -33,10 +37,6 @@ from bastion.scheduler.queue.order import (
 )
 from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
-from bastion.scheduler.state.known_walls import KnownWalls
-from bastion.scheduler.state.occupancy import Occupancy
-from bastion.scheduler.state.policy_choice import Parts
-from bastion.scheduler.state.standstill import Standstill
 from quota.tree import Quota
 
 FEW = 8

@@ -1,0 +1,1 @@
+"""What one cycle leaves for the next."""
