@@ -30,9 +30,9 @@ from time import process_time
 from bastion.job import Attempt, HostState, JobRecord, Phase
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory.memory import Memory
 from bastion.scheduler.plan import Admit, Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.memory import Memory
 from bastion.service.python_gc import paused
 from bastion.spec.request import Request
 from benchmarks.table import show

@@ -30,9 +30,9 @@ from typing import NamedTuple
 from bastion.job import Outcome, OutcomeKind
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.forecast.confidence import Start, start_of
-from bastion.scheduler.memory.memory import Memory
 from bastion.scheduler.plan import Wait
 from bastion.scheduler.runs import Runs, with_end
+from bastion.scheduler.state.memory.memory import Memory
 from benchmarks.table import show
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 

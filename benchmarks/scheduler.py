@@ -19,8 +19,8 @@ from statistics import median
 from typing import NamedTuple
 
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory.memory import Memory
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.memory import Memory
 from bastion.simulator import Recipe
 from benchmarks.decide import (
     NOW,

@@ -21,9 +21,9 @@ import bastion.scheduler
 import quota.value
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory.memory import Memory
 from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.memory import Memory
 from bastion.spec.where import Where
 from bastion.value import value
 from benchmarks.decide import DEVICES, NOW, admitted, quota_of, snapshot_of, taken_s

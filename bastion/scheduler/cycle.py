@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from bastion.scheduler.explain.verdicts import explain, outline
 from bastion.scheduler.forecast.drift import standstill_of
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import Parts, chosen
 from bastion.scheduler.phases.borrow import borrow
 from bastion.scheduler.phases.growth import grow
 from bastion.scheduler.phases.guarantee import guarantee
@@ -18,13 +16,15 @@ from bastion.scheduler.phases.maintenance import vacate
 from bastion.scheduler.phases.planned_starts import plan_ahead, plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
 from bastion.scheduler.phases.proposals import shrink_again, shrink_proposals
+from bastion.scheduler.phases.reservations.new_promise import let_victims_run_on
 from bastion.scheduler.phases.shrinkage import shrink
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
-from bastion.scheduler.reservations.new_promise import let_victims_run_on
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.consistency import difference
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import Parts, chosen
 
 
 def decide(

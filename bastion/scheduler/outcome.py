@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.machine import Machine
-from bastion.scheduler.holders.classes import Claimant, Newcomer, covers, derive, promised_by
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.order import ids_of
 from bastion.scheduler.reasons.reason import Resized, Rotated, Vacated
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.classes import Claimant, Newcomer, covers, derive, promised_by
+from bastion.scheduler.state.holders.running import Running
 
 
 def stopped_now(draft: Draft) -> dict[str, PlannedStop]:

@@ -15,10 +15,6 @@ from typing import NamedTuple
 
 from bastion.job import HostPlace, JobClass, ReplicaPlace
 from bastion.machine import Machine
-from bastion.scheduler.holders.classes import classify
-from bastion.scheduler.holders.footprint import pairs_of
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.memory.policy_choice import Parts
 from bastion.scheduler.placement.candidates import PlacementPolicy
 from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.hold import Charge
@@ -27,6 +23,10 @@ from bastion.scheduler.plan import Admit, Plan, Verdicts
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.shape import Part, Shape, Shapes
 from bastion.scheduler.reasons.holding import WithinShare
+from bastion.scheduler.state.holders.classes import classify
+from bastion.scheduler.state.holders.footprint import pairs_of
+from bastion.scheduler.state.holders.running import Running
+from bastion.scheduler.state.memory.policy_choice import Parts
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.engine.life import Life
 from bastion.simulator.engine.state import State

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from bastion.scheduler.memory.policy_choice import Parts
+from bastion.scheduler.state.memory.policy_choice import Parts
 from bastion.simulator.engine.speed import Speeds
 from bastion.simulator.policies.effective import JobOf, effective_max_min, effective_optimus
 from bastion.simulator.policies.own import order_of

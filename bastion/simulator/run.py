@@ -9,8 +9,8 @@ from typing import cast
 
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError
-from bastion.scheduler.memory.policy_choice import Parts, chosen
 from bastion.scheduler.policies.admission import admit_all
+from bastion.scheduler.state.memory.policy_choice import Parts, chosen
 from bastion.simulator.engine.driver import Carrying
 from bastion.simulator.engine.engine import Engine, Watch
 from bastion.simulator.engine.outside import Outside

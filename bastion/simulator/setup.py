@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from typing import Literal, cast, get_args
 
 from bastion.errors import SpecError
-from bastion.scheduler.memory.policy_choice import Parts, chosen
+from bastion.scheduler.state.memory.policy_choice import Parts, chosen
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.expectations import Limits

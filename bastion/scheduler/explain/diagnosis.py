@@ -28,9 +28,8 @@ from bastion.scheduler.explain.quota_walls import QuotaWalls
 from bastion.scheduler.explain.scatter import Scatter, scatter_of
 from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
-from bastion.scheduler.holders.footprint import Footprint, pairs_of
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.phases.reservations.backfill import put_off
+from bastion.scheduler.phases.reservations.lending import counted
 from bastion.scheduler.placement.feasibility import Beyond
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
@@ -48,9 +47,10 @@ from bastion.scheduler.reasons.reason import (
     WaitingForCapacity,
     WaitingReason,
 )
-from bastion.scheduler.reservations.backfill import put_off
-from bastion.scheduler.reservations.lending import counted
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.footprint import Footprint, pairs_of
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import NOTHING, Amounts, missing
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bastion.scheduler.explain.reach import Reach
-from bastion.scheduler.memory.known_walls import Walls
+from bastion.scheduler.phases.reservations.claims import Claims
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import (
     BeyondShare,
@@ -22,8 +22,8 @@ from bastion.scheduler.reasons.reason import (
     ShareInUse,
     WaitingReason,
 )
-from bastion.scheduler.reservations.claims import Claims
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory.known_walls import Walls
 from quota.amounts import Amounts, missing
 
 QuotaWall = NeverFits | OverCeiling | BeyondShare | ShareInUse

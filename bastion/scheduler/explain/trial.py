@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.holders.shares import Shares
+from bastion.scheduler.phases.reservations.lending import lent
 from bastion.scheduler.placement.capacity import Occupied
 from bastion.scheduler.placement.repair import repaired
-from bastion.scheduler.reservations.lending import lent
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
+from bastion.scheduler.state.holders.shares import Shares
 from bastion.value import value
 from quota.tree import Quota
 

@@ -14,7 +14,6 @@ from bastion.scheduler.explain.census import censuses
 from bastion.scheduler.explain.set_aside import SetAside
 from bastion.scheduler.explain.waiting import NOT_YET, WaitingGangs
 from bastion.scheduler.forecast.next_change import wake_at
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.outcome import (
     classes_after,
     is_told,
@@ -48,6 +47,7 @@ from bastion.scheduler.reasons.reason import (
 from bastion.scheduler.state.blocked import Blocked
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 
 
 def explain(draft: Draft) -> Plan:

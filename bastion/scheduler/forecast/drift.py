@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf, nextafter
 
-from bastion.scheduler.memory.standstill import Standstill
 from bastion.scheduler.plan import Keep, Plan, Wait
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.positions import Crowd
 from bastion.scheduler.reasons.reason import Fragmented
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory.standstill import Standstill
 
 
 def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None:

@@ -14,8 +14,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from zlib import crc32
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.runs import Runs, kind_of
+from bastion.scheduler.state.holders.running import Running
 from bastion.value import value
 
 WORLDS = 3

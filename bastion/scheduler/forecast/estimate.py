@@ -15,10 +15,10 @@ from itertools import islice
 
 from bastion.scheduler.forecast.end_times import WORLDS, Likely
 from bastion.scheduler.forecast.playout import ExpectedEnd, Future
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.plan import Estimate
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.value import value
 from quota.amounts import Amounts
 

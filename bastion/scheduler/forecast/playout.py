@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from heapq import heapify, heappop
 
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
 from bastion.value import value
 from quota.amounts import Amounts
 

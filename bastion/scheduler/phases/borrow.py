@@ -15,32 +15,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.outcome import stopped_now
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import look_again, queue_of, spent
 from bastion.scheduler.phases.planned_starts import plan_again
 from bastion.scheduler.phases.promises import start_reserved
-from bastion.scheduler.preemption.harm import first_to_yield, in_project
-from bastion.scheduler.preemption.lack import Lack
-from bastion.scheduler.preemption.victims import find, yields_to
-from bastion.scheduler.queue.order import Line, Projects, Queue, Score, first_asked
-from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reservations.backfill import (
+from bastion.scheduler.phases.reservations.backfill import (
     backfill,
     gaps,
     may_backfill,
     may_borrow_beside,
     start_borrowing,
 )
-from bastion.scheduler.reservations.lending import count_plans, discount_plans, lent
-from bastion.scheduler.reservations.new_promise import make_promise
-from bastion.scheduler.reservations.reserving import forget_plan, spare_for
-from bastion.scheduler.reservations.revocation import may_yield
+from bastion.scheduler.phases.reservations.lending import count_plans, discount_plans, lent
+from bastion.scheduler.phases.reservations.new_promise import make_promise
+from bastion.scheduler.phases.reservations.reserving import forget_plan, spare_for
+from bastion.scheduler.phases.reservations.revocation import may_yield
+from bastion.scheduler.preemption.harm import first_to_yield, in_project
+from bastion.scheduler.preemption.lack import Lack
+from bastion.scheduler.preemption.victims import find, yields_to
+from bastion.scheduler.queue.order import Line, Projects, Queue, Score, first_asked
+from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 

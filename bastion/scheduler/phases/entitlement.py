@@ -12,16 +12,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.phases.reservations.breakable import (
+    breakable_by,
+    on_shared_shares,
+    outranked,
+)
+from bastion.scheduler.phases.reservations.lending import (
+    called_in,
+    closed,
+    counted,
+    discounted,
+    lent,
+)
+from bastion.scheduler.phases.reservations.revocation import borrowing, may_yield
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import Allows, Found, find, legal_for
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reservations.breakable import breakable_by, on_shared_shares, outranked
-from bastion.scheduler.reservations.lending import called_in, closed, counted, discounted, lent
-from bastion.scheduler.reservations.revocation import borrowing, may_yield
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 

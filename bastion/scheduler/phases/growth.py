@@ -18,13 +18,13 @@ from collections.abc import Iterable
 
 from bastion.job import Phase, Placement
 from bastion.scheduler.effort import Effort
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Resized
 from bastion.scheduler.state.decisions import Admitted, PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 
 LEAST_GAIN = 0.25

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.phases.entitlement import (
     breakable,
     found_within_share,
@@ -21,23 +20,24 @@ from bastion.scheduler.phases.entitlement import (
     is_out_of_reach,
     may_be_within,
 )
-from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
-from bastion.scheduler.queue.lines import shapes_of
-from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
-from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reservations.awaited import is_covered
-from bastion.scheduler.reservations.backfill import backfill, gaps
-from bastion.scheduler.reservations.breakable import (
+from bastion.scheduler.phases.reservations.awaited import is_covered
+from bastion.scheduler.phases.reservations.backfill import backfill, gaps
+from bastion.scheduler.phases.reservations.breakable import (
     breakable_by,
     cover_of,
     outranked,
     stands_within,
 )
-from bastion.scheduler.reservations.lending import closed, counted, lent
-from bastion.scheduler.reservations.new_promise import earlier_of, make_promise
-from bastion.scheduler.reservations.reserving import drop, give_up
-from bastion.scheduler.reservations.revocation import could_borrow, waits_for_its_rest
+from bastion.scheduler.phases.reservations.lending import closed, counted, lent
+from bastion.scheduler.phases.reservations.new_promise import earlier_of, make_promise
+from bastion.scheduler.phases.reservations.reserving import drop, give_up
+from bastion.scheduler.phases.reservations.revocation import could_borrow, waits_for_its_rest
+from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
+from bastion.scheduler.queue.lines import shapes_of
+from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
+from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 

@@ -9,10 +9,10 @@ It must not know which gang gets the devices.
 
 from __future__ import annotations
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.reasons.reason import Vacated
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from quota.maintenance import Window
 
 

@@ -24,27 +24,20 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
-from bastion.scheduler.holders.footprint import located
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.phases.entitlement import would_be_taken
 from bastion.scheduler.phases.promises import located_again, start_reserved
-from bastion.scheduler.placement.place import Placed
-from bastion.scheduler.promise import PlannedStart
-from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
-from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reasons.reason import Rotated
-from bastion.scheduler.reservations.aged import aged, aged_on_shares
-from bastion.scheduler.reservations.awaited import awaited, holders_of, is_covered
-from bastion.scheduler.reservations.backfill import may_borrow_beside, start_borrowing
-from bastion.scheduler.reservations.claims import Claims
-from bastion.scheduler.reservations.earliest_start import (
+from bastion.scheduler.phases.reservations.aged import aged, aged_on_shares
+from bastion.scheduler.phases.reservations.awaited import awaited, holders_of, is_covered
+from bastion.scheduler.phases.reservations.backfill import may_borrow_beside, start_borrowing
+from bastion.scheduler.phases.reservations.claims import Claims
+from bastion.scheduler.phases.reservations.earliest_start import (
     earliest_start,
     ends_at,
     fits_share,
     is_reclaimable,
     known_ends,
 )
-from bastion.scheduler.reservations.lending import (
+from bastion.scheduler.phases.reservations.lending import (
     closed,
     count,
     count_plans,
@@ -53,14 +46,21 @@ from bastion.scheduler.reservations.lending import (
     lent,
     reopened,
 )
-from bastion.scheduler.reservations.reserving import give_up, reserve
-from bastion.scheduler.reservations.revocation import (
+from bastion.scheduler.phases.reservations.reserving import give_up, reserve
+from bastion.scheduler.phases.reservations.revocation import (
     borrowing,
     could_borrow,
     starting,
 )
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.promise import PlannedStart
+from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.footprint import located
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 
 SEARCHES = 4

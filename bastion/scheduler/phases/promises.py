@@ -20,10 +20,19 @@ from dataclasses import replace
 from operator import attrgetter
 
 from bastion.job import JobClass, Placement, ReplicaPlace
-from bastion.scheduler.holders.footprint import Footprint, Located, pairs_of
-from bastion.scheduler.holders.running import Running, charge_of
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
+from bastion.scheduler.phases.reservations.awaited import (
+    awaited,
+    has_room_then,
+    holders_of,
+    is_covered,
+)
+from bastion.scheduler.phases.reservations.backfill import may_fit_again
+from bastion.scheduler.phases.reservations.breakable import stands_within
+from bastion.scheduler.phases.reservations.lending import discounted, lent, set_apart
+from bastion.scheduler.phases.reservations.new_promise import stop_of
+from bastion.scheduler.phases.reservations.reserving import drop, give_up, reserve
 from bastion.scheduler.phases.survey import classify_again
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
@@ -32,13 +41,9 @@ from bastion.scheduler.preemption.victims import is_legal
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.order import Entry, Gang, Line
 from bastion.scheduler.queue.shape import Part, Shape
-from bastion.scheduler.reservations.awaited import awaited, has_room_then, holders_of, is_covered
-from bastion.scheduler.reservations.backfill import may_fit_again
-from bastion.scheduler.reservations.breakable import stands_within
-from bastion.scheduler.reservations.lending import discounted, lent, set_apart
-from bastion.scheduler.reservations.new_promise import stop_of
-from bastion.scheduler.reservations.reserving import drop, give_up, reserve
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.footprint import Footprint, Located, pairs_of
+from bastion.scheduler.state.holders.running import Running, charge_of
 from bastion.scheduler.state.reservation import Reserved
 
 _frees_at = attrgetter("frees_at")

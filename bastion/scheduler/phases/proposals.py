@@ -15,15 +15,15 @@ from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.scheduler.effort import Effort, left_for_searches
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.phases.promises import sharing
+from bastion.scheduler.phases.reservations.lending import reopened, set_apart
+from bastion.scheduler.phases.reservations.new_promise import make_promise
+from bastion.scheduler.phases.reservations.reserving import drop
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import Found, find, yields_to
 from bastion.scheduler.promise import Promise
-from bastion.scheduler.reservations.lending import reopened, set_apart
-from bastion.scheduler.reservations.new_promise import make_promise
-from bastion.scheduler.reservations.reserving import drop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 

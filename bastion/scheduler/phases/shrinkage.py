@@ -15,15 +15,15 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.job import Phase
 from bastion.scheduler.effort import Effort
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.holders.user_limits import User
 from bastion.scheduler.preemption.harm import first_to_yield
 from bastion.scheduler.preemption.victims import yields_to
 from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.reasons.reason import OverUserLimit, Shrunk
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
+from bastion.scheduler.state.holders.user_limits import User
 from quota.amounts import Amounts
 
 COUNTED = 32

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bastion.scheduler.holders.classes import may_stand, promised_by
-from bastion.scheduler.holders.shares import Shares
-from bastion.scheduler.holders.user_limits import UserLimits
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.eligibility import wait_or_queue
 from bastion.scheduler.queue.order import Standing, stand
 from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.classes import may_stand, promised_by
+from bastion.scheduler.state.holders.shares import Shares
+from bastion.scheduler.state.holders.user_limits import UserLimits
 from quota.amounts import Amounts
 
 

@@ -2,6 +2,10 @@
 The policies that a quota file or the simulator chooses by name: one file each, one line each here.
 
 Rules: a policy is pure and deterministic, and breaks ties by name.
+
+Orders: `las`, `srtf`, `tiresias`, `max_min`, `optimus`; the last two by `time_share`.
+Placements: `best_fit`, `first_fit`, `spread`.
+What a policy of each kind is: `order`, `admission`, `preemption`; a placement, `PlacementPolicy`.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.preemption.harm import borrowers_of, excess_of
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import Amounts
 from quota.ledger import apart
 

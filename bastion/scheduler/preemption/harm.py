@@ -12,9 +12,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 
-from bastion.scheduler.holders.excess import Excess
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.excess import Excess
+from bastion.scheduler.state.holders.running import Running
 
 RECENT_S = 4 * 3600.0
 """

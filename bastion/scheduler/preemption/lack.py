@@ -9,9 +9,9 @@ It must not know what is let go, nor why.
 
 from __future__ import annotations
 
-from bastion.scheduler.holders.footprint import Footprint
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.queue.shape import Part
+from bastion.scheduler.state.holders.footprint import Footprint
 
 
 class Lack:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.placement.scope import can_make
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import Amounts
 
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.preemption.lack import Lack
+from bastion.scheduler.state.holders.running import Running
 
 
 class Pending:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 
 
 def stop_at(draft: Draft, running: Running) -> float:

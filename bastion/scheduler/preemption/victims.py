@@ -18,9 +18,6 @@ from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
-from bastion.scheduler.holders.footprint import Located, located
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.lack import Lack
@@ -31,6 +28,9 @@ from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.footprint import Located, located
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
 from bastion.value import value
 from quota.amounts import Amounts
 from quota.ledger import apart

@@ -14,10 +14,10 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.holders.shares import Shares
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.state.decisions import Victims
+from bastion.scheduler.state.holders.running import Running
+from bastion.scheduler.state.holders.shares import Shares
 
 _name = attrgetter("name")
 

@@ -11,13 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from bastion.job import JobClass
-from bastion.scheduler.holders.classes import Newcomer
-from bastion.scheduler.holders.footprint import Footprint, pairs_of
-from bastion.scheduler.holders.running import Running, charge_of
-from bastion.scheduler.holders.shares import Shares
-from bastion.scheduler.holders.user_limits import UserLimits
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import Parts
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
@@ -28,6 +21,13 @@ from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import Admitted, Victims
 from bastion.scheduler.state.departing import Departing, Departures
+from bastion.scheduler.state.holders.classes import Newcomer
+from bastion.scheduler.state.holders.footprint import Footprint, pairs_of
+from bastion.scheduler.state.holders.running import Running, charge_of
+from bastion.scheduler.state.holders.shares import Shares
+from bastion.scheduler.state.holders.user_limits import UserLimits
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import Parts
 from bastion.scheduler.state.reservation import Reservations, Reserved
 from bastion.scheduler.state.search import Search
 from bastion.scheduler.state.upper_bound import UpperBound

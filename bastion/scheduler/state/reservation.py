@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from bastion.scheduler.holders.footprint import Located
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.hold import Charge, Hold
 from bastion.scheduler.queue.order import Gang, Line, Rank
+from bastion.scheduler.state.holders.footprint import Located
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import Amounts
 
 

@@ -7,11 +7,11 @@ Nothing of it is a decision: without it a cycle would search again for what it k
 from __future__ import annotations
 
 from bastion.scheduler.effort import Effort
-from bastion.scheduler.holders.ends import Ends
-from bastion.scheduler.holders.excess import Excess
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.holders.ends import Ends
+from bastion.scheduler.state.holders.excess import Excess
+from bastion.scheduler.state.holders.running import Running
 
 Token = tuple[str, bool]
 """(first job of a gang, whether it outranks): one search."""

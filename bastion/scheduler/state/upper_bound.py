@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from bastion.scheduler.memory.occupancy import Occupancy
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.placement.scope import Scope
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.decisions import Victims
+from bastion.scheduler.state.memory.occupancy import Occupancy
 
 LOOKED_AT = 32
 """Machines that are looked at in the time of one step; a question takes as long as one of them."""

@@ -15,9 +15,9 @@ from dataclasses import replace
 from bastion.errors import BastionError
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import steps_within
-from bastion.scheduler.memory.memory import Memory
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.memory import Memory
 from bastion.service.journal import Journal
 
 SEARCH_SHARE = 1 / 6

@@ -12,11 +12,11 @@ from typing import Protocol
 
 from bastion.scheduler.cycle import decide_with
 from bastion.scheduler.explain.verdicts import SUBMITTED_S
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import Parts, chosen
 from bastion.scheduler.plan import Plan, Refuse, Wait
 from bastion.scheduler.reasons.reason import text
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import Parts, chosen
 from bastion.simulator.engine.state import State
 from quota import Quota
 

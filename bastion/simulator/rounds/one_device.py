@@ -15,14 +15,14 @@ from dataclasses import replace
 
 from bastion.job import HostPlace, JobClass, Placement
 from bastion.machine import Machine
-from bastion.scheduler.holders.classes import classify
-from bastion.scheduler.memory.policy_choice import Parts
 from bastion.scheduler.placement.candidates import PlacementPolicy
 from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.placement.place import place
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.shape import Part, Shapes
+from bastion.scheduler.state.holders.classes import classify
+from bastion.scheduler.state.memory.policy_choice import Parts
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.engine.life import Life
 from bastion.simulator.engine.state import State

@@ -10,10 +10,10 @@ from typing import Any
 from bastion.job import Phase
 from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory.memory import Memory
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.memory import Memory
 from bastion.spec.where import Where
 from quota import Quota
 from tests.bastion.scheduler.laws import Law

@@ -13,14 +13,14 @@ from dataclasses import replace
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.scheduler.cycle import PHASES, decide
 from bastion.scheduler.explain.verdicts import explain
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import chosen
 from bastion.scheduler.phases.planned_starts import plan_ahead, take_over_plans
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Verdict, Verdicts, Wait
 from bastion.scheduler.reasons.reason import Held, WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import chosen
 from bastion.spec.where import Where
 from quota import NOTHING, Amounts, Quota
 from tests.bastion.scheduler.world import Decide

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import chosen
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import chosen
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 QUOTA = quota_of({"gpu": 64}, {"A": {"gpu": 0.25}, "B": {"gpu": 0.25}, "C": {"gpu": 0.5}})

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from random import Random
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.victims import find, is_legal
 from bastion.scheduler.queue.order import Line
@@ -14,6 +13,7 @@ from bastion.scheduler.reasons.reason import Yielded
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.departing import Departing
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from quota import Amounts
 from tests.bastion.scheduler.surveyed import surveyed
 

@@ -7,28 +7,33 @@ from functools import partial
 
 import pytest
 
-from bastion.scheduler.holders.footprint import located
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import chosen
 from bastion.scheduler.phases.planned_starts import plan_ahead
+from bastion.scheduler.phases.reservations import earliest_start as searches
+from bastion.scheduler.phases.reservations.awaited import is_covered
+from bastion.scheduler.phases.reservations.backfill import backfill
+from bastion.scheduler.phases.reservations.claims import Claims
+from bastion.scheduler.phases.reservations.earliest_start import (
+    Fit,
+    earliest_start,
+    fits_share,
+    gone_at,
+)
+from bastion.scheduler.phases.reservations.lending import closed
+from bastion.scheduler.phases.reservations.revocation import starting
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.reasons.reason import Yielded
-from bastion.scheduler.reservations import earliest_start as searches
-from bastion.scheduler.reservations.awaited import is_covered
-from bastion.scheduler.reservations.backfill import backfill
-from bastion.scheduler.reservations.claims import Claims
-from bastion.scheduler.reservations.earliest_start import Fit, earliest_start, fits_share, gone_at
-from bastion.scheduler.reservations.lending import closed
-from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.footprint import located
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import chosen
 from bastion.scheduler.state.reservation import Reserved
 from bastion.spec.where import Where
 from quota import Amounts

@@ -10,10 +10,10 @@ import pytest
 
 from bastion.job import End, HostState, Phase
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.holders.user_limits import UserLimits
 from bastion.scheduler.plan import Admit, Plan, Preempt, Verdicts
 from bastion.scheduler.reasons.reason import Resized, Shrunk
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.holders.user_limits import UserLimits
 from bastion.spec.where import Where
 from tests.bastion.scheduler import laws
 from tests.bastion.scheduler.world import Decide, World, machines_of, pool_of, quota_of

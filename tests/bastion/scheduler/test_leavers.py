@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from bastion.scheduler.holders.shares import Shares
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import chosen
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.shares import Shares
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import chosen
 from quota import Amounts, Quota
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 

@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.memory.known_walls import KnownWalls, Walls
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.occupancy import Occupancy
-from bastion.scheduler.memory.policy_choice import Parts
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.known_walls import KnownWalls, Walls
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.occupancy import Occupancy
+from bastion.scheduler.state.memory.policy_choice import Parts
 from quota import Amounts
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.features import featured

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.pending import Pending
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from tests.bastion.scheduler.surveyed import surveyed
 
 

@@ -6,19 +6,19 @@ from random import Random
 
 import pytest
 
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.memory.memory import Memory
-from bastion.scheduler.memory.policy_choice import chosen
 from bastion.scheduler.phases import proposals
 from bastion.scheduler.phases.planned_starts import take_over_plans
 from bastion.scheduler.phases.promises import sharing, stand_by
+from bastion.scheduler.phases.reservations.lending import set_apart
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.promise import Promise
-from bastion.scheduler.reservations.lending import set_apart
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
+from bastion.scheduler.state.memory.memory import Memory
+from bastion.scheduler.state.memory.policy_choice import chosen
 from bastion.scheduler.state.reservation import Reserved
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.surveyed import surveyed

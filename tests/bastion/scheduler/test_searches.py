@@ -11,9 +11,8 @@ import pytest
 
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEPS, left_for_searches
-from bastion.scheduler.holders.ledger import Ledger
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.phases import entitlement, guarantee, planned_starts
+from bastion.scheduler.phases.reservations.awaited import awaited
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.harm import excess_of
 from bastion.scheduler.preemption.need import Need
@@ -21,9 +20,10 @@ from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.preemption.victims import _Search
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reservations.awaited import awaited
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.ledger import Ledger
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.upper_bound import LOOKED_AT
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.surveyed import surveyed

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from bastion.scheduler.holders.release import Release
 from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.state.holders.release import Release
 from tests.bastion.scheduler.surveyed import surveyed
 
 

@@ -9,10 +9,10 @@ import pytest
 from bastion.clock import VirtualClock
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEP_S, STEPS, Effort
-from bastion.scheduler.memory.memory import Memory
 from bastion.scheduler.plan import Plan, Verdicts
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.memory.memory import Memory
 from bastion.service.config.settings import CLOUD, LOCAL, NEAR, Pace
 from bastion.service.decide.cycles import Cycles
 from bastion.service.journal import Journal

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from bastion.scheduler.phases.reservations.breakable import stands_within
+from bastion.scheduler.phases.reservations.earliest_start import fits_share
+from bastion.scheduler.phases.reservations.lending import count_plans, set_apart
+from bastion.scheduler.phases.reservations.revocation import newest, waits_for_its_rest
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import BEST_EFFORT, Part, Shape
-from bastion.scheduler.reservations.breakable import stands_within
-from bastion.scheduler.reservations.earliest_start import fits_share
-from bastion.scheduler.reservations.lending import count_plans, set_apart
-from bastion.scheduler.reservations.revocation import newest, waits_for_its_rest
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts

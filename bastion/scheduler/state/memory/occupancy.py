@@ -15,13 +15,13 @@ from operator import attrgetter, is_
 
 from bastion.job import JobClass, JobRecord, Phase
 from bastion.machine import Machine, MachinePhase
-from bastion.scheduler.holders.classes import Classify, Newcomer
-from bastion.scheduler.holders.footprint import Located
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.feasibility import Beyond, Extent
 from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.holders.classes import Classify, Newcomer
+from bastion.scheduler.state.holders.footprint import Located
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 
 _name = attrgetter("name")

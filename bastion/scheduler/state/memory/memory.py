@@ -18,10 +18,6 @@ from itertools import chain
 
 from bastion.changes import changes
 from bastion.job import JobRecord, Phase
-from bastion.scheduler.memory.known_walls import KnownWalls
-from bastion.scheduler.memory.occupancy import Occupancy
-from bastion.scheduler.memory.policy_choice import Parts
-from bastion.scheduler.memory.standstill import Standstill
 from bastion.scheduler.queue.forms import Forms
 from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import (
@@ -37,6 +33,10 @@ from bastion.scheduler.queue.order import (
 )
 from bastion.scheduler.queue.shape import Shapes
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.known_walls import KnownWalls
+from bastion.scheduler.state.memory.occupancy import Occupancy
+from bastion.scheduler.state.memory.policy_choice import Parts
+from bastion.scheduler.state.memory.standstill import Standstill
 from quota.tree import Quota
 
 FEW = 8

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.queue.order import Gang, Standing, place_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import OverUserLimit
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.limits import RUNNING
 from quota.tree import Quota

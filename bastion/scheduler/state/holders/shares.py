@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from bastion.scheduler.holders.ledger import Ledger
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.state.holders.ledger import Ledger
 from quota.amounts import NOTHING, Amounts
 from quota.ledger import apart
 

@@ -11,18 +11,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.phases.reservations.awaited import awaited
+from bastion.scheduler.phases.reservations.reserving import reserve
+from bastion.scheduler.phases.reservations.revocation import starting, take_back
 from bastion.scheduler.preemption.stop_times import deadline_of, spare_until, stop_at
 from bastion.scheduler.preemption.victims import Found, gives_way
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Outranked, PreemptReason, Reclaimed, Shrunk, Yielded
-from bastion.scheduler.reservations.awaited import awaited
-from bastion.scheduler.reservations.reserving import reserve
-from bastion.scheduler.reservations.revocation import starting, take_back
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 from quota.ledger import apart

@@ -16,8 +16,8 @@ from functools import cached_property
 from itertools import chain
 from operator import itemgetter
 
-from bastion.scheduler.holders.footprint import Footprint
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.state.holders.footprint import Footprint
+from bastion.scheduler.state.holders.running import Running
 
 End = tuple[float, str, Running]
 """(when, its name, what ends)"""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bastion.job import JobClass
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.phases.reservations.lending import count, lend, shut
 from bastion.scheduler.queue.order import Gang
-from bastion.scheduler.reservations.lending import count, lend, shut
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 
 

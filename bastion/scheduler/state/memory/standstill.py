@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import is_
 
-from bastion.scheduler.memory.policy_choice import Parts
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.memory.policy_choice import Parts
 
 
 class Standstill:

@@ -13,11 +13,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.job import Attempt, JobClass, JobRecord, Phase, ReplicaPlace
-from bastion.scheduler.holders.footprint import Footprint
 from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.hold import Charge
 from bastion.scheduler.queue.order import Ids
 from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.state.holders.footprint import Footprint
 from quota.amounts import NOTHING, Amounts
 
 

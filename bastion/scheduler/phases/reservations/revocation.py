@@ -14,16 +14,16 @@ from dataclasses import replace
 from functools import partial
 
 from bastion.job import Attempt, initial_hosts
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.outcome import classes_after, covers_after
+from bastion.scheduler.phases.reservations.lending import lent, reopened
 from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Gang, ids_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Dependency
-from bastion.scheduler.reservations.lending import lent, reopened
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
 
 CLASSED = 8
 """Starts that are given a class in the time of one step."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 
 FEW = 8

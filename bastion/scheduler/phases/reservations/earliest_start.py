@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, groupby, takewhile
 from operator import itemgetter
 
-from bastion.scheduler.holders.ends import End, Ends
-from bastion.scheduler.holders.release import Release
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.phases.reservations.claims import Claims
+from bastion.scheduler.phases.reservations.revocation import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.need import Need
 from bastion.scheduler.preemption.stop_times import stop_at
 from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reservations.claims import Claims
-from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.ends import End, Ends
+from bastion.scheduler.state.holders.release import Release
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import Amounts
 
 Fit = tuple[float, Placed]

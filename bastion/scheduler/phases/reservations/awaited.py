@@ -15,12 +15,12 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from bastion.scheduler.holders.footprint import Footprint, Located
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.phases.reservations.revocation import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.spared import spared
-from bastion.scheduler.reservations.revocation import starting
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.footprint import Footprint, Located
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 
 EndOrder = Callable[[Running], tuple[Any, ...]]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.holders.shares import Shares
+from bastion.scheduler.state.holders.running import Running
+from bastion.scheduler.state.holders.shares import Shares
 from quota.amounts import Amounts
 
 

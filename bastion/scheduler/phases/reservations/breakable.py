@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bastion.scheduler.holders.running import Running
-from bastion.scheduler.reservations.lending import discounted
+from bastion.scheduler.phases.reservations.lending import discounted
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 from quota.ledger import apart

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from bastion.scheduler.holders.leavers import Leavers, Questions
-from bastion.scheduler.holders.running import Running
+from bastion.scheduler.state.holders.leavers import Leavers, Questions
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.nesting import Nesting
 from quota.tree import Project, Quota

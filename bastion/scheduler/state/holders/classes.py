@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from bastion.job import JobClass, JobRecord, Phase
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 from quota.tree import Project, Quota
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from bastion.scheduler.holders.ledger import Gift
 from bastion.scheduler.placement.hold import Charge, Hold
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.ledger import Gift
 from bastion.scheduler.state.reservation import Reserved
 
 

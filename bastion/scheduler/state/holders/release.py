@@ -6,11 +6,11 @@ Part of a trial on the cycle's capacity. What is promised to a gang does not bec
 
 from __future__ import annotations
 
-from bastion.scheduler.holders.running import Running
 from bastion.scheduler.placement.capacity import Capacity, counts_of
 from bastion.scheduler.placement.device_mask import mask_of
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.shape import COUNTED, Part
+from bastion.scheduler.state.holders.running import Running
 
 
 class Release:

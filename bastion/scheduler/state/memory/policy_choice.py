@@ -6,12 +6,12 @@ They are values, so that a study or a test can put in another part without touch
 
 from __future__ import annotations
 
-from bastion.scheduler.holders.classes import Classify, classify
 from bastion.scheduler.placement.candidates import PlacementPolicy
 from bastion.scheduler.policies import ADMISSIONS, ORDERS, PLACEMENTS, PREEMPTIONS
 from bastion.scheduler.policies.admission import Admission, admit_all
 from bastion.scheduler.policies.order import OrderPolicy
 from bastion.scheduler.policies.preemption import PreemptionPolicy
+from bastion.scheduler.state.holders.classes import Classify, classify
 from bastion.value import value
 from quota.options import SchedulerOptions
 

@@ -14,9 +14,9 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
+from bastion.scheduler.phases.reservations.earliest_start import fits_share
 from bastion.scheduler.queue.lines import Backlog
 from bastion.scheduler.queue.order import Entry, Line, age_of, place_of
-from bastion.scheduler.reservations.earliest_start import fits_share
 from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.draft import Draft
 

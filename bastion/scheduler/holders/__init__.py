@@ -1,1 +1,0 @@
-"""What runs, and what each project holds."""

@@ -1,1 +1,0 @@
-"""What one cycle leaves for the next."""
