@@ -20,7 +20,7 @@ class BusyError(RefusedError):
     """
 
     def __init__(self, message: str, machines: Sequence[MachineReport]) -> None:
-        from bastion.scheduler.reasons.reason import NEVER
+        from bastion.scheduler.reasons.never_fits import NEVER
 
         hint = "" if NEVER in message else "without when_busy=fail it would wait in the queue"
         super().__init__(message, hint=hint, output=tuple(table(machines)))

@@ -36,17 +36,17 @@ from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.preemption.victims import Found, find
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import MOST_BEST_EFFORT, Shape
+from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import (
-    NAMED,
     CapacityLost,
     Fragmented,
     Maintenance,
-    NextWall,
     NoMachineMatches,
     PlannedForOther,
     WaitingForCapacity,
     WaitingReason,
 )
+from bastion.scheduler.reasons.words import NAMED
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.footprint import Footprint, pairs_of
 from bastion.scheduler.state.holders.release import Release

@@ -14,11 +14,11 @@ from bastion.scheduler.explain.diagnosis import Diagnosis
 from bastion.scheduler.explain.trial import Change
 from bastion.scheduler.queue.order import Ids
 from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import (
     Dependency,
     Held,
     NeverFits,
-    NextWall,
     OverLoad,
     OverUserLimit,
     WaitingReason,

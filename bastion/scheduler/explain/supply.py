@@ -12,7 +12,7 @@ from functools import cached_property
 from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import can_make
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reasons.reason import NAMED
+from bastion.scheduler.reasons.words import NAMED
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.footprint import Footprint, Pairs, pairs_of
 from bastion.spec.where import Where

@@ -14,7 +14,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from bastion.scheduler.queue.order import Entry, Gang, Rank
-from bastion.scheduler.reasons.reason import NAMED, Behind, NextWall, WaitingReason
+from bastion.scheduler.reasons.next_wall import NextWall
+from bastion.scheduler.reasons.reason import Behind, WaitingReason
+from bastion.scheduler.reasons.words import NAMED
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 

@@ -47,18 +47,10 @@ from bastion.scheduler.reasons.holding import (
 )
 from bastion.scheduler.reasons.machines import (
     NoMachineMatches,
-    NoMachines,
     ProviderStockout,
 )
 from bastion.scheduler.reasons.never_fits import (
-    NEVER,
     NeverFits,
-)
-from bastion.scheduler.reasons.next_wall import (
-    NextWall,
-)
-from bastion.scheduler.reasons.outage import (
-    Outage,
 )
 from bastion.scheduler.reasons.quota_file import (
     NotMember,
@@ -71,61 +63,6 @@ from bastion.scheduler.reasons.share import (
     OverUserLimit,
     ShareInUse,
 )
-from bastion.scheduler.reasons.words import (
-    NAMED,
-)
-
-__all__ = [
-    "NAMED",
-    "NEVER",
-    "AtOnce",
-    "Backoff",
-    "Behind",
-    "BeyondShare",
-    "Borrowing",
-    "Cancelled",
-    "CapacityLost",
-    "Dependency",
-    "Ending",
-    "Fragmented",
-    "Held",
-    "HoldingReason",
-    "Maintenance",
-    "NeverFits",
-    "NextWall",
-    "NoMachineMatches",
-    "NoMachines",
-    "NotMember",
-    "NotYetConsidered",
-    "Outage",
-    "Outranked",
-    "OverCeiling",
-    "OverLoad",
-    "OverUserLimit",
-    "Planned",
-    "PlannedForOther",
-    "PreemptReason",
-    "Promised",
-    "ProviderStockout",
-    "QuotaFileInvalid",
-    "Reason",
-    "Reclaimed",
-    "Resized",
-    "Rotated",
-    "ShareInUse",
-    "Shrunk",
-    "ToBePreempted",
-    "UnknownProject",
-    "Vacated",
-    "WaitingForCapacity",
-    "WaitingReason",
-    "WaitsFor",
-    "WithinShare",
-    "Yielded",
-    "can_never_run",
-    "code",
-    "text",
-]
 
 HoldingReason = WithinShare | Borrowing | Ending | ToBePreempted
 PreemptReason = Reclaimed | Outranked | Resized | Rotated | Shrunk | Vacated | Yielded

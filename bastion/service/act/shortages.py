@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Machine, MachinePhase, Pool
-from bastion.scheduler.reasons.reason import NoMachines, ProviderStockout
+from bastion.scheduler.reasons.machines import NoMachines
+from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.value import value
 
 WAITS_S: Mapping[NoMachines, tuple[float, float]] = {
