@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 
 from bastion.scheduler.outcome import stopped_now
@@ -57,34 +57,30 @@ def borrow(draft: Draft) -> None:
         draft.blocked.extend(line for line in rest if not line.is_over)
         discount_plans(draft)
         return
-    queues: dict[str, Queue] = {}
     projects = Projects(_first_asked(draft), _score_of(draft))
     made = len(draft.promises)
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
     blocked, drains = draft.blocked, len(draft.reservations.drained())
     gaps = _Gaps(draft)
-    while (name := projects.pop()) is not None:
-        if name not in queues:
-            queues[name] = queue_of(draft, name, _hopeful(draft, name, gaps))
-        queue = queues[name]
-        while (line := queue.first) is not None:
-            if projects.comes_after(name, line.since):
-                projects.put(name, line.since)
-                break
-            if line.key in hopeless and not line.fail_when_busy:
-                blocked.append(line)
-            elif _start(draft, line) or _outrank(draft, line, outranks_none):
-                forget_plan(draft, line.head)
-                queue.serve(spent(draft, line))
-                projects.put(name, queue.next_since)
-                break
-            else:
-                blocked.append(line)
-                # Equal gangs of its project fare no better, unless it fails for its place alone.
-                if not line.fail_when_busy and may_borrow_beside(draft, line):
-                    hopeless.add(line.key)
-            queue.pass_over()
+
+    @cache
+    def queue_at_its_first_turn(project: str) -> Queue:
+        return queue_of(draft, project, _hopeful(draft, project, gaps))
+
+    for queue, line in projects.turns(queue_at_its_first_turn):
+        if line.key in hopeless and not line.fail_when_busy:
+            blocked.append(line)
+        elif _start(draft, line) or _outrank(draft, line, outranks_none):
+            forget_plan(draft, line.head)
+            queue.serve(spent(draft, line))
+            continue
+        else:
+            blocked.append(line)
+            # Equal gangs of its project fare no better, unless it fails for its place alone.
+            if not line.fail_when_busy and may_borrow_beside(draft, line):
+                hopeless.add(line.key)
+        queue.pass_over()
     _look_again(draft, made)
     if draft.taken_back or len(draft.reservations.drained()) < drains:
         _start_blocked(draft)

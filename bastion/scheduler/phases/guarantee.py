@@ -134,25 +134,19 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
     since = {name: queue.next_since for name, queue in queues.items()}
     projects = Projects(since, draft.shares.dominant)
     made = len(draft.promises)
-    while (name := projects.pop()) is not None:
-        queue, rest = queues[name], draft.rest[name]
-        while (line := queue.first) is not None:
-            if projects.comes_after(name, line.since):
-                projects.put(name, line.since)
-                break
-            if not may_be_within(draft, name, line.shape, own=own):
-                rest.append(line)
-                queue.pass_over()
-                shapes[name] = [s for s in shapes[name] if may_be_within(draft, name, s, own=own)]
-                if not shapes[name] and len(draft.promises) == made:
-                    rest.extend(queue.drain())  # what is beyond the share stays so
-            elif start_or_promise(draft, line):
-                queue.serve(spent(draft, line))
-                projects.put(name, queue.next_since)
-                break
-            else:
-                rest.append(line)
-                queue.pass_over()
+    for queue, line in projects.turns(queues.__getitem__):
+        name, rest = line.project, draft.rest[line.project]
+        if not may_be_within(draft, name, line.shape, own=own):
+            rest.append(line)
+            queue.pass_over()
+            shapes[name] = [s for s in shapes[name] if may_be_within(draft, name, s, own=own)]
+            if not shapes[name] and len(draft.promises) == made:
+                rest.extend(queue.drain())  # what is beyond the share stays so
+        elif start_or_promise(draft, line):
+            queue.serve(spent(draft, line))
+        else:
+            rest.append(line)
+            queue.pass_over()
 
 
 def _foremost(lines: list[Line]) -> list[Shape]:

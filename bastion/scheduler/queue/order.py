@@ -13,7 +13,7 @@ It must not know capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from operator import itemgetter
@@ -133,6 +133,8 @@ class Queue:
         for line in lines:
             if line.at < len(line.gangs):
                 self._file(line)
+        self.served = 0
+        """How many heads of its lines were served."""
         self._heap: list[tuple[Key, int, _Row]] = []
         """Every row by what it is `known` by, and by some of its keys of before it."""
         for row in self._rows.values():
@@ -190,6 +192,7 @@ class Queue:
 
     def serve(self, usage: float) -> None:
         """The head of the first line is served, and its user has `usage` more."""
+        self.served += 1
         row = self._heap[0][2]
         line = heappop(row.heap)[2]
         line.at += 1
@@ -239,7 +242,26 @@ class Projects:
         self._taken: Score = 0.0
         """The score of the one that was taken out last."""
 
-    def pop(self) -> str | None:
+    def turns(self, queue_of: Callable[[str], Queue]) -> Iterator[tuple[Queue, Line]]:
+        """
+        Every line that is next, with the queue of its project, which serves it or passes it over.
+
+        A project that was served takes part again by its score of now. One that was not goes on
+        with its next line, unless another of the same score has a gang that was submitted earlier.
+        """
+        while (name := self._pop()) is not None:
+            queue = queue_of(name)
+            while (line := queue.first) is not None:
+                if self._comes_after(name, line.since):
+                    self._put(name, line.since)
+                    break
+                served = queue.served
+                yield queue, line
+                if queue.served > served:
+                    self._put(name, queue.next_since)
+                    break
+
+    def _pop(self) -> str | None:
         """The next project, taken out; None when there is none."""
         while self._heap:
             known, since, name = heappop(self._heap)
@@ -250,11 +272,11 @@ class Projects:
             heappush(self._heap, (score, since, name))  # another of its group got something since
         return None
 
-    def comes_after(self, name: str, since: float) -> bool:
+    def _comes_after(self, name: str, since: float) -> bool:
         """Whether another is before `name`, taken out last and given nothing, by its next gang."""
         return bool(self._heap) and self._heap[0] < (self._taken, since, name)
 
-    def put(self, name: str, since: float) -> None:
+    def _put(self, name: str, since: float) -> None:
         """Let it take part again, by its score of now and its next gang."""
         heappush(self._heap, (self._score(name), since, name))
 
