@@ -15,8 +15,8 @@ from functools import reduce
 from operator import or_
 
 from bastion.job import FAILURES, JobRecord, Outcome, OutcomeKind
-from bastion.spec.indices import NONE, Indices
-from bastion.spec.task import task_id
+from bastion.spec.arrays.indices import NONE, Indices
+from bastion.spec.arrays.task import task_id
 from bastion.value import field, replace, value
 
 WORST_FIRST = (

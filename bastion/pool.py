@@ -25,7 +25,7 @@ from itertools import count
 
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.machine_name import MachineName, parse_machine
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
 LISTINGS_TO_BE_GONE = 2

@@ -23,7 +23,7 @@ from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, Fact
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from benchmarks.table import show
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -27,7 +27,7 @@ from bastion.records.keys import layout
 from bastion.records.requests.answer import Answer
 from bastion.service.publish.queue_view import queue_bytes
 from bastion.spec import Job, Launch, Process, job_id
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from benchmarks.guard import guarded
 from benchmarks.slurm import Slurm, slurm
 from benchmarks.table import median_of, show

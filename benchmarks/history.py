@@ -29,7 +29,7 @@ from bastion.records.reports.history import EndedAttempt, Shares
 from bastion.records.root import Event, Root, RootWriter
 from bastion.service.draft import root_draft
 from bastion.spec.request import Request
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from bastion.store.memory import MemoryStore
 from benchmarks.table import median_of, show
 from quota.amounts import Amounts

@@ -28,7 +28,7 @@ from bastion.records.code.wheel import ensure_wheel
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, Hello
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from benchmarks.table import show
 from quota import Amounts
 

@@ -19,7 +19,7 @@ import psutil
 
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from bastion.value import value
 from bastion.web.record.kept_tables import TABLES_KEPT_S
 from benchmarks.table import show

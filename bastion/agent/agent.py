@@ -64,8 +64,8 @@ from bastion.machine import (
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Heartbeat, Hello
 from bastion.spec.where import CONTAINERS
+from bastion.store.folder.watch import Pause, Watch
 from bastion.store.port import ObjectStore
-from bastion.store.watch import Pause, Watch
 
 _LIVES_S = 30.0
 """Between two checks for a newer life: one read of an object that rarely exists."""

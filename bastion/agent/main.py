@@ -49,7 +49,7 @@ from bastion.own_memory import hide_memory
 from bastion.provider.machine_folder import NO_KEEPER
 from bastion.records.keys import layout
 from bastion.secret_rules import SecretRule
-from bastion.spec.quantity import bytes_of
+from bastion.spec.values.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.store.open import open_store, open_watch
 from bastion.store.port import ObjectStore

@@ -340,7 +340,7 @@ class Client(Reader):
         if priority is not None and not 1 <= priority <= 5:
             raise SpecError(f"priority: {priority} is not allowed; 1 (highest) to 5")
         from bastion.records.requests.job_request import UpdateRequest
-        from bastion.spec.quantity import seconds_of
+        from bastion.spec.values.quantity import seconds_of
 
         limit_s = None if max_runtime is None else seconds_of("max_runtime", max_runtime)
         change = partial(UpdateRequest, priority=priority, max_runtime_s=limit_s)
@@ -383,7 +383,7 @@ class Client(Reader):
         """
         from bastion.client.follow.command import Command
         from bastion.records.requests.job_request import ExecRequest
-        from bastion.spec.quantity import seconds_of
+        from bastion.spec.values.quantity import seconds_of
 
         job = self.job(name, project=project)
         if job.has_ended:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from bastion.client.handle_client import LaunchClient
     from bastion.client.look.views import JobView, LaunchStatus
-    from bastion.spec.indices import Indices
+    from bastion.spec.arrays.indices import Indices
 
 
 @told_misfits
@@ -203,7 +203,7 @@ class LaunchHandle:
         )
 
     def _task_id(self, index: int, indices: Indices) -> str:
-        from bastion.spec.task import task_id
+        from bastion.spec.arrays.task import task_id
 
         if index in indices and not isinstance(index, bool):
             return task_id(self.id, index)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from bastion.spec.spec_value import misfit_error
+from bastion.spec.values.spec_value import misfit_error
 from quota.explained import explain_methods
 
 _T = TypeVar("_T")

@@ -213,7 +213,7 @@ class Reader(EventReader):
             StoreError: Out of reach.
         """
         from bastion.client.look.array_views import states_of
-        from bastion.spec.task import task_id, tasks_named
+        from bastion.spec.arrays.task import task_id, tasks_named
 
         named = tasks_named(name)
         if named is None or len(named[1]) == 1:

@@ -35,7 +35,7 @@ from bastion.job import (
     OutcomeKind,
     StopReason,
 )
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import replace
 
 _DETAIL_CHARACTERS = 300

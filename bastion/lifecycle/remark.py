@@ -9,7 +9,7 @@ from types import MappingProxyType
 from bastion.job import Attempt, HostPlace, HostState, JobRecord, Phase
 from bastion.lifecycle.outcome import failure_text
 from bastion.machine import Machine, MachinePhase
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 
 SILENT_S = 120.0
 """Four heartbeats of a machine that its provider does not list as running."""

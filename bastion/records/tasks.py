@@ -19,8 +19,8 @@ from bastion.lifecycle import DependenciesEnded, step
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Machine, Pool
 from bastion.scheduler.queue.shape import MOST_BEST_EFFORT
+from bastion.spec.arrays.task import tasks_of_id
 from bastion.spec.request import Request
-from bastion.spec.task import tasks_of_id
 from bastion.value import replace, value
 from quota.amounts import Amounts
 

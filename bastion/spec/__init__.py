@@ -3,6 +3,12 @@ The specs that users write: a launch, its jobs, their processes, and their resou
 
 Every value is checked when it is made, and an error names every problem at once. Nothing here knows
 which machines exist, what a project may hold, or where anything is stored.
+
+Read `launch` first. A job of it has `replicas`, `resources`, a place (`where`), `code` with its
+`python_env`, variables and references to a `secret`, and jobs that it comes `after`; `notify` tells
+of its end. `request` is the part that the scheduler decides on. `arrays/` is for launches of many
+tasks, `task_job` the job of one of them; `names` are those that users choose, and `values/` is what
+all of these are made of.
 """
 
 from __future__ import annotations
@@ -12,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bastion.spec.after import After
-    from bastion.spec.array import Array
+    from bastion.spec.arrays.array import Array
+    from bastion.spec.arrays.indices import Indices
+    from bastion.spec.arrays.sweep import Choice, LogUniform, Sample, Setting, Sweep, Uniform
+    from bastion.spec.arrays.task import task_id, tasks_named, tasks_of_id
     from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
-    from bastion.spec.indices import Indices
     from bastion.spec.launch import Job, Launch, Process, job_ids
     from bastion.spec.names import check_name, job_id
     from bastion.spec.notify import Notify
     from bastion.spec.python_env import PythonEnv, python_problems
-    from bastion.spec.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
     from bastion.spec.request import Request, request_of
     from bastion.spec.resources import Resources
     from bastion.spec.secret import Secret, secret_of
-    from bastion.spec.sweep import Choice, LogUniform, Sample, Setting, Sweep, Uniform
-    from bastion.spec.task import task_id, tasks_named, tasks_of_id
     from bastion.spec.task_job import job_of_task, parameters
+    from bastion.spec.values.quantity import bytes_of, seconds_of, text_of_bytes, text_of_seconds
     from bastion.spec.where import Where
 
 __all__ = [
@@ -71,7 +77,7 @@ __all__ = [
 
 _PLACES = {
     "after": ("After",),
-    "array": ("Array",),
+    "arrays.array": ("Array",),
     "code": (
         "BundleRef",
         "Code",
@@ -79,7 +85,7 @@ _PLACES = {
         "GitRef",
         "ImageRef",
     ),
-    "indices": ("Indices",),
+    "arrays.indices": ("Indices",),
     "launch": (
         "Job",
         "Launch",
@@ -95,7 +101,7 @@ _PLACES = {
         "PythonEnv",
         "python_problems",
     ),
-    "quantity": (
+    "values.quantity": (
         "bytes_of",
         "seconds_of",
         "text_of_bytes",
@@ -110,7 +116,7 @@ _PLACES = {
         "Secret",
         "secret_of",
     ),
-    "sweep": (
+    "arrays.sweep": (
         "Choice",
         "LogUniform",
         "Sample",
@@ -118,7 +124,7 @@ _PLACES = {
         "Sweep",
         "Uniform",
     ),
-    "task": ("task_id", "tasks_named", "tasks_of_id"),
+    "arrays.task": ("task_id", "tasks_named", "tasks_of_id"),
     "task_job": ("job_of_task", "parameters"),
     "where": ("Where",),
 }

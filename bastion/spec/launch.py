@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
-from bastion.spec import template
 from bastion.spec.after import After, afters, order_problems
-from bastion.spec.array import Array
+from bastion.spec.arrays import template
+from bastion.spec.arrays.array import Array
+from bastion.spec.arrays.indices import Indices
+from bastion.spec.arrays.sweep import Sweep
 from bastion.spec.code import Code, CodeRef, is_image
-from bastion.spec.indices import Indices
 from bastion.spec.names import check_name, job_id
 from bastion.spec.notify import Notify, notifies
 from bastion.spec.python_env import PythonEnv
-from bastion.spec.quantity import seconds_of, text_of_seconds
 from bastion.spec.replicas import Replicas, range_problems, replicas_of, resume_problems
 from bastion.spec.resources import Resources
 from bastion.spec.secret import MAX_SECRETS, VARIABLE, Secret, secrets_problems
-from bastion.spec.spec_value import value
-from bastion.spec.sweep import Sweep
-from bastion.spec.typed import check_types
+from bastion.spec.values.quantity import seconds_of, text_of_seconds
+from bastion.spec.values.spec_value import value
+from bastion.spec.values.typed import check_types
 from bastion.spec.where import ANYWHERE, Where
 from bastion.value import field, replace
 from quota.amounts import Amounts

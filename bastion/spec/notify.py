@@ -11,9 +11,9 @@ from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
 from bastion.spec.names import check_name
-from bastion.spec.spec_value import value
-from bastion.spec.typed import check_types
-from bastion.spec.written import once_each
+from bastion.spec.values.spec_value import value
+from bastion.spec.values.typed import check_types
+from bastion.spec.values.written import once_each
 from bastion.value import field
 from quota.pattern import pattern
 

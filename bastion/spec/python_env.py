@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bastion.errors import SpecError
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, GitRepo, LocalDir
-from bastion.spec.spec_value import value
-from bastion.spec.typed import check_types
+from bastion.spec.values.spec_value import value
+from bastion.spec.values.typed import check_types
 from bastion.value import field
 from quota.pattern import pattern
 

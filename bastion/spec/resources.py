@@ -6,8 +6,8 @@ import reprlib
 from typing import TYPE_CHECKING, Any
 
 from bastion.errors import SpecError
-from bastion.spec.quantity import bytes_of
-from bastion.spec.spec_value import told_misfits
+from bastion.spec.values.quantity import bytes_of
+from bastion.spec.values.spec_value import told_misfits
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:

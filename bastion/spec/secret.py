@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 
 from bastion.errors import SpecError
-from bastion.spec.spec_value import value
-from bastion.spec.typed import check_types
+from bastion.spec.values.spec_value import value
+from bastion.spec.values.typed import check_types
 from bastion.value import field
 from quota.pattern import pattern
 

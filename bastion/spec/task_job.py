@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from bastion.spec.arrays.sweep import Setting, text_of
+from bastion.spec.arrays.template import filled
 from bastion.spec.launch import Job, Launch
-from bastion.spec.sweep import Setting, text_of
-from bastion.spec.template import filled
 from bastion.value import replace
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bastion.errors import SpecError
-from bastion.spec.spec_value import value
-from bastion.spec.typed import check_types
+from bastion.spec.values.spec_value import value
+from bastion.spec.values.typed import check_types
 from bastion.value import field, replace
 
 CONTAINERS = "containers"

@@ -17,7 +17,7 @@ from bastion.store.reach import gcs_emulator
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-    from bastion.store.watch import Watch
+    from bastion.store.folder.watch import Watch
 
 _KNOWN = "file:///folder, gs://bucket/prefix, s3://bucket/prefix?endpoint_url=..., memory:"
 
@@ -37,7 +37,7 @@ def open_store(url: str, *, makes_root: bool = False) -> ObjectStore:
         StoreRefusedError: There can be no store at that place, or no library for it is installed.
     """
     if folder := _plain_folder(url):
-        from bastion.store.local import LocalStore
+        from bastion.store.folder.local import LocalStore
 
         return LocalStore(folder, makes_root=makes_root)
     parts = checked(url)
@@ -156,7 +156,7 @@ def open_watch(url: str, below: str, clock: Clock) -> Watch:
     """
     from urllib.parse import unquote, urlsplit
 
-    from bastion.store.watch import FolderWatch, Pause
+    from bastion.store.folder.watch import FolderWatch, Pause
 
     parts = urlsplit(url)
     if parts.scheme != "file":
@@ -168,7 +168,7 @@ def _open_local(parts: SplitResult, *, makes_root: bool) -> ObjectStore:
     from pathlib import Path
     from urllib.parse import unquote
 
-    from bastion.store.local import LocalStore
+    from bastion.store.folder.local import LocalStore
 
     return LocalStore(Path(unquote(parts.path)), makes_root=makes_root)
 

@@ -77,6 +77,6 @@ def _shortened(word: str) -> str:
 
 
 def _span(seconds: float | None) -> str:
-    from bastion.spec.quantity import text_of_seconds
+    from bastion.spec.values.quantity import text_of_seconds
 
     return text_of_seconds(seconds) if seconds else ""

@@ -21,7 +21,7 @@ def job_columns(
     out: Output, as_of: float, jobs: Sequence[Listed], *, has_no_machines: bool = False
 ) -> list[Column[Listed]]:
     """The columns of `jobs`, whose ages are as of `as_of`; their machines may all have ended."""
-    from bastion.spec.quantity import text_of_seconds
+    from bastion.spec.values.quantity import text_of_seconds
 
     def why(job: Listed) -> str:
         return why_of(job, has_no_machines=has_no_machines)

@@ -355,7 +355,7 @@ def local(seconds: float) -> str:
 
 def span(seconds: float) -> str:
     """A duration as people read it; none is below zero."""
-    from bastion.spec.quantity import text_of_seconds
+    from bastion.spec.values.quantity import text_of_seconds
 
     return text_of_seconds(max(0.0, seconds))
 
@@ -367,6 +367,6 @@ def amounts(units: Any) -> str:
 
 @cache
 def _amounts(items: tuple[tuple[str, int], ...]) -> str:
-    from bastion.spec.quantity import text_of_units
+    from bastion.spec.values.quantity import text_of_units
 
     return text_of_units(items)

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from bastion.errors import SpecError
-from bastion.spec.array import Array
+from bastion.spec.arrays.array import Array
+from bastion.spec.arrays.sweep import Setting, Sweep
 from bastion.spec.launch import Job, Launch, Process
 from bastion.spec.notify import USUAL, Notify
 from bastion.spec.python_env import PythonEnv
 from bastion.spec.resources import Resources, type_name
 from bastion.spec.secret import Secret, secret_of
-from bastion.spec.sweep import Setting, Sweep
 from bastion.spec.where import Where
 from bastion.value import replace
 from launch.errors import UsageError

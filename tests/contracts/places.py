@@ -16,8 +16,8 @@ from typing import TypeVar
 import pytest
 
 from bastion.clock import SystemClock
+from bastion.store.folder.local import LocalStore
 from bastion.store.gcs import GcsStore
-from bastion.store.local import LocalStore
 from bastion.store.memory import MemoryStore
 from bastion.store.port import ObjectStore
 from bastion.store.s3 import S3Store

@@ -18,8 +18,8 @@ from bastion.records.keys import layout
 from bastion.records.requests.result import Result
 from bastion.records.root import Root, decode_root
 from bastion.store import ObjectStore
+from bastion.store.folder.local import LocalStore
 from bastion.store.gcs import GcsStore
-from bastion.store.local import LocalStore
 from bastion.store.open import open_store
 from tests.servers.ceph import ceph_server
 from tests.servers.gcs import GcsServer

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, expect
 from bastion.logs.segments import segment_key
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from tests.end_to_end.programs import alive_in, until
 from tests.rigs.busy_bucket import busy_root, write_bucket, write_history, write_use
 from tests.servers.browser import chromium, faults_of, needs_chromium, page_of

@@ -40,7 +40,7 @@ from bastion.records.root import decode_root
 from bastion.records.settings.webhooks import is_near
 from bastion.service.config.inventory import parse_inventory
 from bastion.service.config.pool_config import parse_config
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.indices import Indices
 from bastion.spec.notify import url_problems
 from bastion.web.pages.log import offset_in
 from bastion.web.pages.paging import page_number

@@ -58,8 +58,8 @@ CHANCE = (
     "launch/commands/admin/web.py",  # the token of a page
     "bastion/simulator/engine/fleet.py",  # failures of machines are drawn from a seed
     "bastion/simulator/workload/generate.py",  # arrivals and lengths are drawn from a seed
-    "bastion/store/folder_identity.py",  # two folders must not share a token
-    "bastion/store/local.py",  # temporary files of many processes must not collide
+    "bastion/store/folder/folder_identity.py",  # two folders must not share a token
+    "bastion/store/folder/local.py",  # temporary files of many processes must not collide
     "bastion/store/probe.py",  # two probes of one store must not collide
 )
 # fmt: off

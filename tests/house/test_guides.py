@@ -1,4 +1,4 @@
-"""Every group of the four large rooms says what lives there, and no group is too large."""
+"""Every group of the large rooms says what lives there, and no group is too large."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _name(folder: Path) -> str:
 
 GROUPS = sorted(
     init.parent
-    for room in ("service", "agent", "client", "scheduler")
+    for room in ("service", "agent", "client", "scheduler", "spec", "store")
     for init in (rules.REPOSITORY / "bastion" / room).rglob("__init__.py")
 )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bastion.records.keys import layout
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from tests.rigs.limits import joined, on_thread
 from tests.rigs.scripted_bastion import QUOTA, Clock, ScriptedBastion, lead, publish, row
 

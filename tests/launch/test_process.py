@@ -111,11 +111,11 @@ def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        (["launch", "-q", "--user_id=ada", "--", "true"], 126),
-        (["why", JOB], 81),
-        (["list"], 77),
-        (["cancel", "-q", JOB], 96),
-        (["status"], 72),
+        (["launch", "-q", "--user_id=ada", "--", "true"], 128),
+        (["why", JOB], 84),
+        (["list"], 80),
+        (["cancel", "-q", JOB], 98),
+        (["status"], 75),
     ],
 )
 def test_a_short_command_loads_few_modules(

@@ -9,7 +9,7 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.job import Phase
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from launch.commands.admin.simulate import moment
 from launch.screen.study_progress import StudyProgress
 from tests.launch.command_line import Run

@@ -29,9 +29,9 @@ from bastion.records.reports.facts import Bell, Fact, HostFact
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import Job, Launch, Process, PythonEnv
+from bastion.store.folder.watch import Watch
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore
-from bastion.store.watch import Watch
 from quota.amounts import Amounts
 
 MACHINE = "pool-1-0"

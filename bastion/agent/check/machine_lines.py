@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bastion.agent.settings import AgentSettings
-from bastion.spec.quantity import text_of_bytes, text_of_seconds, text_of_units
+from bastion.spec.values.quantity import text_of_bytes, text_of_seconds, text_of_units
 
 
 def machine_lines(

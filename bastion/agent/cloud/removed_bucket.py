@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bastion.agent.keeper.port import Keeper, Running
-from bastion.store.watch import REMOVED_S, Watch
+from bastion.store.folder.watch import REMOVED_S, Watch
 
 _LOOK_S = 5.0
 """Between two questions to the keeper."""

@@ -35,7 +35,7 @@ from bastion.records.reports.usage import (
     HostUse,
     MachineUse,
 )
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.store.port import ObjectStore, Version
 from bastion.utilisation import IDLE
 

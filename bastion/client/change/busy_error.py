@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bastion.errors import RefusedError
 from bastion.scheduler.machine_report import MachineReport
-from bastion.spec.quantity import text_of_bytes
+from bastion.spec.values.quantity import text_of_bytes
 from quota.amounts import Amounts
 
 

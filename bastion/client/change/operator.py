@@ -23,7 +23,7 @@ from bastion.records.requests.machine_request import (
     WarmRequest,
 )
 from bastion.records.requests.request import AdminBody
-from bastion.spec.quantity import seconds_of, text_of_seconds
+from bastion.spec.values.quantity import seconds_of, text_of_seconds
 from bastion.store.port import ObjectStore
 
 ANSWER_TIMEOUT_S = 60.0

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from bastion.client.look.rows import range_of, range_of_row
 from bastion.client.look.views import ENDED, JobView, name_of
-from bastion.spec.indices import Indices
-from bastion.spec.task import task_id, tasks_of_id
+from bastion.spec.arrays.indices import Indices
+from bastion.spec.arrays.task import task_id, tasks_of_id
 from bastion.value import replace
 from quota.amounts import Amounts
 

@@ -16,8 +16,8 @@ from bastion.client.look.array_views import part_of
 from bastion.client.look.published import Published
 from bastion.client.look.views import JobView, name_of
 from bastion.errors import NotFoundError, SpecError
-from bastion.spec.indices import Indices
-from bastion.spec.task import tasks_named, tasks_of_id
+from bastion.spec.arrays.indices import Indices
+from bastion.spec.arrays.task import tasks_named, tasks_of_id
 from quota.pattern import pattern
 
 

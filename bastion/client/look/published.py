@@ -37,7 +37,7 @@ from bastion.client.look.views import (
 from bastion.client.status.view_reader import ViewReader, check_view
 from bastion.errors import NotFoundError, RecordError
 from bastion.records.keys import layout
-from bastion.spec.task import task_id, tasks_of_id
+from bastion.spec.arrays.task import task_id, tasks_of_id
 from bastion.store.port import Entry
 from quota.pattern import pattern
 

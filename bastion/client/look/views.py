@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from bastion.client.status.display import moment, moment_of, table, units_text
 from bastion.errors import in_notebooks
-from bastion.spec.task import tasks_of_id
+from bastion.spec.arrays.task import tasks_of_id
 from bastion.value import field, value
 from quota.amounts import NOTHING, Amounts
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from bastion.spec.sweep import Setting
+    from bastion.spec.arrays.sweep import Setting
     from bastion.utilisation import Utilisation
 
 UNREADABLE = "unreadable"

@@ -15,8 +15,8 @@ from bastion.client.look.views import JobView
 from bastion.client.patience import Outage
 from bastion.clock import Clock
 from bastion.errors import NotFoundError, SpecError, StoreError, TimedOutError
-from bastion.spec.quantity import seconds_of
-from bastion.spec.task import tasks_of_id
+from bastion.spec.arrays.task import tasks_of_id
+from bastion.spec.values.quantity import seconds_of
 
 _SHOWN = 5
 """Jobs that an error names."""

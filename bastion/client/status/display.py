@@ -32,7 +32,7 @@ def moment_of(seconds: float) -> datetime:
 
 def units_text(amounts: Amounts) -> str:
     """Return amounts as a table shows them, devices first: `2 h100 + 8 cpu`."""
-    from bastion.spec.quantity import text_of_units  # a look that shows none is spared it
+    from bastion.spec.values.quantity import text_of_units  # a look that shows none is spared it
 
     return text_of_units(amounts.items())
 

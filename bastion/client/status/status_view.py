@@ -146,6 +146,6 @@ def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
 
 
 def _span(seconds: float) -> str:
-    from bastion.spec.quantity import text_of_seconds
+    from bastion.spec.values.quantity import text_of_seconds
 
     return text_of_seconds(float(int(seconds)))

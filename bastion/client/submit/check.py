@@ -15,9 +15,9 @@ from bastion.records.requests.quota_limits import limit_problems
 from bastion.spec.after import After
 from bastion.spec.launch import MAX_BACKOFF_S, Job, Launch
 from bastion.spec.python_env import python_problems
-from bastion.spec.quantity import text_of_seconds
 from bastion.spec.request import request_of
 from bastion.spec.resources import Resources
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import replace
 from quota.pattern import pattern
 

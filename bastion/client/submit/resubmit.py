@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bastion.errors import SpecError
-from bastion.spec.array import Array
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.array import Array
+from bastion.spec.arrays.indices import Indices
 from bastion.spec.launch import Launch
 
 

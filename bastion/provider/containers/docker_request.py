@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from bastion.errors import ProviderRefusedError, SpecError
 from bastion.machine import Pool
 from bastion.provider.boot.script import OPTIONS as BOOT_OPTIONS
-from bastion.spec.quantity import bytes_of
+from bastion.spec.values.quantity import bytes_of
 from bastion.spec.where import CONTAINERS
 
 OPTIONS = ("host", "gpus", "cdi", "mounts", "shm", "env", *BOOT_OPTIONS)

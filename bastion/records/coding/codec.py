@@ -18,8 +18,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bastion.errors import ForeignRecordError, RecordError, SpecError
-from bastion.spec.array import Array
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.array import Array
+from bastion.spec.arrays.indices import Indices
 from bastion.spec.resources import Resources
 from bastion.value import fields
 from bastion.version import VERSION

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, NoReturn, TypeVar, Union, get_args, get_
 
 from bastion.errors import SpecError
 from bastion.spec.resources import Resources
-from bastion.spec.written import Written
+from bastion.spec.values.written import Written
 from bastion.value import fields, has_fields
 from quota.amounts import Amounts
 

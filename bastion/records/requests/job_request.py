@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bastion.errors import SpecError
-from bastion.spec.task import tasks_of_id
+from bastion.spec.arrays.task import tasks_of_id
 from bastion.value import value
 
 MAX_TARGETS = 1000

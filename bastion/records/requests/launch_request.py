@@ -6,7 +6,7 @@ from typing import Literal
 
 from bastion.errors import SpecError
 from bastion.spec.launch import Launch
-from bastion.spec.typed import check_types
+from bastion.spec.values.typed import check_types
 from bastion.value import value
 from quota.pattern import pattern
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from bastion.job import PastAttempt
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.indices import Indices
 from bastion.spec.request import Request
 from bastion.value import field, value
 

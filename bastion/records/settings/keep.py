@@ -10,7 +10,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from bastion.errors import SpecError
-from bastion.spec.quantity import seconds_of, text_of_seconds
+from bastion.spec.values.quantity import seconds_of, text_of_seconds
 from bastion.value import value
 
 DAY_S = 86400.0

@@ -14,7 +14,7 @@ from typing import Any
 
 from bastion.job import JobRecord, Outcome, OutcomeKind, Phase, state_of
 from bastion.spec.notify import Notify, Occasion, WebhookKind
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
 MAX_TEXT_CHARACTERS = 500

@@ -15,8 +15,8 @@ from bastion.scheduler.placement.scope import can_make, passes
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import MOST_BEST_EFFORT, Part
 from bastion.scheduler.state.draft import Draft
-from bastion.spec.quantity import text_of_seconds
 from bastion.spec.request import Request
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts, missing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bastion.scheduler.plan import Wait
 from bastion.scheduler.reasons.reason import Planned, Promised
 from bastion.scheduler.reasons.words import counted
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
 _WORDS = {

@@ -13,7 +13,7 @@ from typing import Literal
 from bastion.job import StopReason
 from bastion.phrases import stop_text
 from bastion.scheduler.reasons.words import units, when
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 from quota.amounts import Amounts
 

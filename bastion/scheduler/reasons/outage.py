@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import Literal
 
 from bastion.scheduler.reasons.words import units
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 

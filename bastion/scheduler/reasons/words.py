@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from bastion.spec.quantity import text_of_amounts, text_of_bytes, text_of_seconds
+from bastion.spec.values.quantity import text_of_amounts, text_of_bytes, text_of_seconds
 from quota.amounts import Amounts
 
 NAMED = 3

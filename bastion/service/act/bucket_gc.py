@@ -49,7 +49,7 @@ from bastion.records.keys import layout
 from bastion.records.root import Root
 from bastion.records.settings.keep import Keep
 from bastion.service.act.actions import DraftUpdate, Work
-from bastion.spec.task import tasks_of_id
+from bastion.spec.arrays.task import tasks_of_id
 from bastion.store import Entry, ObjectStore
 from bastion.value import value
 

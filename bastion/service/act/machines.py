@@ -24,7 +24,7 @@ from bastion.service.draft.machines.deaf import DEAF_S, deaf_machines, mute_mach
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.withdrawn_attempts import withdraw_attempts
 from bastion.service.journal import Journal
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
 RETRY_S = 10.0

@@ -31,7 +31,7 @@ from bastion.service.config.inventory import (
     tables_of,
 )
 from bastion.spec import Resources, check_name, seconds_of
-from bastion.spec.quantity import bytes_of
+from bastion.spec.values.quantity import bytes_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value
 from quota.choice import nearest_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bastion.machine import Machine, MachinePhase
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 
 
 def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator[tuple[str, str]]:

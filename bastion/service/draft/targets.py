@@ -14,7 +14,7 @@ from bastion.job import JobRecord
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.service.draft.root_draft import Draft
 from bastion.spec import Indices, tasks_of_id
-from bastion.spec.indices import NONE
+from bastion.spec.arrays.indices import NONE
 from bastion.value import value
 
 SHOWN_RANGES = 20

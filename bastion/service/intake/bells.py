@@ -52,7 +52,7 @@ from bastion.records.requests.inbox import Ringing
 from bastion.service.draft.machines.health import checked, host_ended, interrupted, told_health
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.proofs import Proof, has_host, placed
-from bastion.spec.quantity import text_of_amounts
+from bastion.spec.values.quantity import text_of_amounts
 from bastion.value import replace
 
 

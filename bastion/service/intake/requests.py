@@ -54,7 +54,7 @@ from bastion.service.intake.ended_jobs import is_same_request
 from bastion.service.intake.machine_requests import change_machines, place_problem
 from bastion.service.intake.permissions import membership_problem, ownership_problem
 from bastion.spec import CodeRef, Launch, job_id, python_problems
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 from quota import Quota
 

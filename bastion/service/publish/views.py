@@ -29,7 +29,7 @@ from bastion.service.publish.queue_view import JobRows, queue_bytes, queue_lines
 from bastion.service.publish.steady_machines import SteadyMachines
 from bastion.service.publish.totals import RunningTotals, Totals
 from bastion.service.publish.view_json import view_bytes
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.store import ObjectStore, Version
 from bastion.version import VERSION
 from quota import NOTHING, Amounts, Quota

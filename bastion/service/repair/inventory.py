@@ -17,7 +17,7 @@ from bastion.history.prices import price_in_force
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
 from bastion.provider.port import Listed, Provider, TellsRights, TellsUnreached
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 
 UNLISTED = ("local", "fake")

@@ -26,7 +26,7 @@ from bastion.service.config.settings import Pace
 from bastion.service.journal import Journal
 from bastion.service.leader import Leader
 from bastion.service.run.election import Election
-from bastion.store.watch import REMOVED_S, Pause, Watch
+from bastion.store.folder.watch import REMOVED_S, Pause, Watch
 
 BUSY_FOR_S = 2.0
 """How long after a change the leader polls at its busy pace."""

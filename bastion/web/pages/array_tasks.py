@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from bastion.client.look.views import JobView
-from bastion.spec.indices import Indices
-from bastion.spec.task import task_id
+from bastion.spec.arrays.indices import Indices
+from bastion.spec.arrays.task import task_id
 from bastion.value import value
 from bastion.web.reading.board import Board
 

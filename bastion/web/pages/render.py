@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from bastion.spec.quantity import (
+from bastion.spec.values.quantity import (
     text_of_bytes,
     text_of_hours,
     text_of_number,

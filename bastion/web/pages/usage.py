@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from bastion.history.ask.usage import UsageRow
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.indices import Indices
 from bastion.value import value
 from bastion.web.pages.paging import Part, page_number, part_of
 from bastion.web.pages.palette import Palette

@@ -17,7 +17,7 @@ from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.result import Result
-from bastion.spec.task import tasks_of_id
+from bastion.spec.arrays.task import tasks_of_id
 from bastion.store.port import ObjectStore
 from bastion.value import value
 from bastion.web.reading.board import Board

@@ -43,7 +43,7 @@ def replayed(
     from bastion.simulator.study.compare import run_points
     from bastion.simulator.study.point import Point
     from bastion.simulator.study.study import Study
-    from bastion.spec.quantity import seconds_of
+    from bastion.spec.values.quantity import seconds_of
     from launch.screen.study_progress import StudyProgress
 
     url = session.profile.root

@@ -140,7 +140,7 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 def _limits(args: argparse.Namespace) -> Limits | None:
     from bastion.simulator.expectations import Limits
-    from bastion.spec.quantity import seconds_of
+    from bastion.spec.values.quantity import seconds_of
 
     if args.max_wait and not args.check:
         raise UsageError("--max_wait is of --check", hint="give --check as well")

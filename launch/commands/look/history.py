@@ -321,7 +321,7 @@ def _span(seconds: float | None) -> str:
 
 
 def _hours(hours: float | None) -> str:
-    from bastion.spec.quantity import text_of_hours
+    from bastion.spec.values.quantity import text_of_hours
 
     return "-" if hours is None else text_of_hours(hours)
 

@@ -106,7 +106,7 @@ def _show_fields(session: Session, job: JobView) -> None:
 
 
 def _reported(numbers: Mapping[str, float]) -> str:
-    from bastion.spec.quantity import text_of_number
+    from bastion.spec.values.quantity import text_of_number
 
     return " ".join(f"{name}={text_of_number(number)}" for name, number in numbers.items())
 

@@ -52,7 +52,7 @@ bastion logs sweep --grep=Error""",
 
 def show(args: argparse.Namespace) -> int:
     """`bastion logs JOB`."""
-    from bastion.spec.task import tasks_named
+    from bastion.spec.arrays.task import tasks_named
 
     session = Session(args)
     client = session.client

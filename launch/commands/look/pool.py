@@ -109,7 +109,7 @@ def _warm(session: Session) -> int:
         UsageError: The words name no pool or no number.
         SpecError: `--for` is no duration.
     """
-    from bastion.spec.quantity import seconds_of
+    from bastion.spec.values.quantity import seconds_of
 
     verb, *rest = session.args.words
     number = rest.pop() if rest else ""
@@ -148,7 +148,7 @@ def _sum(machines: list[MachineView], field: str) -> Amounts:
 
 def _free(machines: list[MachineView]) -> str:
     """What is free of all that `machines` have; used-up types are told as 0."""
-    from bastion.spec.quantity import text_of_units
+    from bastion.spec.values.quantity import text_of_units
 
     has, free = _sum(machines, "resources"), _sum(machines, "free")
     return text_of_units((kind, free[kind]) for kind in has.types())
@@ -187,7 +187,7 @@ def show_machines(args: argparse.Namespace) -> int:
 def tasks_joined(jobs: Sequence[str]) -> list[str]:
     """Ids of jobs, tasks of one array as one: `sweep-tynyqdb38e.28-31,35`."""
     from bastion.spec import tasks_of_id
-    from bastion.spec.indices import Indices
+    from bastion.spec.arrays.indices import Indices
 
     arrays: dict[str, list[int]] = {}
     for job in jobs:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.spec import Job, Process
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from tests.rigs.agent import MACHINE, Bucket
 from tests.rigs.limits import killed
 

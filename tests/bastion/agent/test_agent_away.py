@@ -11,7 +11,7 @@ import pytest
 from bastion.agent.keeper.fake import Script
 from bastion.clock import VirtualClock
 from bastion.errors import StoreError
-from bastion.store.watch import REMOVED_S, Pause
+from bastion.store.folder.watch import REMOVED_S, Pause
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import Rig, job, start
 

@@ -14,7 +14,7 @@ from bastion.records.keys import layout
 from bastion.records.reports.history import EndedAttempt
 from bastion.records.requests.result import Result
 from bastion.spec.where import Where
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from bastion.store.port import Object
 from bastion.utilisation import Utilisation
 from tests.bastion.history.log import DAY_S, T0, Bucket

@@ -11,7 +11,7 @@ from bastion.history import Record
 from bastion.history.attempt_row import COLUMNS
 from bastion.history.compaction import compact
 from bastion.records.reports.history import Shares
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from tests.bastion.history.log import DAY_S, T0, Bucket
 
 

@@ -14,7 +14,7 @@ from bastion.clock import VirtualClock
 from bastion.machine import Machine, Pool
 from bastion.provider.local import LocalProvider
 from bastion.spec import Job, Process
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from quota.amounts import Amounts
 from tests.rigs import trees
 from tests.rigs.agent import MACHINE, Bucket, start

@@ -17,7 +17,7 @@ from bastion.scheduler.forecast.estimate import AGAIN_S
 from bastion.scheduler.plan import Plan, Verdict, Verdicts, Wait
 from bastion.scheduler.runs import Runs, kind_of
 from bastion.scheduler.snapshot import Snapshot
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 

@@ -19,7 +19,7 @@ from bastion.records.reports.history import Shares
 from bastion.records.root import Event, Root
 from bastion.service.compaction import EVERY_S, FIRST_S, Compaction, compact_in_process
 from bastion.service.journal import Journal
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from tests.rigs.leader import QUOTA, Rig
 
 

@@ -11,7 +11,7 @@ import pytest
 from bastion.errors import SpecError
 from bastion.records.coding.codec import decode, encode
 from bastion.spec import Array, Indices, Job, Launch, Process, Sweep
-from bastion.spec.task import task_id, tasks_named, tasks_of_id
+from bastion.spec.arrays.task import task_id, tasks_named, tasks_of_id
 
 JOB = Job(processes=(Process(["true"]),))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bastion.errors import SpecError
 from bastion.spec import bytes_of, seconds_of, text_of_bytes, text_of_seconds
-from bastion.spec.quantity import text_of_hours, text_of_number
+from bastion.spec.values.quantity import text_of_hours, text_of_number
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.spec.resources import Resources
-from bastion.spec.typed import _fit, _problems
+from bastion.spec.values.typed import _fit, _problems
 
 HINTS: tuple[Any, ...] = (
     bool,

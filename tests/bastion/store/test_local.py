@@ -20,8 +20,8 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
-from bastion.store.filesystem import filesystem_of, is_shared
-from bastion.store.local import LocalStore
+from bastion.store.folder.filesystem import filesystem_of, is_shared
+from bastion.store.folder.local import LocalStore
 from bastion.store.port import Version
 from tests.rigs.limits import PATIENCE_S
 
@@ -294,7 +294,7 @@ import subprocess
 import sys
 from pathlib import Path
 from bastion.errors import StoreError
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 point, disk = Path(sys.argv[1]) / "point", Path(sys.argv[1]) / "disk"
 point.mkdir()
 disk.mkdir()
@@ -412,7 +412,7 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 from bastion.errors import StoreFullError
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 store = LocalStore(Path(sys.argv[1]) / "root", makes_root=True)
 version = store.create("a", b"old").version
 for write in (
@@ -457,7 +457,7 @@ READ_ONLY = """
 import sys
 from pathlib import Path
 from bastion.errors import StoreRefusedError
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 store = LocalStore(Path(sys.argv[1]), makes_root=True)
 (entry,) = store.list("")
 assert store.read("a").data == b"1"

@@ -10,8 +10,8 @@ import pytest
 
 from bastion.errors import SpecError, StoreRefusedError
 from bastion.store import open_store
+from bastion.store.folder.local import LocalStore
 from bastion.store.gcs import GcsStore
-from bastion.store.local import LocalStore
 from bastion.store.memory import MemoryStore
 from bastion.store.open import checked
 from bastion.store.s3 import S3Store

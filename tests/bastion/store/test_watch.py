@@ -10,9 +10,9 @@ import pytest
 
 from bastion.clock import SystemClock, VirtualClock
 from bastion.records.keys import layout
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
+from bastion.store.folder.watch import FolderWatch, Pause, Watch, mark_of
 from bastion.store.open import open_watch
-from bastion.store.watch import FolderWatch, Pause, Watch, mark_of
 
 HANGS_S = 60.0
 """Only ends a test that hangs."""

@@ -20,7 +20,7 @@ from bastion import Client
 from bastion.errors import BastionError
 from bastion.provider.boot import cloud_init, own_wheel
 from bastion.records.code.wheel import ensure_wheel
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from bastion.vm.bastion_vm import BastionVm
 from bastion.vm.script import startup_script
 from tests.bastion.vm.shared import VM

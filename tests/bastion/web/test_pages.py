@@ -17,7 +17,7 @@ from bastion.records.keys import layout
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.origin import Origin
 from bastion.spec import Job, Launch, Process, Resources
-from bastion.spec.quantity import text_of_hours
+from bastion.spec.values.quantity import text_of_hours
 from bastion.store.memory import MemoryStore
 from bastion.web.pages.render import span
 from bastion.web.pages.spent import price_of

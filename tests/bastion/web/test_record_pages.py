@@ -25,7 +25,7 @@ from bastion.records.keys import layout
 from bastion.records.reports.history import EndedAttempt
 from bastion.records.root import Event as Happening
 from bastion.spec.request import Request
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.web.pages.palette import Palette
 from bastion.web.pages.ticks import ticks_of

@@ -8,7 +8,7 @@ from dataclasses import replace
 from bastion.machine import Pool, Warm
 from bastion.records.requests.machine_request import WarmRequest
 from bastion.service.draft.root_draft import Draft
-from bastion.spec.quantity import text_of_seconds
+from bastion.spec.values.quantity import text_of_seconds
 from quota.choice import choose
 
 

@@ -22,7 +22,7 @@ from bastion.simulator.study.on_pool.stored import decoded
 from bastion.simulator.study.on_pool.task import RESULT
 from bastion.simulator.study.point import Point, Runs, Told
 from bastion.spec import Array, Job, Launch, Process, Resources, Where
-from bastion.spec.task import task_id
+from bastion.spec.arrays.task import task_id
 from bastion.value import value
 from bundler.code import LocalDir
 from bundler.lanes import in_lanes

@@ -12,7 +12,7 @@ from bastion.errors import SpecError
 from bastion.history import Record
 from bastion.history.ask.query import query
 from bastion.history.compaction import compact
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from tests.bastion.history.log import DAY_S, T0, Bucket
 
 

@@ -17,7 +17,7 @@ from bastion.provider.own_hosts.ssh import SshProvider
 from bastion.records.coding.codec import decode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, BootFailed, Fact, Health, Hello
-from bastion.store.local import LocalStore
+from bastion.store.folder.local import LocalStore
 from quota.amounts import Amounts
 from tests.end_to_end.programs import until
 from tests.servers.sshd import hosts, needs_sshd

@@ -10,7 +10,7 @@ from bastion.array import ArrayRecord
 from bastion.job import Dependency, JobRecord
 from bastion.service.draft.places import MOST_AT_ONCE, PLACE_RANGES, places_of, places_of_array
 from bastion.spec import Secret, Where
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.indices import Indices
 from tests.rigs import job_records
 
 HOSTS = Where(hostnames=tuple(f"{number:0250}" for number in range(17)))

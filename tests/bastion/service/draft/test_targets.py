@@ -10,7 +10,7 @@ from bastion.job import JobRecord
 from bastion.records.root import Root
 from bastion.service.draft.root_draft import Draft
 from bastion.service.draft.targets import targets_of
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.indices import Indices
 from tests.rigs import job_records
 
 

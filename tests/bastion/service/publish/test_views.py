@@ -29,7 +29,7 @@ from bastion.service.publish.totals import totals
 from bastion.service.publish.view_json import view_bytes
 from bastion.service.publish.views import Publisher, status_view
 from bastion.spec import task_id
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.indices import Indices
 from bastion.store.memory import MemoryStore
 from quota import Amounts
 from tests.rigs.job_records import T0, drained, ended, exited, queued, running

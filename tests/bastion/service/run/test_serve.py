@@ -14,7 +14,7 @@ from bastion.service.config.settings import CLOUD, LOCAL, pace_of
 from bastion.service.journal import Journal
 from bastion.service.run.serve import MOST_FAILURES, Service
 from bastion.store import Version
-from bastion.store.watch import REMOVED_S, Pause, Watch
+from bastion.store.folder.watch import REMOVED_S, Pause, Watch
 
 HELD = Held(root=Root(epoch=3, seq=1, now=1.0, write_id="w"), version=Version("1"), modified_at=1.0)
 

@@ -52,7 +52,7 @@ def check_types(made: Any, *, prefix: str = "") -> None:
 
 def _example(kind: type, problems: Sequence[str]) -> str:
     """Return how a value is made that a field of `kind` lacks; empty where no value is one."""
-    from bastion.spec.misuse import EXAMPLES
+    from bastion.spec.values.misuse import EXAMPLES
 
     for name, hint in get_type_hints(kind).items():
         wanted = [each.__name__ for each in _members(hint) if each.__name__ in EXAMPLES]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 from bastion.errors import SpecError
-from bastion.spec.indices import MAX_INDEX, MAX_TASKS, Indices
-from bastion.spec.spec_value import told_misfits
-from bastion.spec.written import Written
+from bastion.spec.arrays.indices import MAX_INDEX, MAX_TASKS, Indices
+from bastion.spec.values.spec_value import told_misfits
+from bastion.spec.values.written import Written
 from quota.pattern import pattern
 
 _LIMIT = pattern(r"[1-9]\d{0,5}", re.ASCII)

@@ -34,7 +34,7 @@ def told_misfits(cls: type[_T]) -> type[_T]:
 def misfit_error(misfit: Misfit) -> Exception:
     """Return the error for arguments that do not fit, whose words are loaded only now."""
     from bastion import spec
-    from bastion.spec.misuse import told
+    from bastion.spec.values.misuse import told
 
     for name in spec.__all__:  # an argument may have been meant for any of them
         getattr(spec, name)

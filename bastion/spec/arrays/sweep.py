@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from bastion.errors import SpecError
-from bastion.spec.indices import MAX_TASKS
-from bastion.spec.spec_value import value
-from bastion.spec.typed import check_types
+from bastion.spec.arrays.indices import MAX_TASKS
+from bastion.spec.values.spec_value import value
+from bastion.spec.values.typed import check_types
 from bastion.value import field
 from quota.pattern import pattern
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.errors import SpecError
-from bastion.spec.written import Written
+from bastion.spec.values.written import Written
 from quota.pattern import pattern
 
 MAX_TASKS = 30_000

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from bastion.clock import Clock
-from bastion.store.mark import DEPTH, NAME_CHARACTERS, mark_of
+from bastion.store.folder.mark import DEPTH, NAME_CHARACTERS, mark_of
 
 if TYPE_CHECKING:
     from ctypes import CDLL

@@ -45,14 +45,14 @@ from bastion.errors import (
     StoreFullError,
     StoreRefusedError,
 )
-from bastion.store.filesystem import filesystem_of, is_shared
-from bastion.store.folder_identity import FolderIdentity
+from bastion.store.folder.filesystem import filesystem_of, is_shared
+from bastion.store.folder.folder_identity import FolderIdentity
+from bastion.store.folder.mark import mark_of
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
-from bastion.store.mark import mark_of
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 
 if TYPE_CHECKING:
-    from bastion.store.lock import FileLocks
+    from bastion.store.folder.lock import FileLocks
 
 _STALE_S = 3600
 """A temp older than this has no living writer: the longest write is a bundle of some gigabytes."""
@@ -127,7 +127,7 @@ class LocalStore:
 
     @cached_property
     def _locks(self) -> FileLocks:
-        from bastion.store.lock import FileLocks  # what only reads and creates takes none
+        from bastion.store.folder.lock import FileLocks  # what only reads and creates takes none
 
         return FileLocks(f"{self._temps}/locks", clock=self._clock, timeout_s=self._lock_timeout_s)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from bastion.errors import SpecError
-from bastion.spec.indices import Indices
+from bastion.spec.arrays.indices import Indices
 from bastion.spec.names import SUFFIX_CHARACTERS
 from quota.pattern import pattern
 
