@@ -73,7 +73,7 @@ class Restore:
     A root, a copy of it, and the changes that restoring the copy would make.
 
     Args:
-        key: The copy; empty for the newest that can be decoded.
+        key: The copy; empty for the one of the latest commit that can be decoded.
 
     Raises:
         NotFoundError: There is no such copy, or none at all.
@@ -184,15 +184,15 @@ def _held(found: Object | None) -> Held | None:
 
 
 def _copies(store: ObjectStore) -> Iterator[Copy]:
-    """Every copy of root, newest first."""
-    for entry in sorted(
-        _all(store, layout.SNAPSHOTS), key=lambda entry: entry.modified_at, reverse=True
-    ):
-        name = layout.parse_snapshot(entry.key)
-        if name is not None:
-            yield Copy(
-                key=entry.key, seq=name[1], written_at=entry.modified_at, size_bytes=entry.size
-            )
+    """
+    Every copy of root, that of the latest commit first.
+
+    Their times say nothing in a bucket whose objects were copied from another place.
+    """
+    entries = _all(store, layout.SNAPSHOTS)
+    named = [(name, entry) for entry in entries if (name := layout.parse_snapshot(entry.key))]
+    for (_, seq), entry in sorted(named, key=lambda each: (each[0][1], each[1].key), reverse=True):
+        yield Copy(key=entry.key, seq=seq, written_at=entry.modified_at, size_bytes=entry.size)
 
 
 def _chosen(

@@ -334,6 +334,19 @@ def test_the_newest_copy_comes_first() -> None:
     assert len(found.copies) == 2
 
 
+def test_the_newest_copy_is_that_of_the_latest_commit() -> None:
+    """A bucket that was copied from another place has the time at which each object arrived."""
+    rig = Rig()
+    rig.turn()
+    newest = copied(rig)
+    (first,) = (each.key for each in restoring(rig).copies if each.key != newest)
+    old = rig.bucket.read(first)
+    assert old is not None
+    rig.bucket.delete(first)
+    rig.bucket.create(first, old.data)
+    assert [each.key for each in restoring(rig).copies] == [newest, first]
+
+
 def test_dependents_learn_how_their_targets_ended() -> None:
     """The targets of waiting jobs ended after the copy: their outcomes count, down a chain."""
     rig = Rig()
