@@ -49,6 +49,8 @@ if ! command -v docker >/dev/null; then
 fi
 image=@IMAGE@
 registry=@REGISTRY@
+# Of the folders of Container-Optimized OS root's home cannot be written, and a login is kept there.
+HOME="$dir"
 login() {
   case "$registry" in
     *.dkr.ecr.*.amazonaws.com)
@@ -59,8 +61,14 @@ login() {
       docker-credential-gcr configure-docker --registries="$registry" ;;
   esac
 }
+pulled=
 serve() {
-  { docker image inspect "$image" || { login; docker pull "$image"; }; } >/dev/null || return 1
+  # At each boot: the tag may name a newer image by now. Without the registry the old one runs.
+  if [ -z "$pulled" ]; then
+    login
+    if docker pull "$image" >/dev/null; then pulled=yes; fi
+  fi
+  docker image inspect "$image" >/dev/null || return 1
   docker rm --force bastion >/dev/null 2>&1
   docker run --rm --name bastion --network host "$image" @SERVE@
 }

@@ -113,7 +113,8 @@ def renew(args: argparse.Namespace) -> int:
     session = Session(args)
     vm = _ready(session, _described(session))
     open_vm(vm, session.client.clock).upgrade()
-    note(f"{vm.name} starts anew with version {_version()}; jobs go on meanwhile")
+    what = vm.image or f"version {_version()}"
+    note(f"{vm.name} starts anew with {what}; jobs go on meanwhile")
     return exits.OK
 
 

@@ -93,40 +93,47 @@ def test_a_bastion_that_is_killed_is_begun_again(served: Path) -> None:
     assert "bastion: it ended with 137, and starts again in 1 s" in log.read_text()
 
 
-def test_an_image_is_run_by_the_engine(served: Path) -> None:
-    """With an image the VM pulls it once logged in, and runs serve with the host's network."""
+@pytest.mark.parametrize("registry", ["answers", "away"])
+def test_an_image_is_run_by_the_engine(served: Path, registry: str) -> None:
+    """A boot pulls what the tag names now, once logged in; without the registry the old one runs."""
     tools = served / "bin"
     tools.mkdir()
     for name in ("docker", "docker-credential-gcr"):
         tool = tools / name
-        tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{served}/calls\n' + DOCKER)
+        tool.write_text(f'#!/bin/sh\necho {name} "$@" >>{served}/calls\n' + TOOLS[name])
         tool.chmod(0o755)
+    if registry == "away":
+        (served / "away").touch()
     vm = replace(VM, image=IMAGE, metrics_port=9420, metrics_host="10.0.0.7")
-    run(served, vm, tools=tools)
+    run(served, vm, tools=tools, home="/proc")
     calls = served / "calls"
     until(lambda: calls.exists() and "docker run" in calls.read_text())
     said = calls.read_text().splitlines()
     assert said[:5] == [
-        f"docker image inspect {IMAGE}",
         "docker-credential-gcr configure-docker --registries=europe-docker.pkg.dev",
         f"docker pull {IMAGE}",
+        f"docker image inspect {IMAGE}",
         "docker rm --force bastion",
         f"docker run --rm --name bastion --network host {IMAGE} serve"
         " --root=gs://bucket/shared-bastion --name=shared-bastion"
         " --metrics_port=9420 --metrics_host=10.0.0.7",
     ]
+    assert (served / "vm" / ".docker" / "config.json").exists()
 
 
-DOCKER = 'case "$1" in image) exit 1 ;; run) exec sleep 1000 ;; esac\n'
-"""An engine without images, whose containers run on."""
+TOOLS = {
+    "docker": 'case "$1" in pull) test ! -e "$dir/../away" ;; run) exec sleep 1000 ;; esac\n',
+    "docker-credential-gcr": 'mkdir -p "$HOME/.docker" && : >"$HOME/.docker/config.json"\n',
+}
+"""An engine that has an image, whose containers run on; and what writes a login into the home."""
 
 
-def run(folder: Path, vm: BastionVm, *, tools: Path | None = None) -> None:
+def run(folder: Path, vm: BastionVm, *, tools: Path | None = None, home: str = "") -> None:
     """Run the script of `vm`, as cloud-init or Google's agent does."""
     places = [str(tools)] if tools else []
     environ = {
         "PATH": os.pathsep.join([*places, str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
-        "HOME": str(folder),
+        "HOME": home or str(folder),
         "BASTION_BOOT_DIR": str(folder / "vm"),
     }
     shell = shutil.which("sh")
