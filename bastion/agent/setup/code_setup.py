@@ -20,6 +20,7 @@ from bastion.agent.settings import AgentSettings
 from bastion.clock import Clock, SystemClock
 from bastion.errors import BastionError
 from bastion.records.code.bundles import Bundles
+from bastion.records.keys import layout
 from bastion.records.reports.facts import HostFact
 from bastion.spec.code import BundleRef, Code, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
@@ -102,7 +103,7 @@ def bring(
         StoreError: The store is out of reach.
     """
     from bundler.checkout import checkout
-    from bundler.errors import BundleError
+    from bundler.errors import BundleError, DamagedError
     from bundler.fetch import fetch
     from bundler.kept import in_use
     from bundler.size import show_size
@@ -130,8 +131,17 @@ def bring(
                     return
         full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         raise SetUpError("its code left the cache before it could be copied") from full
+    except DamagedError as error:
+        raise SetUpError(f"{error}; {_sent_anew(code)}") from error
     except BundleError as error:
         raise SetUpError(str(error), hint=error.hint) from error
+
+
+def _sent_anew(code: BundleRef | GitRef | Code) -> str:
+    """What brings a damaged bundle back: objects are never replaced, so they must go first."""
+    assert isinstance(code, BundleRef)
+    manifest = f"{layout.BUNDLES}manifests/{code.digest}"
+    return f"delete {manifest} and what is damaged, then submit it again: that sends its code anew"
 
 
 def _bring_image(

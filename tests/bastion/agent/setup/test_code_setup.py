@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.settings import AgentSettings
 from bastion.agent.setup import code_setup as set_up
 from bastion.clock import VirtualClock
+from bastion.errors import NotFoundError
 from bastion.records.code.bundles import Bundles
 from bastion.spec import GitRef
 from bastion.spec.code import BundleRef
@@ -86,6 +89,31 @@ def test_code_is_not_deleted_while_it_is_copied(
     assert (tmp_path / "job" / "train.py").read_text() == "print(1)"
     evict(tmp_path / "cache", limit_bytes=0)
     assert not (tmp_path / "cache" / code.digest).exists()
+
+
+@pytest.mark.parametrize("harm", ["gone", "cut"])
+def test_damaged_code_is_sent_anew_as_its_error_says(
+    store: MemoryStore, code: BundleRef, tmp_path: Path, harm: str
+) -> None:
+    """Objects are never replaced: the same code fails until what the error names is deleted."""
+    (entry,) = store.list("bundles/packs/")
+    found = store.read(entry.key)
+    assert found is not None
+    store.delete(entry.key)
+    if harm == "cut":
+        store.create(entry.key, found.data[:-9])
+    bring = partial(set_up.bring, code, store, AgentSettings(machine="m"), tmp_path / "cache")
+    with pytest.raises(set_up.SetUpError, match=entry.key.rpartition("/")[2]) as told:
+        bring(tmp_path / "job", lambda _: None)
+    manifest = f"bundles/manifests/{code.digest}"
+    assert f"delete {manifest} and what is damaged" in told.value.message
+    for key in (manifest, entry.key):
+        with suppress(NotFoundError):
+            store.delete(key)
+    sent = bundle(LocalDir(), Bundles(store), start=tmp_path / "tree", caches=tmp_path / "caches")
+    assert sent.ref == code
+    bring(tmp_path / "again", lambda _: None)
+    assert (tmp_path / "again" / "train.py").read_text() == "print(1)"
 
 
 def test_code_that_a_full_disk_cannot_keep_is_no_fault_of_the_job(
