@@ -67,6 +67,9 @@ class Intake:
             self._journal.problem(ringing.entry.key, error)
         except Exception as error:  # noqa: BLE001 - one bad bell must not stop the rest
             self._journal.failure(ringing.entry.key, error)
+        machine = draft.machines.get(ringing.machine)
+        if machine is not None and ringing.life > machine.life:
+            self._tell_unproven(ringing.machine, ringing.life)
 
     def _tell_stranger(self, machine: str, bell: Bell) -> None:
         """Say that an agent lives on a machine that no pool made; late facts of others are none."""
@@ -77,6 +80,16 @@ class Intake:
                 " takes hosts of your own",
             )
             self._journal.problem(f"machine {machine}", problem)
+
+    def _tell_unproven(self, machine: str, life: int) -> None:
+        """Say that a machine is not believed: its jobs would wait for it without a reason."""
+        problem = BastionError(
+            f"its agent reports life {life}, of which {layout.life(machine, life)} is gone or"
+            " damaged, so it is not believed",
+            hint="the bucket is older than the machine, or that was deleted; end the machine's"
+            " keeper or reboot it, which begins another life, or delete it at its provider",
+        )
+        self._journal.problem(f"machine {machine}", problem)
 
     def apply_request(self, draft: Draft, arrived: ReadRequest, rules: Rules) -> bool:
         """

@@ -671,6 +671,26 @@ def test_an_agent_on_a_machine_that_no_pool_made_is_told_to_admins() -> None:
     assert not any("host1" in each for each in rig.journal.problems)
 
 
+def test_a_machine_whose_new_life_is_not_in_the_bucket_is_told_to_admins() -> None:
+    """A bucket that is older than its machines, or cut by hand: the machine is not believed."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    agent.life += 1
+    agent.ring(agent.hello())
+    rig.turn(2)
+    (problem,) = (each for each in rig.journal.problems if agent.name in each)
+    register = layout.life(agent.name, agent.life)
+    assert problem.startswith(
+        f"machine {agent.name}: its agent reports life 2, of which {register}"
+    )
+    rig.clock.advance(120)
+    agent.live_again()
+    rig.turn(2)
+    assert rig.root.machines[agent.name].life == agent.life
+    assert not any(agent.name in each for each in rig.journal.problems)
+
+
 def test_an_asked_number_no_computer_can_count_harms_no_other_job() -> None:
     """A request for an absurd amount is refused, and other jobs go on."""
     rig = Rig()

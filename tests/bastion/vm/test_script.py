@@ -95,7 +95,7 @@ def test_a_bastion_that_is_killed_is_begun_again(served: Path) -> None:
 
 @pytest.mark.parametrize("registry", ["answers", "away"])
 def test_an_image_is_run_by_the_engine(served: Path, registry: str) -> None:
-    """A boot pulls what the tag names now, once logged in; without the registry the old one runs."""
+    """A boot logs in and pulls what the tag names now; without the registry the old one runs."""
     tools = served / "bin"
     tools.mkdir()
     for name in ("docker", "docker-credential-gcr"):
