@@ -36,6 +36,8 @@ _PASSING = frozenset({"shares", "draining", "ready", "exec", "machine greeted", 
 """Events that only a developer looks for."""
 FLUSH_S = 10.0
 """Between two writes to the bucket: a busy bastion says something in every turn."""
+_LOG = "log"
+"""What a problem is about that keeps lines from `out`."""
 REPEAT_S = 60.0
 """A problem that goes on is said again after so long."""
 
@@ -84,9 +86,21 @@ class Journal:
             told = {"at": stamp, "level": level, "bastion": self.name, "text": line, **fields}
             full = f"{json.dumps(told, ensure_ascii=False)}\n"
         self._pending.append(full)
-        if self._out is not None:
+        self._print(full)
+
+    def _print(self, full: str) -> None:
+        """Write to `out`; on a full disk, or a pipe that nothing reads, the bucket alone has it."""
+        if self._out is None:
+            return
+        try:
             self._out.write(full)
             self._out.flush()
+        except OSError as error:
+            why = f"cannot be written where it runs: {error.strerror or error}"
+            self._said[_LOG] = (f"{why}; the bucket has it", self._clock.monotonic())
+            self._over.discard(_LOG)
+        else:
+            self.solved(_LOG)
 
     def tell_events(self, events: Iterable[Event]) -> None:
         """

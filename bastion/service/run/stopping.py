@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 from typing import Any, Self
 
 from bastion.clock import Clock
@@ -78,7 +79,8 @@ class Stopping:
         except TimeoutError:
             why = f"not done {STOP_S:g} s after it was asked to stop"
         line = f"{why}: exits with the lead; the next bastion waits until the lease is over\n"
-        os.write(2, line.encode())
+        with suppress(OSError):  # on a full disk it exits all the same
+            os.write(2, line.encode())
         os._exit(1)
 
     def _wait_for_signal(self) -> bool:

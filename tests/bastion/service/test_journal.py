@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 
 from bastion.clock import VirtualClock
 from bastion.errors import BastionError, StoreError
@@ -35,6 +37,37 @@ def test_what_others_wrote_is_one_harmless_line() -> None:
     first, second = out.getvalue().splitlines()
     assert first.endswith(r"j failed: echo a\n2023-11-14T22:13:20Z leads\x1b[2J\u202e")
     assert second.endswith(r"store: 503 \x1b]0;title\x07")
+
+
+class Disk(io.StringIO):
+    """A file on a disk that may be full."""
+
+    is_full = False
+
+    def write(self, text: str) -> int:
+        """Write, or fail as the system does."""
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(text)
+
+
+def test_a_line_that_a_full_disk_refuses_is_kept_in_the_bucket() -> None:
+    """The bastion goes on, `status` says why its own log is silent, and room ends the problem."""
+    out, clock = Disk(), VirtualClock()
+    log, store = Journal("b", clock, out=out), MemoryStore(clock.wall)
+    out.is_full = True
+    log.note("leads")
+    why = "cannot be written where it runs: No space left on device; the bucket has it"
+    assert log.problems == (f"log: {why}",)
+    work = log.flush(store)
+    assert work is not None
+    work()
+    found = store.read(layout.bastion_log("b"))
+    assert found is not None
+    assert found.data.endswith(b" leads\n")
+    out.is_full = False
+    log.note("goes on")
+    assert log.problems == ()
 
 
 def test_a_problem_is_said_once_a_minute() -> None:
