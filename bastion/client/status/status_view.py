@@ -98,7 +98,7 @@ class StatusView:
         if self.is_silent:
             return (
                 f"no bastion answers: {self.leader} on {self.host} published nothing for"
-                f" {_span(self.silent_s)}"
+                f" {_span(self.silent_s)} by this machine's clock"
             )
         return ""
 
