@@ -8,6 +8,7 @@ bounded, and other work waits. A simulation uses `InlineLane`, which does the wo
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from queue import SimpleQueue
 from typing import Protocol
 
 from bastion.value import value
+
+_NO_THREAD = "no thread can be started: this machine is short of memory, or allows no more"
 
 
 @value
@@ -130,9 +133,30 @@ class ThreadLane:
             needs_thread = self._started < min(self._workers, len(self._in_flight))
             self._started += needs_thread
             (self._urgent if is_urgent else self._other).append((key, work))
-        self._queue.put(True)
+            self._queue.put(True)
         if needs_thread:
-            threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+            except (RuntimeError, MemoryError):
+                self._miss_thread()
+
+    def _miss_thread(self) -> None:
+        """
+        Go on with the threads that there are; without any, all that waits fails.
+
+        Its submitter tries again, and the next work asks for a thread anew.
+        """
+        with self._changed:
+            self._started -= 1
+            if self._started:
+                return
+            for key, _ in (*self._urgent, *self._other):
+                self._queue.get()
+                self._in_flight.discard(key)
+                self._done.append(Done(key=key, error=OSError(errno.ENOMEM, _NO_THREAD)))
+            self._urgent.clear()
+            self._other.clear()
+            self._changed.notify_all()
 
     def collect(self) -> tuple[Done, ...]:
         """Return the work that finished since the last call, sorted by key."""

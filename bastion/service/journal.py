@@ -36,7 +36,7 @@ _PASSING = frozenset({"shares", "draining", "ready", "exec", "machine greeted", 
 """Events that only a developer looks for."""
 FLUSH_S = 10.0
 """Between two writes to the bucket: a busy bastion says something in every turn."""
-_LOG = "log"
+_STDERR = "standard error"
 """What a problem is about that keeps lines from `out`."""
 REPEAT_S = 60.0
 """A problem that goes on is said again after so long."""
@@ -96,11 +96,11 @@ class Journal:
             self._out.write(full)
             self._out.flush()
         except OSError as error:
-            why = f"cannot be written where it runs: {error.strerror or error}"
-            self._said[_LOG] = (f"{why}; the bucket has it", self._clock.monotonic())
-            self._over.discard(_LOG)
+            why = f"cannot be written: {error.strerror or error}; the bucket has its lines"
+            self._said[_STDERR] = (why, self._clock.monotonic())
+            self._over.discard(_STDERR)
         else:
-            self.solved(_LOG)
+            self.solved(_STDERR)
 
     def tell_events(self, events: Iterable[Event]) -> None:
         """

@@ -58,6 +58,46 @@ def test_threads_do_the_work(lane: ThreadLane) -> None:
     assert isinstance(done["b"].error, ValueError)
 
 
+def fail_starts(monkeypatch: pytest.MonkeyPatch, *, after: int, count: int) -> None:
+    """Let `count` starts of a thread fail, as on a machine without memory, `after` some."""
+    start, starts = threading.Thread.start, iter(range(10_000))
+
+    def begin(thread: threading.Thread) -> None:
+        if after <= next(starts) < after + count:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", begin)
+
+
+def test_a_lane_without_a_thread_fails_its_work_and_recovers(
+    lane: ThreadLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work that no thread can begin comes back as failed; the next has threads again."""
+    fail_starts(monkeypatch, after=0, count=3)
+    for key in ("a", "b", "a"):
+        lane.submit(key, _boom)
+        (done,) = collected(lane, 1)
+        assert (done.key, type(done.error)) == (key, OSError)
+        assert "no thread can be started" in str(done.error)
+    meet = threading.Barrier(2)
+    lane.submit("a", lambda: meet.wait(10.0))
+    lane.submit("b", lambda: meet.wait(10.0))
+    assert [each.error for each in collected(lane, 2)] == [None, None]
+
+
+def test_a_thread_that_cannot_begin_leaves_its_work_to_the_others(
+    lane: ThreadLane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one of two threads everything is done, one after another."""
+    fail_starts(monkeypatch, after=1, count=1)
+    go = threading.Event()
+    lane.submit("a", lambda: go.wait(10.0))
+    lane.submit("b", lambda: 2)
+    go.set()
+    assert {each.key: each.result for each in collected(lane, 2)} == {"a": True, "b": 2}
+
+
 def test_work_in_flight_is_not_started_again(lane: ThreadLane) -> None:
     """Work under a key in flight is ignored; once it has finished the key can be used again."""
     gate, runs = threading.Event(), []

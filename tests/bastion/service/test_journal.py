@@ -57,8 +57,8 @@ def test_a_line_that_a_full_disk_refuses_is_kept_in_the_bucket() -> None:
     log, store = Journal("b", clock, out=out), MemoryStore(clock.wall)
     out.is_full = True
     log.note("leads")
-    why = "cannot be written where it runs: No space left on device; the bucket has it"
-    assert log.problems == (f"log: {why}",)
+    why = "cannot be written: No space left on device; the bucket has its lines"
+    assert log.problems == (f"standard error: {why}",)
     work = log.flush(store)
     assert work is not None
     work()
