@@ -52,6 +52,7 @@ AHEAD_RATE = 0.9
 SLICE_S = 0.2
 """Longest sleep between two checks of the deadline."""
 _GZIP = b"\x1f\x8b"
+_WAY_BACK = "bastion restore brings a copy back"
 
 
 @value
@@ -211,9 +212,13 @@ class RootWriter:
         found = self._store.read(layout.ROOT, unless=unless)
         if found is None:
             return None
-        return Held(
-            root=decode_root(found.data), version=found.version, modified_at=found.modified_at
-        )
+        try:
+            root = decode_root(found.data)
+        except RecordError as error:
+            if error.hint:
+                raise
+            raise RecordError(error.message, hint=_WAY_BACK) from error
+        return Held(root=root, version=found.version, modified_at=found.modified_at)
 
     def a_trace(self) -> str:
         """
@@ -349,7 +354,7 @@ def lost_root(trace: str = "") -> RecordError:
     seen = f" ({trace} shows that there was one)" if trace else ""
     return RecordError(
         f"{layout.ROOT} is gone: it was deleted{seen}",
-        hint="bastion restore brings a copy back; to begin anew, use an empty folder",
+        hint=f"{_WAY_BACK}; to begin anew, use an empty folder",
     )
 
 
@@ -413,7 +418,8 @@ def _head(data: bytes) -> dict[str, str]:
         head: dict[str, str] = json.loads(_plain_bytes(data))
         return {"write_id": head["write_id"], "epoch": head["epoch"]}
     except (ValueError, KeyError, TypeError, OSError, EOFError) as error:
-        raise RecordError(f"{layout.ROOT}: not a root: {error!r}") from error
+        why = f"{error} is missing" if isinstance(error, KeyError) else f"{error}"
+        raise RecordError(f"{layout.ROOT}: not a root: {why}", hint=_WAY_BACK) from error
 
 
 def _without_many(root: Root) -> Root:

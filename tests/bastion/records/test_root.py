@@ -286,6 +286,21 @@ def test_a_machine_of_a_later_commit_tells_of_another_leader_or_of_an_old_root()
     assert isinstance(writer.overtaken(held, by="gpu-9-0"), FencedError)
 
 
+@pytest.mark.parametrize("data", [b"", b"[", b"{}", b"\xca" * 1_000_000, b"\x1f\x8bx"])
+def test_a_root_that_was_damaged_is_told_in_a_line_with_the_way_back(data: bytes) -> None:
+    """To a leader that holds it, and to the next bastion: never its bytes, which may be many."""
+    store = MemoryStore(CLOCK.wall)
+    writer = RootWriter(store, CLOCK)
+    held = writer.commit(root(), over=None)
+    store.swap("state/root.json", data, if_version=held.version)
+    for meet in (lambda: writer.commit(root(2, "b"), over=held), writer.read):
+        with pytest.raises(RecordError) as told:
+            meet()
+        assert told.value.message.startswith("state/root.json: ")
+        assert len(told.value.message) < 300
+        assert told.value.hint == "bastion restore brings a copy back"
+
+
 def test_two_founders_make_one_root() -> None:
     """Of two writers that found a root one is told that the other was faster."""
     store = MemoryStore(CLOCK.wall)
