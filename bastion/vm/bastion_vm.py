@@ -58,10 +58,29 @@ class BastionVm:
         return GOOGLE_ZONE.fullmatch(self.zone) is not None
 
 
+def _cloud_of(vm: BastionVm) -> str:
+    return "Google" if vm.is_google else "Amazon"
+
+
+def _zone_problems(vm: BastionVm, scheme: str) -> tuple[str, ...]:
+    if not vm.zone:
+        return ("--zone: missing; such as us-central1-a, or us-east-1a",)
+    if not vm.is_google and not re.fullmatch(r"[a-z]+(-[a-z]+)+-\d[a-z]", vm.zone, re.ASCII):
+        return (f"--zone: {vm.zone!r} is not a zone; such as us-central1-a, or us-east-1a",)
+    if vm.image or _CLOUDS.get(scheme, _cloud_of(vm)) == _cloud_of(vm):
+        return ()
+    return (
+        f"--zone: {vm.zone} is {_cloud_of(vm)}'s, and the root {_CLOUDS[scheme]}'s, where its"
+        " identity is unknown; a zone of the root's cloud, or --image with credentials in it",
+    )
+
+
 def problems(vm: BastionVm) -> tuple[str, ...]:
     """Return what is wrong with `vm`; each problem begins with the flag that says it."""
     wrong = []
-    if not _NAME.fullmatch(vm.name):
+    if not vm.name:
+        wrong.append(f"--name: missing; such as shared{SUFFIX}")
+    elif not _NAME.fullmatch(vm.name):
         wrong.append(
             f"--name: {vm.name!r} is not allowed; at most 63 small letters, digits and dashes that"
             f" end in {SUFFIX}, such as shared{SUFFIX}"
@@ -71,10 +90,7 @@ def problems(vm: BastionVm) -> tuple[str, ...]:
         wrong.append(
             f"--root: {vm.root_url!r} is not in a cloud, and a VM must reach it; gs:// or s3://"
         )
-    if not vm.zone:
-        wrong.append("--zone: missing; such as us-central1-a, or us-east-1a")
-    elif not vm.is_google and not re.fullmatch(r"[a-z]+(-[a-z]+)+-\d[a-z]", vm.zone, re.ASCII):
-        wrong.append(f"--zone: {vm.zone!r} is not a zone; such as us-central1-a, or us-east-1a")
+    wrong += _zone_problems(vm, scheme)
     if vm.image and not _IMAGE.fullmatch(vm.image):
         wrong.append(
             f"--image: {vm.image!r} is not a valid name of an image, such as REGISTRY/bastion:TAG"

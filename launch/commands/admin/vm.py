@@ -129,7 +129,8 @@ def change(args: argparse.Namespace) -> int:
             f"{args.verb_name}: is about the bastion's own VM, and takes no job",
             hint=f"bastion {verb}",
         )
-    named = replace(_named(Session(args)), identity="-")
+    # Neither is asked for again, nor changed.
+    named = replace(_named(Session(args)), identity="-", image="x")
     vm = open_vm(_checked(named), SystemClock())
     if args.verb_name == "delete" and not args.yes:
         raise UsageError(

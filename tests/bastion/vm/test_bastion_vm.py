@@ -16,6 +16,7 @@ def test_a_zone_tells_the_cloud() -> None:
     assert not replace(VM, zone="us-east-1a").is_google
     assert problems(VM) == ()
     assert problems(replace(VM, root_url="s3://b/x", zone="us-east-1a", identity="role")) == ()
+    assert problems(replace(VM, root_url="s3://b/x", image="x/bastion:v1")) == ()
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,9 @@ def test_a_zone_tells_the_cloud() -> None:
     [
         ({"name": "shared"}, "--name: 'shared' is not allowed; at most 63 small letters"),
         ({"name": "x" * 60 + "-bastion"}, "--name: 'xxx"),
+        ({"name": ""}, "--name: missing; such as shared-bastion"),
+        ({"root_url": "s3://b/x"}, "--zone: us-central1-a is Google's, and the root Amazon's"),
+        ({"zone": "us-east-1a"}, "--zone: us-east-1a is Amazon's, and the root Google's"),
         ({"root_url": "file:///b"}, "--root: 'file:///b' is not in a cloud"),
         ({"zone": ""}, "--zone: missing"),
         ({"zone": "us-central1"}, "--zone: 'us-central1' is not a zone"),
