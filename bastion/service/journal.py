@@ -147,6 +147,13 @@ class Journal:
         if what in self._said:
             self._over.add(what)
 
+    def met(self, what: str, trouble: str) -> None:
+        """`what` was tried again: it met `trouble`, or none where that is empty."""
+        if trouble:
+            self.problem(what, StoreError(trouble))
+        else:
+            self.solved(what)
+
     def lack(self, what: str, text: str) -> None:
         """Say once that `what` lacks something until this bastion is started anew."""
         if self._lacks.get(what) != text:

@@ -264,7 +264,7 @@ class Leader:
                 pools = ", ".join(sorted(self._files.config.pools)) or "none"
                 self._journal.note(f"configuration in force: pools {pools}")
         for key, trouble in self._files.troubles.items():
-            self._journal.problem(key, StoreError(trouble))
+            self._journal.met(key, trouble)
 
     def _read_inbox(self) -> InboxBatch:
         """Read the new requests and bells; a request that is refused anyway is not read."""

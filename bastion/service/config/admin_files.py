@@ -292,9 +292,12 @@ class AdminFiles:
 
     @property
     def troubles(self) -> Mapping[str, str]:
-        """By key, why a file could not be looked at; nothing is wrong with what is in force."""
-        every = {layout.QUOTA: self._quota_file.trouble, layout.CONFIG: self._config_file.trouble}
-        return {key: trouble for key, trouble in every.items() if trouble}
+        """
+        By key, why a file could not be looked at, or empty where it could.
+
+        Nothing is wrong with what is in force.
+        """
+        return {layout.QUOTA: self._quota_file.trouble, layout.CONFIG: self._config_file.trouble}
 
     @property
     def quota_problem(self) -> str:

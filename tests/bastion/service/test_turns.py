@@ -485,6 +485,10 @@ def test_an_unreadable_quota_bucket_stops_nothing() -> None:
     status = json.loads(rig.bucket.read(layout.view("status")).data)  # type: ignore[union-attr]
     assert not status["quota"]["problem"], "the last good file is in force"
     assert any("cannot be looked at now" in problem for problem in status["problems"])
+    down["is"] = False
+    rig.clock.advance(PACE.files_s)
+    rig.turn()
+    assert rig.journal.problems == ()
 
 
 def test_without_a_quota_file_requests_are_refused() -> None:
