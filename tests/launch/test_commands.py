@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -369,6 +371,15 @@ def test_logs_are_printed_as_they_are(run: Run, bucket: Bucket) -> None:
     end(bucket.store, JOB, outcome="failed", code=3)
     publish(bucket.store, "queue", {"jobs": []})
     assert run("logs", "train", "-f", "--exit").code == 3
+
+
+def test_logs_since_count_back_on_the_clock_of_the_store(run: Run, bucket: Bucket) -> None:
+    """A machine whose clock is a year ahead sees the same lines as any other."""
+    print_log(bucket.store, JOB, b"old\n", b"new\n")
+    folder = Path(unquote(urlsplit(bucket.url).path))
+    for segment, age_s in zip(sorted(folder.glob("logs/**/*.log")), (7200, 60), strict=True):
+        os.utime(segment, (NOW - age_s, NOW - age_s))
+    assert run("logs", "train", "--since=1h").out == "new\n"
 
 
 def test_logs_can_be_downloaded(run: Run, bucket: Bucket, tmp_path: Path) -> None:

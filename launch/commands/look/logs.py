@@ -64,9 +64,7 @@ def show(args: argparse.Namespace) -> int:
     job = client.job(args.job, project=args.project_id)
     if job.is_array and (tasks := client.tasks(job.id, project=job.project, needed=False)):
         return _show_tasks(session, tasks)
-    chunks = client.logs(
-        job.id, wanted_of(args, now=session.out.now), follow=args.follow, project=job.project
-    )
+    chunks = client.logs(job.id, wanted_of(session), follow=args.follow, project=job.project)
     if args.download:
         return _download(chunks, Path(args.download))
     several = (job.replicas > 1 or job.replica_range is not None) and args.replica is None
@@ -105,7 +103,7 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
             f"--download and --exit are for one task; {args.job} names {len(tasks)}",
             hint=f"bastion logs {tasks[0].id} --exit",
         )
-    wanted = wanted_of(args, now=session.out.now)
+    wanted = wanted_of(session)
     started = [task for task in tasks if task.state not in ("queued", "held")]
     if started and all(task.attempt for task in started):  # of many, no record was read
         session.client.check_log(max(started, key=lambda task: task.attempt), wanted)
@@ -130,7 +128,7 @@ def _follow_tasks(session: Session, tasks: Sequence[JobView]) -> int:
         )
     out = Printout(client.clock, raw=args.raw)
     names = {task.id: f"{task.task}/" for task in tasks}
-    chunks = client.following.of_several(left, wanted_of(args, now=session.out.now))
+    chunks = client.following.of_several(left, wanted_of(session))
     try:
         write(chunks, out, prefix=args.prefix != "never", of=names)
     except KeyboardInterrupt:
@@ -140,9 +138,9 @@ def _follow_tasks(session: Session, tasks: Sequence[JobView]) -> int:
     return exits.OK
 
 
-def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
+def wanted_of(session: Session) -> Wanted:
     """
-    Return the log filter that the flags describe; `--since` counts back from `now`.
+    Return the log filter that the flags describe; `--since` counts back on the store's clock.
 
     Raises:
         UsageError: `--attempt` is not an attempt's number.
@@ -151,15 +149,18 @@ def wanted_of(args: argparse.Namespace, *, now: float) -> Wanted:
     from bastion.client import Wanted
     from bastion.spec import seconds_of
 
-    words = {"": None, "all": 0}
+    args, words = session.args, {"": None, "all": 0}
     if args.attempt not in words and not args.attempt.isdecimal():
         raise UsageError(f"--attempt: {args.attempt!r} is not an attempt; a number, or all")
+    since = None
+    if args.since:
+        since = session.client.queue_as_of() - seconds_of("--since", args.since)
     return Wanted(
         replica=args.replica,
         process=args.process,
         attempt=words[args.attempt] if args.attempt in words else int(args.attempt),
         tail=args.tail,
-        since=now - seconds_of("--since", args.since) if args.since else None,
+        since=since,
         grep=args.grep,
     )
 
