@@ -60,7 +60,7 @@ class Leader:
     """The bastion that leads, and the start of its term."""
 
     holder: str
-    """The bastion's name; after a restart on the same host the same name leads at once."""
+    """The bastion's name; on the same host the same name leads soon after a boot."""
     host: str
     boot: str
     """The boot id of the host's kernel."""

@@ -20,6 +20,12 @@ from bastion.value import value
 
 PATIENCE = 1.25
 """In leases. A leader renews after a third of the lease, so it has missed at least three."""
+PATIENCE_AFTER_BOOT = 0.5
+"""
+The same for a leader of the candidate's own name and host, of another boot: most likely its own
+past. But two machines may have both by mistake, and then each would take the lead from the other
+for ever. One that lives is seen to renew within this time.
+"""
 
 
 @value
@@ -79,22 +85,28 @@ class Election:
         assert held is not None
         leader = held.root.leader
         if leader is not None and not self._may_take(held, leader):
-            raise LeaseHeldError(_owner(leader), hint=_hint(leader))
+            patience_s = self._patience_s(leader)
+            hint = f"it is replaced once it has not committed for {patience_s:g} s"
+            raise LeaseHeldError(_owner(leader), hint=hint)
         return self._take(held)
 
     def _may_take(self, held: Held, leader: Leader) -> bool:
         mine = self._candidate
-        if (leader.host, leader.boot) == (mine.host, mine.boot):
-            if not self._is_alive(leader.pid, leader.pid_started):
-                return True
-        elif leader.holder == mine.holder and leader.host == mine.host:
+        is_here = (leader.host, leader.boot) == (mine.host, mine.boot)
+        if is_here and not self._is_alive(leader.pid, leader.pid_started):
             return True
         now = self._clock.monotonic()
         if self._seen is None or self._seen[0] != held.version:
             self.moved_at = self.moved_at if self._seen is None else now
             self._seen = (held.version, now)
             return False
-        return now - self._seen[1] > PATIENCE * leader.ttl_s
+        return now - self._seen[1] > self._patience_s(leader)
+
+    def _patience_s(self, leader: Leader) -> float:
+        mine = self._candidate
+        is_alike = (leader.holder, leader.host) == (mine.holder, mine.host)
+        has_booted = is_alike and leader.boot != mine.boot
+        return leader.ttl_s * (PATIENCE_AFTER_BOOT if has_booted else PATIENCE)
 
     def _create_root(self) -> Held:
         """
@@ -157,7 +169,3 @@ class Election:
 
 def _owner(leader: Leader) -> str:
     return f"{leader.holder} on {leader.host} (process {leader.pid})"
-
-
-def _hint(leader: Leader) -> str:
-    return f"it is replaced once it has not committed for {PATIENCE * leader.ttl_s:g} s"

@@ -11,6 +11,7 @@ from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.service.run.election import Candidate, Election
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import ObjectStore
+from bastion.value import replace
 
 
 class Town:
@@ -73,11 +74,30 @@ def test_a_restart_on_the_same_host_leads_at_once() -> None:
     assert held.root.epoch == 2
 
 
-def test_a_rebooted_host_leads_at_once() -> None:
-    """After a reboot of its host the same bastion waits for nothing."""
+def test_a_rebooted_host_leads_after_half_a_lease() -> None:
+    """After a reboot of its host the same bastion waits only until a living one had renewed."""
     town = Town()
     town.election(boot="1").try_once()
-    assert leads(town.election(boot="2")) is not None
+    again = town.election(boot="2")
+    with pytest.raises(LeaseHeldError) as told:
+        again.try_once()
+    assert told.value.hint == "it is replaced once it has not committed for 15 s"
+    town.clock.advance(15.1)
+    assert leads(again) is not None
+
+
+def test_two_machines_of_one_name_do_not_take_the_lead_from_each_other() -> None:
+    """One that lives renews in time, so the other, made by mistake, never leads."""
+    town = Town()
+    writer = RootWriter(town.store, town.clock)
+    held = town.election(boot="1").try_once()
+    twin = town.election(boot="2")
+    for n in range(10):
+        assert leads(twin) is None
+        town.clock.advance(10.0)
+        root = replace(held.root, seq=held.root.seq + 1, write_id=f"w{n}")
+        held = writer.commit(root, over=held)
+    assert leads(twin) is None
 
 
 @pytest.mark.parametrize("holder", ["a", "b"])
