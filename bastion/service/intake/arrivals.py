@@ -67,9 +67,9 @@ class Intake:
             self._journal.problem(ringing.entry.key, error)
         except Exception as error:  # noqa: BLE001 - one bad bell must not stop the rest
             self._journal.failure(ringing.entry.key, error)
-        machine = draft.machines.get(ringing.machine)
-        if machine is not None and ringing.life > machine.life:
-            self._tell_unproven(ringing.machine, ringing.life)
+        machine, is_proven = draft.machines.get(ringing.machine), read_bell.proof.is_life
+        if machine is not None and ringing.life > machine.life and not is_proven:
+            self._tell_unproven(ringing.machine, ringing.life, read_bell.bell)
 
     def _tell_stranger(self, machine: str, bell: Bell) -> None:
         """Say that an agent lives on a machine that no pool made; late facts of others are none."""
@@ -81,8 +81,10 @@ class Intake:
             )
             self._journal.problem(f"machine {machine}", problem)
 
-    def _tell_unproven(self, machine: str, life: int) -> None:
+    def _tell_unproven(self, machine: str, life: int, bell: Bell) -> None:
         """Say that a machine is not believed: its jobs would wait for it without a reason."""
+        if not any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
+            return
         problem = BastionError(
             f"its agent reports life {life}, of which {layout.life(machine, life)} is gone or"
             " damaged, so it is not believed",

@@ -15,7 +15,7 @@ from bastion.errors import ForeignRecordError, RecordError
 from bastion.job import End, HostState, JobRecord
 from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.reports.facts import Bell, Ended, Hello, HostFact
+from bastion.records.reports.facts import Bell, Ended, Heartbeat, Hello, HostFact
 from bastion.records.reports.registers import LifeRegister
 from bastion.records.requests.inbox import Ringing
 from bastion.records.root import Root
@@ -37,7 +37,7 @@ class Proof:
     ends: Mapping[HostFact, End] = field(default_factory=dict)
     """How hosts ended that root does not know to have ended."""
     is_life: bool = False
-    """Whether the keeper life in the hello exists, if it is newer than the one in root."""
+    """Whether the keeper life of a hello or a heartbeat exists, if it is newer than root's."""
 
 
 class Proofs:
@@ -70,9 +70,9 @@ class Proofs:
                 end = self._end(machine.name, fact.of)
                 if end is not None:
                     ends[fact.of] = end
-        greets = any(isinstance(fact, Hello) for fact in bell.facts)
+        lives = any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts)
         is_new = machine.life < ringing.life <= machine.life + NEW_LIVES
-        is_life = greets and is_new and self._is_life(machine.name, ringing.life)
+        is_life = lives and is_new and self._is_life(machine.name, ringing.life)
         return Proof(ends=ends, is_life=is_life)
 
     def _end(self, machine: str, of: HostFact) -> End | None:

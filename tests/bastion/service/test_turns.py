@@ -11,7 +11,7 @@ import pytest
 
 from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefusedError
 from bastion.records.keys import layout
-from bastion.records.reports.facts import Drained, HostFact
+from bastion.records.reports.facts import Drained, Heartbeat, HostFact
 from bastion.records.root import Root, RootWriter, decode_root
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
@@ -675,13 +675,16 @@ def test_an_agent_on_a_machine_that_no_pool_made_is_told_to_admins() -> None:
     assert not any("host1" in each for each in rig.journal.problems)
 
 
-def test_a_machine_whose_new_life_is_not_in_the_bucket_is_told_to_admins() -> None:
+@pytest.mark.parametrize("tells", [None, Heartbeat()], ids=["hello", "heartbeat"])
+def test_a_machine_whose_new_life_is_not_in_the_bucket_is_told_to_admins(
+    tells: Heartbeat | None,
+) -> None:
     """A bucket that is older than its machines, or cut by hand: the machine is not believed."""
     rig = Rig()
     job = rig.start()
     agent = rig.agent_of(job)
     agent.life += 1
-    agent.ring(agent.hello())
+    agent.ring(tells or agent.hello())
     rig.turn(2)
     (problem,) = (each for each in rig.journal.problems if agent.name in each)
     register = layout.life(agent.name, agent.life)
