@@ -198,6 +198,7 @@ def _probe(
     A bastion may be started during an outage, or on a full disk; then it waits. Any other refusal
     ends it.
     """
+    told: StoreError | None = None
     while not is_stopping():
         try:
             probe(store, pause=lambda: clock.sleep(pause_s))
@@ -205,7 +206,9 @@ def _probe(
         except StoreError as error:
             if isinstance(error, StoreRefusedError) and not isinstance(error, StoreFullError):
                 raise
-            journal.problem("store", error)
+            # Each try names an object of its own, so each would be another problem.
+            told = told if told and type(told) is type(error) else error
+            journal.problem("store", told)
             clock.sleep(STORE_RETRY_S)
 
 

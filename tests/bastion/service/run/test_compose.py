@@ -139,8 +139,8 @@ def test_a_bastion_that_begins_in_an_outage_can_be_stopped() -> None:
 
 
 def test_a_bastion_that_begins_on_a_full_disk_waits() -> None:
-    """It says what is wrong, and goes on once there is room."""
-    left = [StoreFullError("the disk is full")] * 3
+    """It says what is wrong, once a minute, and goes on once there is room."""
+    left = [StoreFullError(f"state/probe/{n}: the disk is full") for n in range(90)]
 
     class Full(MemoryStore):
         def create(self, key: str, data: bytes) -> Written:
@@ -151,7 +151,8 @@ def test_a_bastion_that_begins_on_a_full_disk_waits() -> None:
     clock, said = VirtualClock(), StringIO()
     _probe(Full(clock.wall), clock, Journal("b", clock, out=said), lambda: False, pause_s=0.0)
     assert not left
-    assert "store: the disk is full" in said.getvalue()
+    assert said.getvalue().count("store: state/probe/89: the disk is full") == 2
+    assert said.getvalue().count("the disk is full") == 2
 
 
 def test_a_store_that_refuses_ends_it() -> None:
