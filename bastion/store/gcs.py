@@ -391,9 +391,9 @@ class GcsStore:
                 )
             case 403 if not _is_pacing(answer):
                 return StoreRefusedError(
-                    f"gs://{self._bucket} refuses {self._identity()}: {answer.text()}",
-                    hint=f"run: gcloud storage buckets add-iam-policy-binding gs://{self._bucket} "
-                    f"--member=... --role=roles/storage.objectUser, for {self._identity()}",
+                    f"gs://{self._bucket} refuses {self._identity()}: {key!r} was not {done}:"
+                    f" {answer.text()}",
+                    hint="an admin grants what each needs, and no more: bastion setup gcs",
                 )
             case 403 | 429:
                 return StoreError(said, retry_after_s=max(_PAUSE_AFTER_429_S, _asked_s(answer)))

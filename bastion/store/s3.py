@@ -287,8 +287,8 @@ class S3Store:
         if status in (401, 403):
             return StoreRefusedError(
                 f"s3://{self._bucket} refuses {_identity()} to {doing}: {code} {text}",
-                hint="run: aws sts get-caller-identity, and grant that identity s3:GetObject, "
-                "s3:PutObject, s3:DeleteObject and s3:ListBucket",
+                hint="run: aws sts get-caller-identity; an admin grants what each needs, and no"
+                " more: bastion setup s3",
             )
         if status in (301, 400, 405):
             return StoreRefusedError(said)

@@ -107,7 +107,9 @@ def test_callers_are_refused_by_name() -> None:
             store("good").read("a")
         with pytest.raises(StoreRefusedError, match=r"refuses ada@example.com") as caught:
             store("good").create("a", b"1")
-        assert "add-iam-policy-binding gs://b" in caught.value.hint
+        assert "'a' was not " in caught.value.message
+        assert "bastion setup gcs" in caught.value.hint
+        assert "objectUser" not in caught.value.hint, "no caller is told to open the whole bucket"
         for failure in failures(store("bad")):
             assert isinstance(failure, StoreRefusedError)
             assert "ada@example.com" in str(failure)
