@@ -126,7 +126,7 @@ class LocalProvider:
     def _create(self, machine: Machine, pool: Pool) -> None:
         folder = self._directory / machine.name
         with explained(folder), locked(folder):
-            if (folder / "deleting").exists():
+            if (folder / "deleting").exists() or _is_given_back(folder):
                 return
             make_room(folder)
             write(folder / "root", self._root_url)
@@ -177,7 +177,7 @@ class LocalProvider:
             if self._looks_after:
                 self._delete_old_work(folder)
             return "gone"
-        if (folder / "deleting").exists():
+        if (folder / "deleting").exists() or (self._looks_after and _is_given_back(folder)):
             with locked(folder):
                 return "gone" if self._continue_deletion(folder) else "deleting"
         if self._is_foreign(folder):
@@ -193,7 +193,7 @@ class LocalProvider:
     def _continue_deletion(self, folder: Path) -> bool:
         if lives(folder / "end"):
             return False
-        if (folder / "home" / "ended").exists():
+        if _is_given_back(folder):
             if agent_lives(folder):  # it was still starting when its home was ended
                 end_agent(folder)
                 return False
@@ -247,3 +247,8 @@ class LocalProvider:
         )
         pid = int(shell.stdout)
         return f"{pid} {started(pid)}"
+
+
+def _is_given_back(folder: Path) -> bool:
+    """Whether its home was ended, by `delete` or by hand: no agent ever begins there again."""
+    return (folder / "home" / "ended").exists()

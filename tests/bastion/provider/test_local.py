@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ import pytest
 
 from bastion.clock import VirtualClock
 from bastion.machine import Machine, Pool
-from bastion.provider.local import LocalProvider
+from bastion.provider.local import COMMAND, LocalProvider
 from bastion.spec import Job, Process
 from bastion.store.folder.local import LocalStore
 from quota.amounts import Amounts
@@ -211,6 +212,16 @@ def test_a_killed_deletion_is_restarted(site: Site) -> None:
     pid = int((site.folder / MACHINE / "end").read_text().split()[0])
     os.kill(pid, 9)
     site.until(lambda: site.state() == "gone")
+    assert site.living() == []
+
+
+def test_a_machine_that_was_ended_by_hand_is_gone(site: Site) -> None:
+    """No agent begins again in a home that was ended, so its machine is told to be gone."""
+    site.provider.create([site.machine], POOL)
+    site.until(site.bucket.facts)
+    subprocess.run([*COMMAND, "end", f"--home={site.folder / MACHINE / 'home'}"], check=True)
+    assert site.state() == "gone"
+    site.provider.create([site.machine], POOL)
     assert site.living() == []
 
 
