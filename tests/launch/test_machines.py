@@ -71,6 +71,17 @@ def test_a_drain_waits_where_it_is_asked_to(run: Run, bucket: Bucket) -> None:
     assert second == DrainRequest(machines=("gpu-1-0",))
 
 
+def test_a_drain_that_is_taken_back_is_no_success(run: Run, bucket: Bucket) -> None:
+    """A script that waits before it turns machines off must not go on: jobs may run there."""
+    rows = [row("gpu-1-0"), row("gpu-1-1", draining=True, drained_at=5.0)]
+    publish(bucket.store, "pool", {"now": 9e9, "machines": rows})
+    with bucket.bastion():
+        ran = run("drain", "gpu-1-0", "gpu-1-1", "--wait")
+    assert ran.code == exits.FAILED
+    assert ran.out.split()[2:] == ["gpu-1-0", "uncordoned", "gpu-1-1", "drained"]
+    assert "not empty: the drain of gpu-1-0 was taken back meanwhile" in ran.err
+
+
 def test_a_list_of_machines_tells_drains(run: Run, bucket: Bucket) -> None:
     """A machine that is still draining is told apart from one that is drained."""
     rows = [

@@ -98,7 +98,11 @@ def empty(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         note("the drain goes on; bastion uncordon ends it")
         return exits.DETACHED
-    return _changed(session, args.machine, became)
+    _changed(session, args.machine, became)
+    taken_back = [name for name in args.machine if became[name] == "uncordoned"]
+    if taken_back:
+        note(f"not empty: the drain of {', '.join(taken_back)} was taken back meanwhile")
+    return exits.FAILED if taken_back else exits.OK
 
 
 def machine(args: argparse.Namespace) -> int:
