@@ -436,7 +436,9 @@ def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
     assert "ready, cordoned: XID 79" in out
     assert "8 h100 + 64 GiB memory" in out
     assert JOB in out
-    assert run("pool", "-q").out == "own\nspare\n"
+    assert "own-1-0: ready, cordoned: XID 79\n" in run("pool").err
+    quiet = run("pool", "-q")
+    assert (quiet.out, quiet.err) == ("own\nspare\n", "")
     assert json.loads(run("pool", "--json").out)["pools"] == [{"name": "spare"}]
 
 

@@ -94,6 +94,22 @@ def test_a_list_of_machines_tells_drains(run: Run, bucket: Bucket) -> None:
     assert "ready, drained: kernel (ada)" in lines[2]
 
 
+def test_pools_name_the_machines_that_take_no_job(run: Run, bucket: Bucket) -> None:
+    """What is free there is in the table: a few are named with the reason, the rest are counted."""
+    stuck = row("gpu-0-0", phase="creating", stuck="its agent does not begin: no space left")
+    full = [row(f"gpu-1-{n}", unwell="its disk is full") for n in range(6)]
+    well = [row("gpu-2-0"), row("gpu-2-1", phase="creating")]
+    publish(bucket.store, "pool", {"now": 9e9, "machines": [stuck, *full, *well]})
+    told = run("pool").err.splitlines()
+    assert told[:2] == [
+        "gpu-0-0: creating: its agent does not begin: no space left",
+        "gpu-1-0: ready, unwell: its disk is full",
+    ]
+    assert told[5] == "2 machines more of such; bastion machines shows all"
+    assert "gpu-2" not in "".join(told)
+    assert "creating: its agent does not begin" in run("machines").out
+
+
 def answering(bastion: ScriptedBastion, outcome: CheckOutcome) -> None:
     """Have an agent write `outcome` for the check that is asked for next."""
 

@@ -145,6 +145,7 @@ def machine_of_row(row: Mapping[str, Any]) -> MachineView:
         unwell=row.get("unwell") or "",
         bad=row.get("bad_text") or "",
         waits=row.get("waits") or "",
+        stuck=row.get("stuck") or "",
         tier=row.get("tier", 0),
         hostname=row.get("hostname", ""),
         zone=row.get("zone", ""),

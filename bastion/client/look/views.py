@@ -205,6 +205,8 @@ class MachineView:
     """Which of its devices get no job, and why, or empty."""
     waits: str = ""
     """Why its provider keeps the request for it, in the provider's words; else empty."""
+    stuck: str = ""
+    """Why its agent, which has never begun, does not begin; empty where that is not known."""
     tier: int = 0
     hostname: str = ""
     zone: str = ""

@@ -129,9 +129,9 @@ def machine_map(board: Board, row: Row, palette: Palette, uses: Uses) -> Machine
 
 def trouble_of(row: Row) -> str:
     """Why the machine in `row`, or a device of it, takes no new job; or empty."""
-    for name, told in (("cordoned", "cordoned"), ("unwell", "unwell"), ("waits", "waits")):
+    for name in ("cordoned", "unwell", "waits", "stuck"):
         if row.get(name):
-            return f"{told}: {row[name]}"
+            return f"{name}: {row[name]}"
     if row.get("draining"):
         return "draining"
     if row.get("phase") == "ready" and row.get("bad_text"):

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from quota.amounts import Amounts
 
 
+_UNTROUBLED = ("ready", "creating")
+"""What is told of machines that take jobs, or soon will."""
+
+_MOST_TROUBLES = 5
+"""Machines that `bastion pool` names; `bastion machines` names all."""
+
+
 def register(verbs: Verbs) -> None:
     """Add the verbs of this file."""
     parser = verbs.add(
@@ -87,6 +94,8 @@ def show_pools(args: argparse.Namespace) -> int:
         )
         return exits.OK
     session.out.show("pools", sorted(by_pool), columns, name=str)
+    if not session.is_quiet:
+        _note_troubles(view.machines, view.as_of)
     for name, warm in view.warm.items():
         left = span(max(0.0, warm.until - view.as_of))
         kept = f"for {left} more" if session.out.terminal else f"until {iso(warm.until)}"
@@ -99,6 +108,17 @@ def show_pools(args: argparse.Namespace) -> int:
         note(f"as of {session.out.time(view.as_of)}")
     session.note_absence()
     return exits.OK
+
+
+def _note_troubles(machines: Sequence[MachineView], now: float) -> None:
+    """Say which machines take no new job, or leave devices alone, and why: FREE counts them."""
+    told = [(each.name, _phase(each) + _silence(each, now)) for each in machines]
+    troubled = [f"{name}: {phase}" for name, phase in told if phase not in _UNTROUBLED]
+    for line in troubled[:_MOST_TROUBLES]:
+        note(line)
+    more = len(troubled) - _MOST_TROUBLES
+    if more > 0:
+        note(f"{counted(more, 'machine')} more of such; bastion machines shows all")
 
 
 def _warm(session: Session) -> int:
@@ -209,6 +229,8 @@ def _phase(machine: MachineView) -> str:
         return f"{machine.phase}, cordoned: {machine.cordoned}"
     if machine.waits:
         return f"{machine.phase}, waits at its provider: {machine.waits}"
+    if machine.stuck:
+        return f"{machine.phase}: {machine.stuck}"
     if machine.unwell:
         return f"{machine.phase}, unwell: {machine.unwell}"
     return f"{machine.phase}, left alone: {machine.bad}" if machine.bad else machine.phase

@@ -12,7 +12,7 @@ import pytest
 
 from bastion.array import new_array, taken, task_over
 from bastion.client.look.array_views import array_of_record, array_of_row
-from bastion.client.look.rows import job_of_result, job_of_row
+from bastion.client.look.rows import job_of_result, job_of_row, machine_of_row
 from bastion.clock import VirtualClock
 from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle import HostReported, step
@@ -27,10 +27,11 @@ from bastion.service.config.admin_files import AdminFiles
 from bastion.service.publish.queue_view import JobRows, queue_bytes, queue_lines, queue_view
 from bastion.service.publish.totals import totals
 from bastion.service.publish.view_json import view_bytes
-from bastion.service.publish.views import Publisher, status_view
+from bastion.service.publish.views import Publisher, pool_view, status_view
 from bastion.spec import task_id
 from bastion.spec.arrays.indices import Indices
 from bastion.store.memory import MemoryStore
+from bastion.web.pages.occupancy import trouble_of
 from quota import Amounts
 from tests.rigs.job_records import T0, drained, ended, exited, queued, running
 
@@ -62,6 +63,16 @@ def test_what_is_told_of_an_ended_array_agrees_with_its_record() -> None:
         for name in ("state", "outcome", "text", "code", "ended_at", "counts", "ranges"):
             assert getattr(told, name) == getattr(of_result, name), name
         assert (told.is_decided, told.phase, told.code) == (True, "done", 3)
+
+
+@pytest.mark.parametrize("name", ["cordoned", "unwell", "waits", "stuck"])
+def test_what_is_wrong_with_a_machine_is_published(name: str) -> None:
+    """Commands and pages tell it in the words that root has."""
+    machine = Machine(name="gpu-1-0", pool="gpu", **{name: "no space left"})  # type: ignore[arg-type]
+    root = Root(epoch=1, seq=1, now=T0, write_id="w", machines={machine.name: machine})
+    (row,) = pool_view(root, {})["machines"]
+    assert getattr(machine_of_row(row), name) == "no space left"
+    assert trouble_of(row) == f"{name}: no space left"
 
 
 GPU = Amounts({"h100": 1})
