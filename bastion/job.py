@@ -204,6 +204,8 @@ class HostState:
     drained: bool = False
     idle: str = ""
     """The sign of life that it lacks, and for how long; empty while it shows one."""
+    unkept: str = ""
+    """Why its output was not kept when that was last tried; empty where it was."""
     hold: Hold | None = None
     limit_s: float | None = None
     """The revised `max_runtime` of its last instruction; None while its spec's holds."""

@@ -106,6 +106,15 @@ class HostIdle:
 
 
 @value
+class HostUnkept:
+    """The output of one host was not kept, for the reason `text`; an empty `text` ends that."""
+
+    replica: int
+    host: int
+    text: str
+
+
+@value
 class HostHeld:
     """One host failed, and is held for inspection before it ends."""
 
@@ -233,6 +242,7 @@ Event = (
     | HostCheckpointed
     | HostReported
     | HostIdle
+    | HostUnkept
     | HostHeld
     | LimitInstructed
     | HostEnded

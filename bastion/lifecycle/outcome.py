@@ -17,8 +17,8 @@ How an attempt ended: one table from the reports of its hosts and the stop reque
 
 A replica that was stopped because of a sibling is never the cause. A lost machine takes precedence:
 the replicas that communicate with it fail within seconds, long before the loss is known. A failed
-clean-up (`on_end`) and bytes missing from the logs are named in the text and do not change the
-outcome.
+clean-up (`on_end`), bytes missing from the logs and output that was not kept are named in the text
+and do not change the outcome.
 """
 
 from __future__ import annotations
@@ -52,7 +52,16 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
     if dropped:
         text = f"{outcome.text}; {dropped:,} bytes that it printed are in no log"
         outcome = replace(outcome, text=text, dropped_bytes=dropped)
-    return outcome
+    unkept = unkept_text(attempt)
+    return replace(outcome, text=f"{outcome.text}; {unkept}") if unkept else outcome
+
+
+def unkept_text(attempt: Attempt) -> str:
+    """Why the output of the first host was not kept of which that is so; empty if all are kept."""
+    told = ((r, state.unkept) for r, _, _, state in attempt.each_host() if state.unkept)
+    replica, why = next(told, (0, ""))
+    where = f" of replica {replica}" if len(attempt.placement) > 1 else ""
+    return f"the output{where} is not kept: {why}" if why else ""
 
 
 def kept_outcome(job: JobRecord) -> Outcome | None:

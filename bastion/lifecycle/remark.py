@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from bastion.job import Attempt, HostPlace, HostState, JobRecord, Phase
-from bastion.lifecycle.outcome import failure_text
+from bastion.lifecycle.outcome import failure_text, unkept_text
 from bastion.machine import Machine, MachinePhase
 from bastion.spec.values.quantity import text_of_seconds
 
@@ -20,8 +20,8 @@ def remark(job: JobRecord) -> str:
     Return the most important remark on `job`, or an empty string.
 
     In this order: the outcome while its logs drain; where a failed host is held and until when;
-    which host looks hung; what delays its start. A host is named where the job has more than one
-    replica.
+    which host looks hung; what delays its start, or why its output is not kept. A host is named
+    where the job has more than one replica.
     """
     if job.phase is Phase.DRAINING and job.last is not None:
         return f"{job.last.text}; its last logs and output go to the bucket"
@@ -38,7 +38,9 @@ def remark(job: JobRecord) -> str:
     hosts = [(r, place, state) for r, _, place, state in each if state.end is None]
     idle = [(r, state.idle) for r, _, state in hosts if state.idle]
     if not idle:
-        return _setup_remark(hosts) if job.phase is Phase.STARTING else ""
+        if job.phase is Phase.STARTING or job.attempt is None:
+            return _setup_remark(hosts)
+        return unkept_text(job.attempt)
     replica, text = idle[0]
     where = f"replica {replica} shows " if job.request.replicas > 1 else "it shows "
     return f"{where}{text}{_others(len(idle) - 1, 'host')}"

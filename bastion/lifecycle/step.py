@@ -44,7 +44,7 @@ from bastion.job import (
 )
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.dependencies import NeverMet, still_awaited
-from bastion.lifecycle.outcome import failed_first, outcome_of
+from bastion.lifecycle.outcome import failed_first, outcome_of, unkept_text
 from bastion.spec.launch import MAX_BACKOFF_S
 from bastion.value import replace
 
@@ -162,6 +162,16 @@ def _record_report(job: JobRecord, event: ev.HostReported, now: float) -> JobRec
 
 def _record_idle(job: JobRecord, event: ev.HostIdle, now: float) -> JobRecord:
     return _with_host(job, event.replica, event.host, idle=event.text)
+
+
+def _record_unkept(job: JobRecord, event: ev.HostUnkept, now: float) -> JobRecord:
+    before = unkept_text(_attempt(job))
+    job = _with_host(job, event.replica, event.host, unkept=event.text)
+    if job.phase is not Phase.DRAINING or job.last is None:
+        return job
+    # The outcome stands: only its words may change.
+    parts = (job.last.text.removesuffix(f"; {before}"), unkept_text(_attempt(job)))
+    return replace(job, last=replace(job.last, text="; ".join(filter(None, parts))))
 
 
 def _keep_host(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:
@@ -408,6 +418,7 @@ TABLE: dict[tuple[Phase, type[ev.Event]], Callable[[JobRecord, Any, float], JobR
     **{(phase, ev.HostCheckpointed): _record_checkpoint for phase in _ADMITTED},
     **{(phase, ev.HostReported): _record_report for phase in _ADMITTED},
     **{(phase, ev.HostIdle): _record_idle for phase in _ADMITTED},
+    **{(phase, ev.HostUnkept): _record_unkept for phase in (*_ADMITTED, Phase.DRAINING)},
     **{(phase, ev.HostHeld): _keep_host for phase in _ADMITTED},
     **{(phase, ev.HostEnded): _end_host for phase in _ADMITTED},
     **{(phase, ev.HostDrained): _drain_host for phase in (*_ADMITTED, Phase.DRAINING)},

@@ -134,6 +134,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.HostCheckpointed(replica=0, host=0),
     ev.HostReported(replica=0, host=0, numbers={"loss": 0.5}),
     ev.HostIdle(replica=0, host=0, text="no output for 9 s"),
+    ev.HostUnkept(replica=0, host=0, text="more than 9 files"),
     ev.HostHeld(replica=0, host=0, hold=Hold(until=T0 + 9, folder="/code", end=exited(1))),
     ev.HostEnded(replica=0, host=0, end=exited(0)),
     ev.HostDrained(replica=0, host=0),

@@ -312,6 +312,7 @@ class Host:
         self.stage = Stage.RUNNING
 
     def _adopt(self, state: AttemptState, now: float) -> None:
+        self._saving.adopt()
         match state:
             case Running(started_at=started_at, log_sizes_bytes=sizes, secrets=secrets, idle=idle):
                 self.run(len(sizes), started_at, is_new=False, secrets=secrets)

@@ -8,6 +8,7 @@ from pathlib import Path
 from bastion.agent.host.context import Surroundings
 from bastion.agent.kept_output import save
 from bastion.agent.machine.machine_fault import is_machine_fault
+from bastion.records.reports import facts
 from bastion.records.reports.facts import HostFact
 
 _AGAIN_S = 5.0
@@ -30,6 +31,12 @@ class Saving:
         self._sent_at = 0.0
         self._again_at = 0.0
         self._tries = 0
+        self._told: str | None = ""
+        """What was last told of it; None: an earlier agent told it."""
+
+    def adopt(self) -> None:
+        """Go on where an earlier agent may have told that output was not kept."""
+        self._told = None
 
     @property
     def is_done(self) -> bool:
@@ -61,5 +68,12 @@ class Saving:
                 self._again_at = self._sent_at + _AGAIN_S
                 return
             self._around.say(f"{self._key}: its output is not kept: {outcome}")
+        self._tell(str(outcome) if isinstance(outcome, Exception) else "")
         if self._wanted == number:
             self._wanted = None
+
+    def _tell(self, text: str) -> None:
+        """Report why it is not kept, where that is news: the next attempt would miss it."""
+        if text != self._told:
+            self._told = text
+            self._around.bells.ring(facts.Unkept(of=self._of, text=text))

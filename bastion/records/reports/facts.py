@@ -163,6 +163,18 @@ class Idle:
 
 
 @value
+class Unkept:
+    """The output of this host was not kept, as `text` says; empty: what it has now is kept."""
+
+    kind: Literal["unkept"] = "unkept"
+    of: HostFact
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", clipped(self.text, MAX_TEXT_CHARACTERS))
+
+
+@value
 class Held:
     """This host failed with `end`, and is kept for inspection for `for_s` from now."""
 
@@ -288,6 +300,7 @@ Fact = (
     | Checkpointed
     | Reported
     | Idle
+    | Unkept
     | Held
     | Ended
     | Drained

@@ -16,7 +16,8 @@ from bastion.array import ArrayRecord, taken, task_over
 from bastion.history.ended_attempt import Hardware, ended_array, ended_attempt, has_row
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
-from bastion.lifecycle import HostHeld, HostIdle, Withdrawn, remark, step
+from bastion.lifecycle import HostHeld, HostIdle, HostUnkept, Withdrawn, remark, step
+from bastion.lifecycle.outcome import unkept_text
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Follow, Instruction, Machine, Pool, Warm
 from bastion.phrases import stop_text
@@ -118,6 +119,9 @@ class Draft:
         elif isinstance(event, HostIdle | HostHeld):
             what = "held" if isinstance(event, HostHeld) else "idle"
             self.tell(what=what, text=remark(after) or "it shows signs of life again", job=after)
+        elif isinstance(event, HostUnkept) and after.attempt is not None:
+            text = unkept_text(after.attempt) or "its output is kept again"
+            self.tell(what="output", text=text, job=after)
         if before.after and not after.after and after.phase is Phase.QUEUED:
             self.is_scheduling = True
             self.tell(what="ready", text="all that it waited for has ended", job=after)

@@ -26,6 +26,7 @@ from bastion.lifecycle import (
     HostPrepares,
     HostReported,
     HostStarted,
+    HostUnkept,
 )
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.records.reports.facts import (
@@ -47,6 +48,7 @@ from bastion.records.reports.facts import (
     Preparing,
     Reported,
     Started,
+    Unkept,
 )
 from bastion.records.requests.inbox import Ringing
 from bastion.service.draft.machines.health import checked, host_ended, interrupted, told_health
@@ -152,7 +154,7 @@ def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
         draft.tell(what="machine health", text=text)
 
 
-_HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Held | Drained
+_HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Unkept | Held | Drained
 
 
 def _event_of(fact: _HostFact, now: float) -> Event:
@@ -171,6 +173,8 @@ def _event_of(fact: _HostFact, now: float) -> Event:
             return HostReported(replica=r, host=h, numbers=numbers)
         case Idle(text=text):
             return HostIdle(replica=r, host=h, text=text)
+        case Unkept(text=text):
+            return HostUnkept(replica=r, host=h, text=text)
         case Held(for_s=for_s, folder=folder, end=end):
             return HostHeld(replica=r, host=h, hold=Hold(until=now + for_s, folder=folder, end=end))
         case Drained():

@@ -242,3 +242,27 @@ def test_bytes_missing_from_the_logs_are_in_the_outcome() -> None:
     assert last.kind is OutcomeKind.SUCCEEDED
     assert last.text == "exited with code 0; 1,200 bytes that it printed are in no log"
     assert last.dropped_bytes == 1200
+
+
+def test_output_that_is_not_kept_is_in_the_outcome() -> None:
+    """Known before the host has ended or after, it is named once, and with the replica."""
+    told = ev.HostUnkept(replica=0, host=0, text="more than 9 files")
+    before = ended(step(running(), told, T0), exited(0))
+    after = step(ended(running(), exited(0)), told, T0)
+    for job in (before, after, step(after, told, T0)):
+        assert job.last is not None
+        assert job.last.kind is OutcomeKind.SUCCEEDED
+        assert job.last.text == "exited with code 0; the output is not kept: more than 9 files"
+    kept = step(after, replace(told, text=""), T0).last
+    assert kept is not None and kept.text == "exited with code 0"
+    many = ended(step(running(replicas=2), replace(told, replica=1), T0), exited(0), exited(0)).last
+    assert many is not None
+    assert many.text.endswith("; the output of replica 1 is not kept: more than 9 files")
+
+
+def test_what_becomes_of_output_changes_no_outcome() -> None:
+    """A cancel after the end of a preempted attempt does not make it a cancelled one by that."""
+    job = ended(stopping(StopReason.PREEMPT), exited(1, notice="preempt"))
+    job = step(job, ev.CancelWanted(by="ann", grace_s=5.0), T0)
+    last = step(job, ev.HostUnkept(replica=0, host=0, text="x"), T0).last
+    assert last is not None and last.kind is OutcomeKind.PREEMPTED

@@ -49,6 +49,7 @@ PHASES_OF = {
     "HostCheckpointed": "starting running stopping draining",
     "HostReported": "starting running stopping draining",
     "HostIdle": "starting running stopping draining",
+    "HostUnkept": "starting running stopping draining",
     "HostHeld": "starting running stopping draining",
     "HostEnded": "starting running stopping draining",
     "HostDrained": "starting running stopping draining",
@@ -473,6 +474,10 @@ def test_a_remark_names_what_users_must_know() -> None:
     assert remark(silent) == "it shows no output for 9 s"
     assert remark(step(silent, ev.HostIdle(replica=0, host=0, text=""), T0)) == ""
     assert remark(job_records.running()) == ""
+    unkept = ev.HostUnkept(replica=0, host=0, text="more than 9 files")
+    assert remark(step(job_records.running(), unkept, T0)) == (
+        "the output is not kept: more than 9 files"
+    )
     pulls = ev.HostPrepares(replica=1, host=0, text="pulling its image, 3 of 9 MiB so far")
     starting = job_records.starting(replicas=2)
     assert (

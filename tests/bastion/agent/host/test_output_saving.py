@@ -39,6 +39,7 @@ class Bench:
     def __init__(self, folder: Path, *errors: int) -> None:
         self.store: ObjectStore = Starved(list(errors))
         self.said: list[str] = []
+        self.told: list[str] = []
         home = FolderHome(folder)
         Path(home.folders("k").output, "model").write_text("weights")
         around = SimpleNamespace(
@@ -47,6 +48,7 @@ class Bench:
             errands=Errands(InlineLane(), InlineLane(), retry_s=1.0, say=self.said.append),
             say=self.said.append,
             moment=lambda: 7,
+            bells=SimpleNamespace(ring=lambda fact: self.told.append(fact.text)),
         )
         self.errands = around.errands
         self.saving = Saving(OF, "k", around)
@@ -74,7 +76,7 @@ def test_output_is_kept_when_the_machine_can_read_it_again(tmp_path: Path) -> No
     assert not bench.saving.is_done
     bench.pass_s(60.0)
     assert bench.saving.is_done
-    assert (bench.kept(), bench.said) == (1, [])
+    assert (bench.kept(), bench.said, bench.told) == (1, [], [])
 
 
 @pytest.mark.parametrize("errors", [[errno.EACCES], [errno.EIO] * 100])
@@ -86,3 +88,20 @@ def test_output_that_cannot_be_read_is_told(tmp_path: Path, errors: list[int]) -
     assert bench.saving.is_done
     assert len(bench.said) == 1
     assert "its output is not kept" in bench.said[0]
+    text = os.strerror(errors[0])
+    assert bench.told == [f"[Errno {errors[0]}] {text}"]
+
+
+def test_output_that_is_kept_after_all_is_told(tmp_path: Path) -> None:
+    """A later saving that succeeds takes back what this agent, or one before it, told."""
+    bench = Bench(tmp_path, errno.EACCES)
+    for _ in range(3):
+        bench.saving.ask()
+        bench.pass_s(1.0)
+    assert [bool(text) for text in bench.told] == [True, False]
+    bench = Bench(tmp_path)
+    bench.saving.adopt()
+    for _ in range(2):
+        bench.saving.ask()
+        bench.pass_s(1.0)
+    assert bench.told == [""]

@@ -1,0 +1,38 @@
+"""Output that a machine could not keep: the user is told while the job runs, and for ever."""
+
+from __future__ import annotations
+
+from bastion.job import End
+from bastion.records.reports.facts import Drained, Ended, Unkept
+from tests.rigs.leader import Rig
+
+WHY = "more than 50,000 files and folders; pack them into fewer"
+
+
+def test_output_that_is_not_kept_is_told_while_the_job_runs() -> None:
+    """An event says it and the reason of the job's state; another event, that it is over."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    for text in (WHY, ""):
+        agent.ring(Unkept(of=agent.of(job), text=text))
+        rig.turn(2)
+    told = [event.text for event in rig.history() if event.what == "output"]
+    assert told == [f"the output is not kept: {WHY}", "its output is kept again"]
+
+
+def test_output_that_is_not_kept_at_the_end_is_in_the_result() -> None:
+    """The outcome is what it was, and its words are in the final record and in the history."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    of = agent.of(job)
+    end = agent.end_as(of, End(kind="exited", codes=(0,), sizes=(3,)), rings=False)
+    agent.ring(Ended(of=of, end=end))
+    rig.turn(2)
+    agent.ring(Unkept(of=of, text=WHY), Drained(of=of))
+    result = rig.ended(job)
+    assert result.outcome == "succeeded"
+    assert result.text == f"exited with code 0; the output is not kept: {WHY}"
+    (row,) = [event for event in rig.history() if event.what == "succeeded"]
+    assert row.text.endswith(WHY)
