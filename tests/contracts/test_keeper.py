@@ -479,6 +479,16 @@ def test_a_clean_up_runs_however_it_ended(world: World, line: str) -> None:
     assert record.last_lines == ""
 
 
+def test_where_the_log_is_that_of_the_clean_up_is_recorded(world: World) -> None:
+    """It goes on in the log of the first process; without one, nothing is recorded."""
+    world.keeper.start(attempt("a", COMPLAINS, on_end=TIDIES, on_end_s=60.0))
+    record = world.ended("a")
+    assert record.cleaned_from == len(b"why\n")
+    assert record.last_lines == "why\n"
+    world.keeper.start(attempt("b", COMPLAINS))
+    assert world.ended("b").cleaned_from is None
+
+
 def test_a_clean_up_runs_after_a_stop_within_its_grace(world: World) -> None:
     """A process that ignores SIGTERM is killed at half of the grace; the clean-up has the rest."""
     world.keeper.start(attempt("a", IGNORES, on_end=IGNORES, on_end_s=60.0))

@@ -100,7 +100,9 @@ class HostRun:
         """Close the logs and return the end that follows from what the keeper recorded."""
         self.logs.close(record.processes)
         if self._has_secrets and record.first_failed is not None:
-            lines = self.logs.last_lines(record.first_failed, LAST_LINES_BYTES)
+            # What its clean-up printed into the first log is not why it failed.
+            until = record.cleaned_from if record.first_failed == 0 else None
+            lines = self.logs.last_lines(record.first_failed, LAST_LINES_BYTES, until=until)
             record = replace(record, last_lines=lines)
         home = self._context.home
         marks = home.marks(self._key)

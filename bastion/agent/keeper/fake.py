@@ -301,6 +301,7 @@ class FakeKeeper:
             attempt.died(at)
             if attempt.start.on_end is not None:
                 attempt.clean_up = ScriptedProcess(self._scripts(attempt.start.on_end), at)
+                attempt.cleaned_from = len(attempt.processes[0].log)
                 self._note(attempt, b"[on_end]\n")
         if attempt.clean_up is None or attempt.clean_up.exit is not None:
             self._events.append(Exited(record=attempt.close(at)))

@@ -218,6 +218,8 @@ class ExitRecord:
     """Which signs of life were missing, and how long, if it was stopped as hung; or empty."""
     on_end: str = ""
     """Why its `on_end` failed, or empty."""
+    cleaned_from: int | None = None
+    """Offset in the first process's log from which it is that of `on_end`; None: it never began."""
     hold_until: float | None = None
     """Until when its devices are held; None: it did not fail by itself, or was stopped."""
     machine_fault: str = ""

@@ -118,6 +118,7 @@ class ScriptedAttempt:
         self.idle = ""
         self.clean_up: ScriptedProcess | None = None
         self.on_end_problem = ""
+        self.cleaned_from: int | None = None
         self.last_lines = b""
         self.notices: list[Notice] = []
         self.first_failed: int | None = None
@@ -193,6 +194,7 @@ class ScriptedAttempt:
             lost=lost,
             idle=self.idle if is_hung else "",
             on_end="died with its keeper" if lost and self.clean_up else self.on_end_problem,
+            cleaned_from=None if lost else self.cleaned_from,
             hold_until=(
                 min(at + self.hold_s, self.started_at + limit_s)
                 if is_held and self.hold_s and not lost and not self.machine_fault

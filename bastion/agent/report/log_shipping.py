@@ -134,16 +134,18 @@ class Shipping:
         self._closed = True
         self._unseen.clear()
 
-    def last_lines(self, process: int, size_bytes: int) -> str:
+    def last_lines(self, process: int, size_bytes: int, *, until: int | None = None) -> str:
         """
         Return the last part of a closed log, masked, with undecodable bytes replaced.
 
-        Empty if it cannot be read just now.
+        That is the part before the offset `until`, where one is given. Empty if it cannot be read
+        just now.
         """
-        end = self._logs[process].spooled
+        spooled = self._logs[process].spooled
+        end = spooled if until is None else min(until, spooled)
         first = max(0, end - size_bytes)
         try:
-            masked = self._redaction.masked(first, end, self._reader(process), log_end=end)
+            masked = self._redaction.masked(first, end, self._reader(process), log_end=spooled)
         except MachineFaultError:
             return ""
         return masked.decode("utf-8", "replace")

@@ -14,6 +14,7 @@ from bastion.agent.settings import AgentSettings
 from bastion.lane import InlineLane
 from bastion.records.keys import layout
 from bastion.spec import Job, Process, PythonEnv, Secret
+from bastion.value import replace
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import MACHINE, OF, Rig, start, stop
 
@@ -77,6 +78,18 @@ def test_a_process_has_its_secret_and_nothing_else_has_it(machine: Machine) -> N
     assert end is not None
     assert (end.codes, end.detail) == ((3,), f"15 {STARS}\n{STARS}")
     assert not traces(machine)
+
+
+def test_why_it_failed_is_not_what_its_clean_up_printed(machine: Machine) -> None:
+    """The last lines are those of the process that failed, as for a job without secrets."""
+    of = job("echo bad token $HF_TOKEN; exit 3")
+    begin(machine, replace(of, on_end=("sh", "-c", "echo tidied $HF_TOKEN; exit 4")))
+    machine.until(lambda: machine.bucket.end())
+    end = machine.bucket.end()
+    assert end is not None
+    assert (end.detail, end.on_end) == (f"bad token {STARS}\n", "exited with code 4")
+    machine.until(lambda: "drained" in machine.bucket.told())
+    assert f"tidied {STARS}\n" in machine.bucket.log().decode()
 
 
 def test_a_secret_as_a_file_is_gone_after_the_job(machine: Machine) -> None:

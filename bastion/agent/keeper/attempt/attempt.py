@@ -48,6 +48,7 @@ class Attempt:
 
     __slots__ = (
         "cgroup",
+        "cleaned_from",
         "end_by",
         "failed_by_itself",
         "first_failed",
@@ -98,6 +99,8 @@ class Attempt:
         self.on_end: Process | None = None
         """Its clean-up, once that has begun."""
         self.on_end_problem = ""
+        self.cleaned_from: int | None = None
+        """Size of the first log when the clean-up began, which goes on in it; None: none began."""
         self.last_lines: bytes | None = None
         """End of the log of the first process to fail; None while processes live."""
 
@@ -169,6 +172,7 @@ class Attempt:
         spec.env.update(self._clean_up_env())
         log = self.processes[0].spool
         process = self.on_end = Process(log)
+        self.cleaned_from = self.processes[0].size_bytes
         command = " ".join(self.start.on_end_words or spec.argv)
         self.note(f"\n[bastion: on_end: {command:.500}]\n".encode(errors="replace"))
         write_end = -1
@@ -345,6 +349,7 @@ class Attempt:
             "lost": False,
             "idle": self.idle if first == IDLE else "",
             "on_end": self.on_end_problem,
+            "cleaned_from": self.cleaned_from,
             "hold_until": min(at + self.start.hold_s, self._limit_at) if is_held else None,
             "machine_fault": self.machine_fault,
         }
