@@ -374,7 +374,7 @@ class Client(Reader):
             project: Only look for the job in this project.
 
         Raises:
-            NotFoundError: There is no such job, or it has ended.
+            NotFoundError: There is no such job, it has ended, or is an array.
             SpecError: An argument is not allowed.
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
@@ -382,12 +382,12 @@ class Client(Reader):
             StoreError: Out of reach.
         """
         from bastion.client.follow.command import Command
+        from bastion.client.look.find_job import check_takes_command
         from bastion.records.requests.job_request import ExecRequest
         from bastion.spec.values.quantity import seconds_of
 
         job = self.job(name, project=project)
-        if job.has_ended:
-            raise NotFoundError(f"{job.id} has ended: {job.state}; a command needs a running job")
+        check_takes_command(job)
         body = ExecRequest(
             job=job.id,
             argv=tuple(argv),

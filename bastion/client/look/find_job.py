@@ -395,3 +395,27 @@ def _ambiguous(text: str, ids: Sequence[str]) -> SpecError:
 def _listed(ids: Sequence[str]) -> str:
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     return f"{', '.join(ids[:_SHOWN])}{more}"
+
+
+def check_takes_command(job: JobView) -> None:
+    """
+    Return if a command may run beside `job`, as far as is known here.
+
+    Raises:
+        NotFoundError: It has ended, or stands for all tasks of an array.
+    """
+    if job.has_ended:
+        raise NotFoundError(f"{job.id} has ended: {job.state}; a command needs a running job")
+    check_is_one(job)
+
+
+def check_is_one(job: JobView) -> None:
+    """
+    Return if `job` is no array: only its tasks have machines.
+
+    Raises:
+        NotFoundError: It stands for all tasks of an array.
+    """
+    if job.is_array and not job.has_ended:
+        hint = f"bastion show {job.id} tells which run; task 3 is {job.id}.3"
+        raise NotFoundError(f"{job.id} is an array; name one of its tasks", hint=hint)

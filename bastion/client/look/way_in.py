@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from bastion.client.look.find_job import check_is_one
 from bastion.client.look.published import Published
 from bastion.client.look.views import JobView
 from bastion.errors import NotFoundError
@@ -15,9 +16,11 @@ def way_to(published: Published, job: JobView, *, replica: int, host: int) -> Wa
     Return how the machine of one host of `job` is reached from here.
 
     Raises:
-        NotFoundError: The job does not run, has no such host, or its machine cannot be reached.
+        NotFoundError: The job does not run, is an array, or has no such host, or its machine cannot
+            be reached.
         StoreError: Out of reach.
     """
+    check_is_one(job)
     if not job.placement:
         is_over = f"has ended: {job.state}" if job.has_ended else f"is {job.state}"
         raise NotFoundError(f"{job.id} {is_over}; it has no machine")

@@ -43,6 +43,20 @@ def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
     assert not bastion_.taken
 
 
+def test_a_command_beside_an_array_is_told_to_name_a_task() -> None:
+    """An array has no machine: its tasks have, and the hint says how one is named."""
+    client, store, _, bastion_ = client_of()
+    array = {"id": "train-0123456789", "project": "blue", "state": "running", "waiting": ""}
+    publish(store, "queue", {"jobs": [], "arrays": [{**array, "counts": {"running": 2}}]})
+    for ask in (lambda: client.execute("train", ["ls"]), lambda: client.way_in("train")):
+        with pytest.raises(NotFoundError, match="0123456789 is an array; name one") as refused:
+            ask()
+        assert refused.value.hint == (
+            "bastion show train-0123456789 tells which run; task 3 is train-0123456789.3"
+        )
+    assert not bastion_.taken
+
+
 def test_a_launch_goes_to_the_users_only_project() -> None:
     """A user in one project need not name it; the request lies in the user's inbox there."""
     client, _, _, bastion = client_of()
