@@ -148,6 +148,15 @@ def test_usage_sums_up(run: Run, record: Log) -> None:
     assert [row["user"] for row in by["rows"]] == ["ann", "ben"]
 
 
+def test_a_cost_below_a_cent_is_not_nothing(run: Run, record: Log) -> None:
+    """A tenth of a second of a machine costs less than a cent, and is no 0.00."""
+    moment = ("--since=2024-10-04T00:59:59Z", "--until=2024-10-04T00:59:59.1Z")
+    blue, red = json.loads(run("usage", "--json", *moment).out)["rows"]
+    assert 0 < blue["cost"] < 0.005
+    assert run("usage", *moment).out.splitlines()[1].endswith("< 0.01")
+    assert red["cost"] is None
+
+
 def test_query_answers(run: Run, record: Log) -> None:
     """SQL answers as a table and as JSON, moments as text."""
     sql = "SELECT job, ended_at FROM attempts WHERE project = 'red' ORDER BY event"

@@ -86,6 +86,11 @@ def text_of_hours(hours: float) -> str:
     return f"{hours:,.0f}" if hours >= 100 else f"{hours:.3g}"
 
 
+def text_of_cost(cost: float) -> str:
+    """Format money, in the currency of the prices: `1,234.50`; below half a cent `< 0.01`."""
+    return "< 0.01" if 0 < cost < 0.005 else f"{cost:,.2f}"
+
+
 def text_of_bytes(size: int) -> str:
     """Format `size` for people: `512 B`, `3.4 KiB`, `64 GiB`."""
     amount = float(size)

@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from bastion.spec.values.quantity import (
     text_of_bytes,
+    text_of_cost,
     text_of_hours,
     text_of_number,
     text_of_seconds,
@@ -48,7 +49,7 @@ def environment() -> Environment:
         clock=clock,
         amounts=amounts,
         hours=text_of_hours,
-        cost=cost,
+        cost=text_of_cost,
         local=local,
         percent=percent,
         number=text_of_number,
@@ -84,11 +85,6 @@ def clock(seconds: float) -> str:
 def local(seconds: float) -> str:
     """A moment in UTC as a field of a form has it."""
     return iso(seconds).removesuffix("Z")
-
-
-def cost(number: float) -> str:
-    """Money, in the currency of the prices: `1,234.50`; of less than a cent that it is little."""
-    return f"{number:,.2f}" if number >= 0.005 or not number else "< 0.01"
 
 
 def percent(part: float) -> str:

@@ -90,11 +90,15 @@ def _tell(found: Inspection) -> None:
         note(f"pool {pool}: whether you may make and delete machines is not known: {why}")
     priced = [odd for odd in found.odd if odd.kind != "absent" and odd.price_per_hour]
     if priced:
-        cost = sum(odd.price_per_hour for odd in priced)
+        from bastion.spec.values.quantity import text_of_cost
+
+        cost = text_of_cost(sum(odd.price_per_hour for odd in priced))
         kinds = {odd.is_list_price for odd in priced}
         sources = (_OWN_PRICES,) * (False in kinds) + (_LIST_PRICES,) * (True in kinds)
-        note(f"what nothing needs costs {cost:,.2f} an hour, by {' and '.join(sources)}")
+        note(f"what nothing needs costs {cost} an hour, by {' and '.join(sources)}")
 
 
 def _cost(odd: Odd) -> str:
-    return f"{odd.price_per_hour:,.2f}" if odd.price_per_hour else ""
+    from bastion.spec.values.quantity import text_of_cost
+
+    return text_of_cost(odd.price_per_hour) if odd.price_per_hour else ""

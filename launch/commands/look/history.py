@@ -327,7 +327,9 @@ def _hours(hours: float | None) -> str:
 
 
 def _cost(cost: float | None) -> str:
-    return "-" if cost is None else f"{cost:,.2f}"
+    from bastion.spec.values.quantity import text_of_cost
+
+    return "-" if cost is None else text_of_cost(cost)
 
 
 def _percent(share: float | None) -> str:

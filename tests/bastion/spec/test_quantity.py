@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bastion.errors import SpecError
 from bastion.spec import bytes_of, seconds_of, text_of_bytes, text_of_seconds
-from bastion.spec.values.quantity import text_of_hours, text_of_number
+from bastion.spec.values.quantity import text_of_cost, text_of_hours, text_of_number
 
 
 @pytest.mark.parametrize(
@@ -126,6 +126,15 @@ def test_any_time_has_words(seconds: float) -> None:
 def test_hours_keep_three_digits(hours: float, text: str) -> None:
     """Minutes of a device are never shown as nothing, and thousands of hours have no fraction."""
     assert text_of_hours(hours) == text
+
+
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [(0.0, "0.00"), (0.0004, "< 0.01"), (0.005, "0.01"), (12.345, "12.35"), (1234.5, "1,234.50")],
+)
+def test_a_cost_below_a_cent_is_not_shown_as_nothing(cost: float, text: str) -> None:
+    """What cost nothing is 0.00; what cost a little is not."""
+    assert text_of_cost(cost) == text
 
 
 @pytest.mark.parametrize(
