@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.rigs.limits import on_thread
 
 
 @contextmanager
-def canned(answer: bytes, *, drip: bytes = b"", heard: list[bytes] | None = None) -> Iterator[str]:
+def canned(
+    answer: bytes,
+    *,
+    drip: bytes = b"",
+    heard: list[bytes] | None = None,
+    on_drip: Callable[[], object] = lambda: None,
+) -> Iterator[str]:
     """
     The URL of a server that answers each connection once with `answer`.
 
@@ -19,6 +25,7 @@ def canned(answer: bytes, *, drip: bytes = b"", heard: list[bytes] | None = None
         answer: All of it, status line included.
         drip: Bytes to send every 20 ms after the answer, without end.
         heard: Collects the requests.
+        on_drip: Called after each drip.
     """
     ended = threading.Event()
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
@@ -36,6 +43,7 @@ def canned(answer: bytes, *, drip: bytes = b"", heard: list[bytes] | None = None
                     client.sendall(answer)
                     while drip and not ended.wait(0.02):
                         client.sendall(drip)
+                        on_drip()
 
         thread = on_thread(talk)
         try:
