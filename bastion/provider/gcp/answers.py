@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
 from bastion.errors import ProviderRefusedError, ProviderUnavailableError
+from bastion.provider.gcp.gce_request import ZONE
 from bastion.provider.gcp.verdicts import Failure
 
 
@@ -41,3 +42,15 @@ def failure_of(response: Mapping[str, str], content: bytes) -> Failure:
             for each in error.get("details", ())
         ]
     return Failure(status=status, codes=tuple(codes), message=message, retry_after_s=retry_after_s)
+
+
+def silent_places(silent: Iterable[str], zones: Collection[str]) -> str:
+    """
+    Which of the places that did not answer a list may hold machines of a pool; empty for none.
+
+    Google's lists are of the whole world, and an outage of a zone that is not one of `zones` leaves
+    out nothing of the pool.
+    """
+    named = ((place, place.rpartition("/")[2]) for place in silent)
+    mine = [place for place, zone in named if zone in zones or not ZONE.fullmatch(zone)]
+    return ", ".join(mine)[:200]

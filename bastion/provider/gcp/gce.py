@@ -17,6 +17,7 @@ from typing import Any
 
 from bastion.errors import ProviderUnavailableError
 from bastion.machine import Machine, Pool
+from bastion.provider.gcp.answers import silent_places
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce_request import bulk, instance, properties
 from bastion.provider.gcp.names import Names
@@ -183,7 +184,7 @@ class GceProvider:
         Every VM of this pool, with its zone.
 
         Raises:
-            ProviderUnavailableError: A zone did not answer, so that the list is not whole.
+            ProviderUnavailableError: A zone of the pool did not answer.
         """
         what = f"list of pool {self._pool.name}"
         pages = self._api.pages(
@@ -197,8 +198,8 @@ class GceProvider:
         for page in pages:
             scopes = page.get("items", {}).items()
             silent = [*page.get("unreachables", ()), *(s for s, held in scopes if _is_silent(held))]
-            if silent:
-                raise ProviderUnavailableError(f"{what}: no answer of {', '.join(silent)[:200]}")
+            if mine := silent_places(silent, self._pool.zones):
+                raise ProviderUnavailableError(f"{what}: no answer of {mine}")
             for scope, held in scopes:
                 for each in held.get("instances", ()):
                     yield scope.removeprefix("zones/"), each

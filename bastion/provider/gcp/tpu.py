@@ -18,6 +18,7 @@ from typing import Any
 from bastion.errors import NoCapacityError, ProviderError, ProviderRefusedError
 from bastion.errors import ProviderUnavailableError as UnavailableError
 from bastion.machine import Machine, Pool
+from bastion.provider.gcp.answers import silent_places
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.names import Names
 from bastion.provider.gcp.request_ids import RequestIds
@@ -185,7 +186,7 @@ class GcpTpuProvider:
         The queued resources or nodes of this pool, by the name of their slice.
 
         Raises:
-            ProviderUnavailableError: A zone did not answer, so that the list is not whole.
+            ProviderUnavailableError: A zone of the pool did not answer.
         """
         what = f"list of pool {self._pool.name}"
         pages = self._api.pages(
@@ -196,8 +197,8 @@ class GcpTpuProvider:
             fields=_NODE_FIELDS if kind == "nodes" else _REQUEST_FIELDS,
         )
         for page in pages:
-            if silent := page.get("unreachable"):
-                raise UnavailableError(f"{what}: no answer of {', '.join(silent)[:200]}")
+            if mine := silent_places(page.get("unreachable", ()), self._pool.zones):
+                raise UnavailableError(f"{what}: no answer of {mine}")
             for each in page.get(kind, ()):
                 name = self._names.machine(each["name"].rpartition("/")[2], labels_of(each))
                 if name is not None:

@@ -183,12 +183,20 @@ def test_calls_of_a_list_do_not_grow_with_zones(server: Compute) -> None:
 
 
 def test_a_zone_that_does_not_answer_makes_no_shorter_list(server: Compute) -> None:
-    """Where one zone is unreachable, there is no list at all."""
+    """Where one zone of the pool is unreachable, there is no list at all."""
+    provider = gce(server)
+    provider.create(vms(1), GPUS)
+    server.unreachable = {GPUS.zones[1]}
+    with pytest.raises(ProviderUnavailableError, match=GPUS.zones[1]):
+        provider.list()
+
+
+def test_an_outage_of_a_zone_elsewhere_is_none_of_a_pools(server: Compute) -> None:
+    """Google lists all zones of the world; one that the pool does not use may be away."""
     provider = gce(server)
     provider.create(vms(1), GPUS)
     server.unreachable = {"us-east1-c"}
-    with pytest.raises(ProviderUnavailableError, match="us-east1-c"):
-        provider.list()
+    assert [listed.name for listed in provider.list()] == ["gpus-7-0"]
 
 
 @pytest.mark.parametrize("restarts", [False, True])

@@ -190,12 +190,23 @@ def test_a_node_without_its_request_is_listed_and_deleted(server: Tpu) -> None:
 
 
 def test_a_zone_that_does_not_answer_makes_no_shorter_list(server: Tpu) -> None:
-    """Where one zone is unreachable, there is no list at all."""
+    """Where one zone of the pool is unreachable, there is no list at all."""
     provider = tpu(server)
     provider.create(hosts(1), TPUS)
     server.unreachable = {"us-east5-a"}
     with pytest.raises(ProviderUnavailableError, match="us-east5-a"):
         provider.list()
+
+
+def test_an_outage_of_a_zone_elsewhere_is_none_of_a_pools(server: Tpu) -> None:
+    """A list is of all zones; one that the pool does not use may be away."""
+    provider = tpu(server)
+    provider.create(hosts(1), TPUS)
+    server.unreachable = {"europe-west4-b"}
+    assert len(provider.list()) == 4
+    server.unreachable = {"-"}
+    with pytest.raises(ProviderUnavailableError, match="no answer of"):
+        provider.list()  # a place of no known kind may be any of them
 
 
 def test_two_lists_show_every_slice(server: Tpu) -> None:
