@@ -1,11 +1,12 @@
 """
 The reconciler of machines: pure functions that alone decide which to create, keep and delete.
 
-A machine that a committed placement names is created. An idle machine is kept for its pool's
-`idle_timeout_s`, then deleted, unless the pool would have fewer machines than its least. A cordoned
-machine is replaced where a pool has a least number. A pool that left the configuration keeps its
-machines, because a truncated file must not delete them. A pool with `max_machines = 0` loses each
-machine once it is idle. A machine never leaves `DELETING`.
+A machine that a committed placement names is created. One that ends before its agent has come, or
+whose agent does not come in time, is given up as one that was refused is. An idle machine is kept
+for its pool's `idle_timeout_s`, then deleted, unless the pool would have fewer machines than its
+least. A cordoned machine is replaced where a pool has a least number. A pool that left the
+configuration keeps its machines, because a truncated file must not delete them. A pool with
+`max_machines = 0` loses each machine once it is idle. A machine never leaves `DELETING`.
 
 A slice is one thing: once a host of it is gone or going, the others follow as soon as nothing uses
 them, and only then is any of them deleted.
@@ -59,6 +60,8 @@ class Seen:
     """Why the provider keeps the request for it, so that nothing exists yet; else empty."""
     stuck: str = ""
     """Why its agent, which has never begun, does not begin; its boot is overdue as any other's."""
+    ended: str = ""
+    """Why it ended, of one that is gone, in the provider's words; empty where it does not tell."""
 
 
 @value
@@ -86,6 +89,8 @@ class Reconciled:
     machines: Mapping[str, Machine]
     given_up: Mapping[str, str]
     """Machines that will not be made -> why. What was placed on them is placed elsewhere."""
+    lifeless: frozenset[str]
+    """Those of `given_up` that were made, and whose agents have not come."""
     stale: str = ""
     """Name of a machine that a newer commit than ours allocated, or empty. We no longer lead."""
 
@@ -134,8 +139,11 @@ def reconcile(
             updated = _apply_listing(updated, shown[machine.pool].get(name), now)
         if updated is not None:
             kept[name] = updated
-    given_up = {**(unmade or {}), **_waiting_in_vain(kept, pools, now)}
-    given_up = {name: why for name, why in given_up.items() if _give_up(kept, name)}
+    lifeless = {**_ended_early(kept, shown), **(overdue := _overdue(machines, kept, now))}
+    given_up = {**(unmade or {}), **_waiting_in_vain(kept, pools, now), **lifeless}
+    given_up = {
+        name: why for name, why in given_up.items() if name in overdue or _give_up(kept, name)
+    }
     _end_slices(kept, in_use)
     by_pool: dict[str, list[Machine]] = defaultdict(list)
     for machine in kept.values():
@@ -143,7 +151,12 @@ def reconcile(
     for pool in pools.values():
         kept.update((new.name, new) for new in _resize(pool, by_pool[pool.name], now, seq))
     stale = next(_unknown(listings, machines, newer_than=seq - 1), "")
-    return Reconciled(machines=kept, given_up=given_up, stale=stale)
+    return Reconciled(
+        machines=kept,
+        given_up=given_up,
+        lifeless=frozenset(lifeless.keys() & given_up.keys()),
+        stale=stale,
+    )
 
 
 def left_zones(
@@ -277,6 +290,38 @@ def _waiting_in_vain(
         if any(zone != machine.zone for zone in pool.zones):
             waited = text_of_seconds(float(int(waited_s)))
             found[machine.name] = f"waited {waited} in zone {machine.zone}: {machine.waits}"
+    return found
+
+
+def _ended_early(
+    machines: Mapping[str, Machine], shown: Mapping[str, Mapping[str, Seen]]
+) -> dict[str, str]:
+    """Machines that ended before their agents came; why."""
+    seen = ((machine, shown.get(machine.pool, {}).get(name)) for name, machine in machines.items())
+    return {
+        machine.name: f"{machine.name} ended before its agent came: {each.ended}"
+        for machine, each in seen
+        if each is not None and each.gone and each.ended
+    }
+
+
+def _overdue(
+    before: Mapping[str, Machine], machines: Mapping[str, Machine], now: float
+) -> dict[str, str]:
+    """
+    Machines that were made and whose boots are overdue since this turn; why.
+
+    Not of a host of one's own, nor without zones: the same host is tried again there.
+    """
+    found = {}
+    for name, machine in machines.items():
+        is_new = before[name].phase is MachinePhase.CREATING and not _is_kept(machine)
+        is_clouds = machine.zone and not machine.permit_s
+        if not is_new or not is_clouds or machine.life or machine.made_at is None:
+            continue
+        waited = text_of_seconds(float(int(now - machine.made_at)))
+        why = f": {machine.stuck}" if machine.stuck else ""
+        found[name] = f"the agent of {name} has not come within {waited}{why}"
     return found
 
 

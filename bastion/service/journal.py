@@ -29,7 +29,13 @@ MOST_ALIKE = 10
 """Events of one kind in one commit that are lines of their own."""
 _BAD = frozenset(
     {"failed", "lost", "timed_out", "out_of_memory", "setup_failed", "machine gone"}
-    | {"machine unwell", "machine not made", "final record replaced", "notification given up"}
+    | {
+        "machine unwell",
+        "machine failed",
+        "machine not made",
+        "final record replaced",
+        "notification given up",
+    }
 )
 """Events that an operator looks for."""
 _PASSING = frozenset({"shares", "draining", "ready", "exec", "machine greeted", "machine deaf"})

@@ -406,6 +406,39 @@ def test_a_machine_whose_agent_does_not_begin_is_overdue_as_any_other() -> None:
     assert begun[COMING.name].stuck == ""
 
 
+def test_a_machine_that_ends_while_it_boots_is_given_up() -> None:
+    """The provider's words are why; one that greeted, or ended without a word, is gone as any."""
+    over = replace(seen_of(COMING), runs=False, gone=True)
+    why = "Client.VolumeLimitExceeded: Volume limit exceeded"
+    for machine, ended, is_given_up in (
+        (COMING, why, True),
+        (replace(COMING, made_at=0.0), why, True),
+        (COMING, "", False),
+        (replace(COMING, phase=MachinePhase.READY, life=1), why, False),
+        (replace(COMING, phase=MachinePhase.DELETING), why, False),
+    ):
+        listings = {"gpu": (replace(over, ended=ended),)}
+        done = reconcile({COMING.name: machine}, {"gpu": POOL}, listings, (), 0.0, seq=5)
+        said = {COMING.name: f"{COMING.name} ended before its agent came: {why}"}
+        assert done.given_up == (said if is_given_up else {})
+        assert done.lifeless == done.given_up.keys()
+
+
+def test_a_machine_whose_agent_does_not_come_in_time_is_given_up() -> None:
+    """Where there are zones: elsewhere the same host would be tried again, and is at once."""
+    late = replace(COMING, zone="a", made_at=0.0, stuck="no bucket")
+    why = f"the agent of {late.name} has not come within 10m 1s: no bucket"
+    for machine, given_up in (
+        (late, {late.name: why}),
+        (replace(late, zone=""), {}),
+        (replace(late, permit_s=600.0), {}),
+        (replace(late, made_at=None), {}),
+    ):
+        done = reconcile({late.name: machine}, {"gpu": POOL}, {}, (late.name,), 601.0, seq=5)
+        assert done.given_up == given_up
+        assert done.lifeless == given_up.keys()
+
+
 def test_an_outage_of_its_provider_is_no_failed_boot() -> None:
     """A machine that no list has shown has its patience anew once its provider is listed again."""
     new, used = replace(COMING, created_at=0.0), [COMING.name]

@@ -109,6 +109,9 @@ class ScriptedProvider:
         """How many more machines zones have; any number where it does not say."""
         self.queues: dict[str, str] = {}
         """Zones that keep requests, and what the provider says of that."""
+        self.ends: dict[str, str] = {}
+        """Zones whose machines end before their agents come, and what the provider says of that."""
+        self._words: dict[str, str] = {}
         self.refusal: Exception | None = None
         """What a create of new machines raises."""
         self.error: Exception | None = None
@@ -122,7 +125,7 @@ class ScriptedProvider:
                 name=name,
                 pool=self.pool,
                 state=state,  # type: ignore[arg-type]
-                text=next(iter(self.queues.values()), "") if state == "waiting" else "",
+                text=self._words.get(name, ""),
             )
             for name, state in self.states.items()
         )
@@ -142,9 +145,10 @@ class ScriptedProvider:
         self.creates.append(machine.name)
         if machine.name not in self.states:
             self._check_stock(machine, pool)
-        if machine.zone in self.queues:
-            self.states[machine.name] = "waiting"
-            return
+        for zones, state in ((self.queues, "waiting"), (self.ends, "gone")):
+            if machine.zone in zones:
+                self.states[machine.name], self._words[machine.name] = state, zones[machine.zone]
+                return
         self.states[machine.name] = "running"
         self._on_create(machine)
 

@@ -80,7 +80,7 @@ class NoMachineMatches:
         )
 
 
-NoMachines = Literal["sold out", "limit", "refused", "busy"]
+NoMachines = Literal["sold out", "limit", "refused", "fails", "busy"]
 """Why a provider makes no machines, as far as it makes a difference to what can be done."""
 _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
     "sold out": ("has none", ""),
@@ -89,6 +89,7 @@ _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
         "; an admin asks the provider for a higher limit",
     ),
     "refused": ("refuses to make machines", "; an admin corrects the rights or the settings"),
+    "fails": ("makes machines that do not come up", "; an admin looks why"),
     "busy": ("does not answer", ""),
 }
 

@@ -210,8 +210,12 @@ class Machines:
             return reconciled.stale
         for name, why in reconciled.given_up.items():
             machine = draft.machines[name]
-            if machine.waits:
+            if name in reconciled.lifeless:
+                self._shortages.never_came(machine.pool, machine.zone, why, now)
+                draft.tell(what="machine failed", text=why)
+            elif machine.waits:
                 self._shortages.waited_in_vain(machine.pool, machine.zone, why, now)
+        self._shortages.came(draft.machines.values())
         for name in sorted(deaf):
             silence = text_of_seconds(DEAF_S)
             draft.tell(what="machine deaf", text=f"{name}: has answered nothing for {silence}")
@@ -220,7 +224,8 @@ class Machines:
             draft.tell(what="machine deaf", text=f"{name}: its agent was heard {heard} ago")
         withdraw_attempts(draft, reconciled.given_up, options)
         for name in [name for name in draft.machines if name not in reconciled.machines]:
-            draft.drop_machine(name, reconciled.given_up.get(name, ""))
+            is_unmade = name not in reconciled.lifeless
+            draft.drop_machine(name, reconciled.given_up.get(name, "") if is_unmade else "")
         for machine in reconciled.machines.values():
             draft.put_machine(machine)
         return ""
@@ -383,4 +388,5 @@ def _seen(listed: Listed) -> Seen:
         gone=listed.state == "gone",
         waits=(listed.text or _WAITS)[:MAX_SAID_CHARACTERS] if listed.state == "waiting" else "",
         stuck=listed.stuck[:MAX_SAID_CHARACTERS],
+        ended=listed.text[:MAX_SAID_CHARACTERS] if listed.state == "gone" else "",
     )

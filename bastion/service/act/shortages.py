@@ -19,6 +19,7 @@ WAITS_S: Mapping[NoMachines, tuple[float, float]] = {
     "sold out": (60.0, 960.0),
     "limit": (300.0, 3600.0),
     "refused": (60.0, 960.0),
+    "fails": (60.0, 960.0),
     "busy": (5.0, 60.0),
 }
 """Before the same is asked again: after the first no, and at most."""
@@ -83,14 +84,27 @@ class Shortages:
         """Note that a zone kept a request for too long."""
         self._note(pool, zone, "sold out", said, now)
 
+    def never_came(self, pool: str, zone: str, said: str, now: float) -> None:
+        """Note that a machine was made in a zone, and its agent never came."""
+        self._note(pool, zone, "fails", said, now)
+
+    def came(self, machines: Iterable[Machine]) -> None:
+        """Forget that agents do not come where one of a machine that was asked for since has."""
+        failing = {place: each for place, each in self._of.items() if each.why == "fails"}
+        for machine in machines if failing else ():
+            place = machine.pool, machine.zone
+            if machine.life and place in failing and machine.created_at >= failing[place].until:
+                self._of.pop(place, None)
+
     def made(self, pool: str, zone: str | None, now: float) -> None:
         """Note that a call succeeded: in `zone`, or one that is about no zone."""
         whole = self._of.get((pool, None))
         is_over = whole is not None and (not whole.is_asked or whole.until <= now)
         if whole is not None and is_over and (whole.why == "busy" or zone is not None):
             del self._of[pool, None]
-        if zone is not None:
-            self._of.pop((pool, zone), None)
+        own = self._of.get((pool, zone))
+        if zone is not None and own is not None and own.why != "fails":
+            del self._of[pool, zone]
 
     def forget(self, pool: str) -> None:
         """Ask everything of `pool` again: an admin has changed it."""
@@ -131,7 +145,7 @@ class Shortages:
         return ProviderStockout(
             pool=pool.name,
             until=min(each.until for each in dry),
-            why="limit" if all(each.why == "limit" for each in dry) else "sold out",
+            why=dry[0].why if len({each.why for each in dry}) == 1 else "sold out",
             said="; ".join(said)[:MAX_SAID_CHARACTERS],
             zones=() if is_whole else tuple(each.zone for each in dry if each.zone is not None),
         )

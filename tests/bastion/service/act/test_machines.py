@@ -316,6 +316,52 @@ def test_a_job_is_told_why_its_machine_is_not_made() -> None:
     rig.until(lambda: rig.phase(job) == "running", turns=90)
 
 
+def test_a_zone_whose_machines_end_before_they_are_up_is_left_alone() -> None:
+    """The job moves to the next zone and loses nothing; then it waits with the provider's words."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.ends = {"a": "Client.InternalError: Client error on launch"}
+    first = rig.start("first", h100=8)
+    ran = rig.root.jobs[first]
+    assert rig.root.machines[provider.creates[1]].zone == "b"
+    assert (ran.attempts, ran.losses_in_row, ran.unstarted_in_row) == (1, 0, 0)
+    provider.ends["b"] = "Client.VolumeLimitExceeded: Volume limit exceeded"
+    asked, second = len(provider.creates), rig.submit("second", h100=8)
+    rig.turn(1000)
+    words = "makes machines that do not come up: gpu-"
+    assert words in text_of(rig, second)
+    assert "ended before its agent came: Client.VolumeLimitExceeded" in text_of(rig, second)
+    assert 6 <= len(provider.creates) - asked <= 10, "after 1, 2, 4, 8 minutes in each zone"
+    provider.ends = {}
+    rig.until(lambda: rig.phase(second) == "running", turns=1000)
+    assert rig.root.jobs[second].losses_in_row == 0
+    provider.ends = {"a": "Client.InternalError: Client error on launch"}
+    rig.start("third", h100=8)
+    shortages = rig.leader._machines.shortages(rig.leader.now)
+    assert [each.times for each in shortages if each.zone == "a"] == [1], "its last one came up"
+    told = [event.text for event in rig.history() if event.what == "machine failed"]
+    assert any("Client error on launch" in text for text in told)
+
+
+def test_machines_whose_agents_never_come_are_made_less_and_less_often() -> None:
+    """Each is deleted when its boot is overdue, and its zone has a pause that doubles."""
+    rig = Rig(quota=WIDE, config=ZONES.replace('zones = ["a", "b"]', 'zones = ["a"]'))
+    rig.are_agents_up = False
+    rig.turn()
+    job = rig.submit(h100=8)
+    rig.turn(650)
+    assert "the agent of gpu-" in text_of(rig, job)
+    assert "has not come within 10m 1s" in text_of(rig, job)
+    rig.turn(3000)
+    provider = rig.providers["gpu"]
+    assert len(provider.creates) - len(provider.deletes) <= 1
+    assert len({*provider.creates}) <= 5
+    rig.are_agents_up = True
+    rig.until(lambda: rig.phase(job) == "running", turns=1700)
+    assert rig.root.jobs[job].losses_in_row == 0
+
+
 def test_a_queued_request_waits_and_then_moves() -> None:
     """While a provider queues a request no boot patience runs; after a time the next zone comes."""
     rig = Rig(quota=WIDE, config=ZONES.replace("zones", 'patience = "20m"\nzones'))
