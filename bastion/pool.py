@@ -142,7 +142,9 @@ def reconcile(
     lifeless = {**_ended_early(kept, shown), **(overdue := _overdue(machines, kept, now))}
     given_up = {**(unmade or {}), **_waiting_in_vain(kept, pools, now), **lifeless}
     given_up = {
-        name: why for name, why in given_up.items() if name in overdue or _give_up(kept, name)
+        name: why
+        for name, why in given_up.items()
+        if name in overdue or _give_up(kept, name, shown)
     }
     _end_slices(kept, in_use)
     by_pool: dict[str, list[Machine]] = defaultdict(list)
@@ -308,16 +310,11 @@ def _ended_early(
 def _overdue(
     before: Mapping[str, Machine], machines: Mapping[str, Machine], now: float
 ) -> dict[str, str]:
-    """
-    Machines that were made and whose boots are overdue since this turn; why.
-
-    Not of a host of one's own, nor without zones: the same host is tried again there.
-    """
+    """Machines of clouds that were made and whose boots are overdue since this turn; why."""
     found = {}
     for name, machine in machines.items():
         is_new = before[name].phase is MachinePhase.CREATING and not _is_kept(machine)
-        is_clouds = machine.zone and not machine.permit_s
-        if not is_new or not is_clouds or machine.life or machine.made_at is None:
+        if not is_new or not _is_clouds(machine) or machine.life or machine.made_at is None:
             continue
         waited = text_of_seconds(float(int(now - machine.made_at)))
         why = f": {machine.stuck}" if machine.stuck else ""
@@ -325,20 +322,41 @@ def _overdue(
     return found
 
 
-def _give_up(machines: dict[str, Machine], name: str) -> bool:
+def _give_up(
+    machines: dict[str, Machine], name: str, shown: Mapping[str, Mapping[str, Seen]]
+) -> bool:
     """
     Let go of a machine that will not be made; False if it is there all the same.
 
-    One that no listing has shown leaves at once. One that was shown is deleted like any other.
+    One that no listing has shown leaves at once. One that was shown is deleted like any other. One
+    whose agent came is given up where its cloud says that it is off: it will not be started.
     """
     machine = machines.get(name)
-    if machine is None or machine.life or machine.phase is not MachinePhase.CREATING:
+    if machine is None or not _is_kept(machine):
         return False
-    if machine.made_at is None and not machine.waits:
+    has_come = machine.life or machine.phase is not MachinePhase.CREATING
+    if has_come and not _is_off(machine, shown.get(machine.pool, {}).get(name)):
+        return False
+    if not has_come and machine.made_at is None and not machine.waits:
         del machines[name]
     else:
         machines[name] = replace(machine, phase=MachinePhase.DELETING)
     return True
+
+
+def _is_off(machine: Machine, seen: Seen | None) -> bool:
+    """Whether a cloud says that nothing runs on its machine, as one that was stopped."""
+    return _is_clouds(machine) and seen is not None and not (seen.runs or seen.gone)
+
+
+def _is_clouds(machine: Machine) -> bool:
+    """
+    Whether a cloud has made `machine`, or its like.
+
+    A host of one's own has a permit, and one's own machine has no zone: there an agent that does
+    not run says nothing of the processes, and the same host is what is tried again.
+    """
+    return bool(machine.zone) and not machine.permit_s
 
 
 def _end_slices(machines: dict[str, Machine], in_use: Collection[str]) -> None:

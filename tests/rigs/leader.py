@@ -114,6 +114,8 @@ class ScriptedProvider:
         self._words: dict[str, str] = {}
         self.refusal: Exception | None = None
         """What a create of new machines raises."""
+        self.start_refusal: Exception | None = None
+        """What a create of a machine that is stopped raises."""
         self.error: Exception | None = None
         self._on_create = on_create
 
@@ -145,6 +147,8 @@ class ScriptedProvider:
         self.creates.append(machine.name)
         if machine.name not in self.states:
             self._check_stock(machine, pool)
+        elif self.states[machine.name] == "stopped" and self.start_refusal is not None:
+            raise self.start_refusal
         for zones, state in ((self.queues, "waiting"), (self.ends, "gone")):
             if machine.zone in zones:
                 self.states[machine.name], self._words[machine.name] = state, zones[machine.zone]

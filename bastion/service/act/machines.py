@@ -213,6 +213,9 @@ class Machines:
             if name in reconciled.lifeless:
                 self._shortages.never_came(machine.pool, machine.zone, why, now)
                 draft.tell(what="machine failed", text=why)
+            elif machine.life:
+                text = f"{name} was stopped, and is not started again: {why}"
+                draft.tell(what="machine failed", text=text)
             elif machine.waits:
                 self._shortages.waited_in_vain(machine.pool, machine.zone, why, now)
         self._shortages.came(draft.machines.values())
@@ -295,6 +298,8 @@ class Machines:
         zone = batch[0].zone if batch else None
         if done.error is None:
             self._shortages.made(pool.name, zone, now)
+            for machine in batch:
+                self._unmade.pop(machine.name, None)
             return
         if isinstance(done.error, ProviderRefusedError) and not batch:
             return  # no create: it is told as a problem, and says nothing of machines to be made
@@ -303,14 +308,15 @@ class Machines:
             self._unmade.update((machine.name, str(done.error)) for machine in batch)
 
     def _refused(self, machines: Mapping[str, Machine], now: float) -> Iterator[tuple[str, str]]:
-        """Machines that are not made, because it was refused or their zone has none; why."""
+        """Machines that are not made or started: it was refused, or their zone has none; why."""
         dry = {(each.pool, each.zone): each.said for each in self._shortages.of_zones(now)}
         for machine in machines.values():
-            if machine.phase is not MachinePhase.CREATING or machine.life:
-                continue
             if machine.name in self._unmade:
                 yield machine.name, self._unmade[machine.name]
-            elif machine.name not in self._asked and self._is_dry(machine, now):
+                continue
+            if machine.phase is not MachinePhase.CREATING or machine.life:
+                continue
+            if machine.name not in self._asked and self._is_dry(machine, now):
                 said = dry.get((machine.pool, machine.zone)) or dry.get((machine.pool, None), "")
                 yield machine.name, said
 

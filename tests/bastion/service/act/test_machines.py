@@ -456,6 +456,41 @@ def test_a_dead_agent_is_started_again() -> None:
     assert provider.states[name] == "running"
 
 
+@pytest.mark.parametrize("passes", [False, True])
+def test_a_machine_that_was_stopped_and_cannot_be_started_is_given_up(passes: bool) -> None:
+    """Its job goes on elsewhere at once; an outage alone gives up nothing."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    rig.turn()
+    job, provider = rig.start(h100=8), rig.providers["gpu"]
+    (name,) = provider.states
+    rig.agents[name].is_deaf = True
+    provider.states[name] = "stopped"
+    outage = ProviderUnavailableError("503")
+    provider.start_refusal = outage if passes else NoCapacityError("no capacity to start it")
+    if passes:
+        rig.turn(60)
+        assert rig.root.machines[name].phase is MachinePhase.READY
+        return
+    rig.until(lambda: name in provider.deletes, turns=60)
+    rig.until(lambda: rig.root.jobs[job].attempts == 2 and rig.phase(job) == "running", turns=60)
+    assert name not in provider.states
+    (told,) = [event.text for event in rig.history() if event.what == "machine failed"]
+    assert told == f"{name} was stopped, and is not started again: no capacity to start it"
+
+
+def test_a_machine_of_ones_own_that_cannot_be_started_is_kept() -> None:
+    """Where no cloud says that it is off, its processes may still run without an agent."""
+    rig = Rig(quota=WIDE)
+    rig.turn(20)
+    rig.start(h100=8)
+    provider = rig.providers["gpu"]
+    name = next(iter(provider.states))
+    provider.states[name] = "stopped"
+    provider.start_refusal = NoCapacityError("no room")
+    rig.turn(60)
+    assert not provider.deletes
+
+
 def test_an_attempts_machine_is_kept_until_its_logs_are_shipped() -> None:
     """A machine is not deleted while a job that ended on it still ships its logs."""
     rig = Rig(config=ON_DEMAND.replace("30s", "1s"))
