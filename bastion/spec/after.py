@@ -86,7 +86,8 @@ def order_problems(
         together: Whether they start together.
     """
     problems = [
-        f"after: {each.job!r} is one of its own jobs; say under each job what it waits for"
+        f"after: {each.job!r} is one of its own jobs; say under each job what it waits for, and"
+        " name an earlier job by its id"
         for each in whole
         if each.job in jobs
     ]
