@@ -88,7 +88,10 @@ def launch_of(args: argparse.Namespace) -> Launch:
 
 def beside(launch: Launch, args: argparse.Namespace) -> Launch:
     """
-    Return `launch`, from a file of another system, with the flags that such a file cannot have.
+    Return `launch`, from a file of another system, with the flags that stand beside it.
+
+    They are those that such a file cannot have, and those that `sbatch` takes from the command line
+    in place of the script's.
 
     Raises:
         UsageError: A flag is not well formed.
@@ -97,15 +100,49 @@ def beside(launch: Launch, args: argparse.Namespace) -> Launch:
     (job,) = launch.jobs
     fields = _end_fields(args)
     fields |= {"retries": args.retries, "secrets": _secrets(args.secret)}
+    fields |= _fields_over(job, args)
     job = replace(job, borrow=not args.no_borrow, **fields)
     return replace(
         launch,
+        name=args.name or launch.name,
         jobs=(job,),
+        where=_where_over(launch.where, args),
+        after=tuple(args.after) or launch.after,
+        array=_array(args) or launch.array,
         when_busy=args.when_busy,
         notify=_notify(args),
         python=_python(args),
         max_failures=args.max_failures,
     )
+
+
+def _fields_over(job: Job, args: argparse.Namespace) -> dict[str, Any]:
+    """The fields of a job that the command line says in place of its script."""
+    env = {**job.env, **pairs("--env", args.env)}
+    fields: dict[str, Any] = {}
+    is_slurms = "SLURM_JOB_NAME" in env
+    if args.name:
+        fields["name"] = args.name
+        env |= {"SLURM_JOB_NAME": args.name} if is_slurms else {}
+    if args.max_runtime:
+        fields["max_runtime"] = limit_of("--max_runtime", args.max_runtime)
+    if args.priority != args.shaping["priority"]:
+        fields["priority"] = args.priority
+    if args.pool and is_slurms:
+        env["SLURM_JOB_PARTITION"] = args.pool
+    return {**fields, "hold": args.hold or job.hold, "env": env}
+
+
+def _where_over(where: Where, args: argparse.Namespace) -> Where:
+    """Where a job may run: what the command line says, in place of its script."""
+    given = {
+        "pool": args.pool,
+        "cluster": args.cluster,
+        "shard": args.shard,
+        "hostnames": tuple(args.hostname),
+        "exclusive": args.exclusive,
+    }
+    return replace(where, **{name: each for name, each in given.items() if each})
 
 
 def _notify(args: argparse.Namespace) -> tuple[Notify, ...]:

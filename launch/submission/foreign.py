@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from launch.errors import UsageError
@@ -23,6 +24,11 @@ _BESIDE = (
     *("idle_timeout", "on_idle", "signs_of_life", "hold_on_failure"),
 )
 """Flags that no such file has an option for: they may be given with it."""
+_OVER = (
+    *("name", "after", "array", "max_runtime", "priority", "hold", "env"),
+    *("pool", "cluster", "shard", "hostname", "exclusive"),
+)
+"""Flags that come before the file, as those of `sbatch` come before the script's."""
 _COUNTED = ("cpu", "memory")
 
 
@@ -67,15 +73,20 @@ def foreign_launch(session: Session) -> Launch:
     return found.launch
 
 
-def _refuse_shaping(args: argparse.Namespace) -> None:
-    given = [
-        f"--{name}"
+def shaping_of(args: argparse.Namespace, *, but: Container[str] = ()) -> str:
+    """Return the flags that were given and say what a file says, without those called `but`."""
+    given = (
+        "--resources" if name == "asked" else f"--{name}"
         for name, default in args.shaping.items()
-        if name not in _BESIDE and getattr(args, name) != default
-    ]
-    if given:
+        if name not in but and getattr(args, name) != default
+    )
+    return ", ".join(dict.fromkeys(given))
+
+
+def _refuse_shaping(args: argparse.Namespace) -> None:
+    if given := shaping_of(args, but=(*_BESIDE, *_OVER)):
         raise UsageError(
-            f"{', '.join(given)}: {args.source[0]} says that",
+            f"{given}: {args.source[0]} says that",
             hint="change the file, or bastion import FILE > spec.toml and change that",
         )
 

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -795,11 +796,49 @@ def test_a_file_that_is_not_there_is_a_usage_error(
         assert run(verb, name).err.endswith(f"hint: did you mean {name.replace('ia', 'ai')}?\n")
 
 
+def test_the_command_line_comes_before_a_slurm_script(
+    run: Run, bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with sbatch: name, time, array, partition, dependency and hold; what is left out stays."""
+    monkeypatch.chdir(tmp_path)
+    publish(bucket.store, "queue", {"jobs": [row("x-a1b2c3d4e5", project="blue")]})
+    header = "#SBATCH --job-name=old --array=0-3 --time=5 --partition=a --nice=200 --export=B=2"
+    (tmp_path / "job.sbatch").write_text(f"#!/bin/sh\n{header}\ntrue\n")
+    words = (
+        "-J",
+        "new",
+        "--array=5-6",
+        "--time=10",
+        "--pool=b",
+        "--env=A=1",
+        "--after=x-a1b2c3d4e5:any",
+    )
+
+    def becomes(*words: str) -> dict[str, Any]:
+        ran = run("launch", "job.sbatch", "--code=none", "--dry_run", "--json", *words)
+        assert not ran.code, ran.err
+        launch: dict[str, Any] = json.loads(ran.out)["launch"]
+        return launch
+
+    said = becomes(*words, "--hold")
+    (job,) = said["jobs"]
+    assert (said["name"], job["name"], said["array"]) == ("new", "new", "5-6")
+    assert (job["max_runtime"], job["hold"], job["priority"]) == (600.0, True, 5)
+    assert said["where"]["pool"] == "b"
+    assert said["after"] == [{"job": "x-a1b2c3d4e5", "when": "any"}]
+    env = {"SLURM_JOB_NAME": "new", "SLURM_JOB_PARTITION": "b", "A": "1", "B": "2"}
+    assert job["env"].items() >= env.items()
+    as_it_is = becomes()
+    assert (as_it_is["name"], as_it_is["array"]) == ("old", "0-3")
+    assert (as_it_is["where"]["pool"], as_it_is["jobs"][0].get("hold")) == ("a", None)
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["launch", "none.sbatch"], "error: no file 'none.sbatch'"),
         (["launch", "job.sbatch", "--replicas=2"], "error: --replicas: job.sbatch says that"),
+        (["launch", "job.sbatch", "--mem=4G"], "error: --resources: job.sbatch says that"),
         (["launch", "bad.sbatch"], "error: bad.sbatch: line 2: --qos=high: there is none"),
         (["launch", "bad.json"], "error: bad.json: not JSON"),
         (["import", "spec.toml"], "error: 'spec.toml' is neither a Slurm script nor"),

@@ -199,8 +199,9 @@ def submit(args: argparse.Namespace) -> int:
     session = Session(args)
     if _is_script(args):
         from launch.commands.submit.script import run_script
+        from launch.submission.foreign import shaping_of
 
-        return run_script(session, given=_shaping(args))
+        return run_script(session, given=shaping_of(args))
     if args.dry_run:
         return _foresee(session)
     handle = submitted(session)
@@ -303,6 +304,7 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
 
     from bastion.client.submit.launch_file import read_launch
     from launch.submission.command import left_behind
+    from launch.submission.foreign import shaping_of
 
     (source, *rest) = args.source
     if not source.endswith(".toml") or rest or args.command:
@@ -318,15 +320,9 @@ def _launch_of_file(args: argparse.Namespace) -> Launch:
             f"{words!r} is not a .toml file, a .py or .sbatch script, or a .json job spec",
             hint=f"a command stands after --: bastion {args.verb_name} {code}-- {words}",
         )
-    if given := _shaping(args):
+    if given := shaping_of(args):
         raise UsageError(f"{given}: {source} says that", hint="change the file")
     return read_launch(Path(source))
-
-
-def _shaping(args: argparse.Namespace) -> str:
-    """The flags that were given and say what a file says."""
-    said = args.shaping.items()
-    return ", ".join(f"--{name}" for name, default in said if getattr(args, name) != default)
 
 
 def _is_script(args: argparse.Namespace) -> bool:
