@@ -78,7 +78,7 @@ def ended_attempt(
     assert outcome is not None, f"{after.id} ended without an outcome"
     final = after.outcome.kind.value if after.outcome is not None else ""
     row = replace(
-        _queued(before),
+        queued_job(before),
         outcome=outcome.kind.value,
         job_outcome=final,
         text=outcome.text,
@@ -91,7 +91,7 @@ def ended_attempt(
 
 def standing_attempt(job: JobRecord, now: float, hardware: Hardware) -> EndedAttempt:
     """Return the row of an attempt that has not ended, as of `now`; its outcome is its phase."""
-    row = _with_attempt(_queued(job), job, now, hardware, None)
+    row = _with_attempt(queued_job(job), job, now, hardware, None)
     # What some of its hosts used until they ended says nothing of those that run.
     return replace(row, utilisation=None)
 
@@ -100,7 +100,7 @@ def ended_array(array: ArrayRecord) -> EndedAttempt:
     """Return the row of an array that ended: it stands for the tasks that never started."""
     outcome = array.outcome
     return replace(
-        _queued(array.each),
+        queued_job(array.each),
         tasks=len(array.tasks),
         outcome=outcome.kind.value,
         job_outcome=outcome.kind.value,
@@ -109,7 +109,13 @@ def ended_array(array: ArrayRecord) -> EndedAttempt:
     )
 
 
-def _queued(job: JobRecord) -> EndedAttempt:
+def queued_array(array: ArrayRecord) -> EndedAttempt:
+    """Return the row of the tasks of an array that wait and have no record of their own."""
+    return replace(queued_job(array.each), tasks=len(array.waiting))
+
+
+def queued_job(job: JobRecord) -> EndedAttempt:
+    """Return the row of a job that waits in the queue; its outcome is its phase."""
     return EndedAttempt(
         user=job.user,
         launch=job.launch,

@@ -2,8 +2,9 @@
 The record of one bucket, as tables that SQL can ask.
 
 Rows of older days are in Parquet, those of the last hour in sealed segments, the newest in root.
-`attempts`, `shares` and `events` hold every row once, wherever it lies; `running` has a row for
-each attempt that has not ended, as of the last commit, with the columns of `attempts`.
+`attempts`, `shares` and `events` hold every row once, wherever it lies. `running` has a row for
+each attempt that has not ended and, where a user asks, `waiting` one for each job in the queue: as
+of the last commit, with the columns of `attempts`.
 
 A file that is no Parquet is named and passed over: the log has its rows.
 """
@@ -27,18 +28,19 @@ from urllib.parse import unquote, urlsplit
 from bastion.errors import NotFoundError, SpecError
 from bastion.history.attempt_row import COLUMNS, AttemptRow, row_of
 from bastion.history.coverage import NO_END, Span, StoredFile, gaps, spans, stored_files
-from bastion.history.ended_attempt import Hardware, standing_attempt
+from bastion.history.ended_attempt import Hardware, queued_array, queued_job, standing_attempt
 from bastion.history.launched_code import with_code
 from bastion.history.parquet import close, connect, from_files, from_lines, has_duckdb, write_lines
 from bastion.history.prices import own_price
 from bastion.history.sealed_log import read_segment, sealed_segments
 from bastion.history.tables import ATTEMPTS, TABLES, Row, Table
+from bastion.job import Phase
 from bastion.machine import Pool
 from bastion.records.keys import layout
 from bastion.records.root import Event, Root, decode_root
 from bastion.store import ObjectStore
 from bastion.store.port import Version
-from bastion.value import value
+from bastion.value import replace, value
 from quota.amounts import NOTHING
 
 if TYPE_CHECKING:
@@ -98,12 +100,12 @@ class Record:
         has_code: bool = False,
     ) -> Iterator[DuckDBPyConnection]:
         """
-        Open a connection with one view for each of `tables`, and the view `running`.
+        Open a connection with one view for each of `tables`, and `running`.
 
         Args:
             since: Leave out rows of earlier days, where that saves reading files.
             tables: Those that are needed.
-            is_closed: Let SQL reach nothing but these views: for SQL of a user.
+            is_closed: Let SQL reach nothing but these views, and `waiting`: for SQL of a user.
             has_code: Fill `code` and `code_commit` of rows that are in no file yet too; that reads
                 the spec of each of their launches.
 
@@ -121,6 +123,8 @@ class Record:
                 found = self._checked(stored_files(self._store))
                 fresh = _Fresh(root=root, folder=folder, since=since, has_code=has_code)
                 self._add_running(connection, fresh)
+                if is_closed:
+                    self._add_waiting(connection, fresh)
                 paths: list[Path] = []
                 for table in tables:
                     paths += self._add(connection, table, found, fresh)
@@ -214,6 +218,11 @@ class Record:
     def _add_running(self, connection: DuckDBPyConnection, fresh: _Fresh) -> None:
         rows = running_rows(fresh.root) if fresh.root is not None else ()
         self._load(connection, "running", ATTEMPTS, rows, fresh)
+
+    def _add_waiting(self, connection: DuckDBPyConnection, fresh: _Fresh) -> None:
+        rows = waiting_rows(fresh.root) if fresh.root is not None else ()
+        # The code of each is in a spec of its own, and there may be 30,000.
+        self._load(connection, "waiting", ATTEMPTS, rows, replace(fresh, has_code=False))
 
     def _load(
         self,
@@ -319,6 +328,17 @@ def running_rows(root: Root) -> Iterator[Row]:
         standing = standing_attempt(job, root.now, hardware)
         event = Event(n=0, at=root.now, job=job.id, project=job.project, what=job.phase.value)
         row = row_of(standing, event)
+        yield {column.name: getattr(row, column.name) for column in COLUMNS} | {"event": None}
+
+
+def waiting_rows(root: Root) -> Iterator[Row]:
+    """Yield a row for each job and array of `root` that waits in the queue, as of its commit."""
+    arrays = (array for array in root.arrays.values() if array.waiting)
+    waiting = [(job, queued_job(job)) for job in root.jobs.values() if job.phase is Phase.QUEUED]
+    waiting += [(array.each, queued_array(array)) for array in arrays]
+    for job, queued in waiting:
+        event = Event(n=0, at=root.now, job=job.id, project=job.project, what=job.phase.value)
+        row = row_of(queued, event)
         yield {column.name: getattr(row, column.name) for column in COLUMNS} | {"event": None}
 
 

@@ -163,17 +163,28 @@ def _shares(queue: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Met
     for row in (*(queue.get("jobs") or ()), *(queue.get("arrays") or ())):
         if not _waits(row):
             continue
-        project, age = row["project"], now - row.get("submitted_at", now)
+        project, age = row["project"], max(0.0, now - (queued_at(row) or now))
         oldest[(project,)] = max(oldest.get((project,), 0.0), age)
         if _is_within_share(row, projects.get(project, {})):
             within[(project,)] = max(within.get((project,), 0.0), age)
-    yield _gauge("oldest_wait_seconds", "Age of the oldest job that waits", ("project",), oldest)
+    yield _gauge(
+        "oldest_wait_seconds",
+        "How long the job that joined the queue first has waited since",
+        ("project",),
+        oldest,
+    )
     yield _gauge(
         "share_wait_seconds",
-        "Age of the oldest job that waits although its project's own share has room for it",
+        "The same, of jobs that wait although their project's own share has room for them",
         ("project",),
         within,
     )
+
+
+def queued_at(row: Mapping[str, Any]) -> float | None:
+    """When the job in `row` last joined the queue; its submission, if an older bastion wrote it."""
+    at: float | None = row.get("queued_at", row.get("submitted_at"))
+    return at
 
 
 def _waits(row: Mapping[str, Any]) -> bool:

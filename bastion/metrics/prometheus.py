@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import choose_encoder
 
 from bastion.job import JobRecord
-from bastion.metrics.gauges import ViewGauges, Views
+from bastion.metrics.gauges import ViewGauges, Views, queued_at
 from bastion.metrics.use_gauges import Uses
 from bastion.records.root import Event
 from bastion.version import VERSION
@@ -59,7 +59,7 @@ class PrometheusMeter:
         )
         self._waits = Histogram(
             "job_wait_seconds",
-            "From the submission of a job to its first start, counted as it starts",
+            "From joining the queue to the first start of a job, counted as it starts",
             ("project",),
             buckets=WAITS_S,
             **own,  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ class PrometheusMeter:
                 job = jobs.get(event.job)
                 if job is not None and job.attempts == 1 and job.attempt is not None:
                     at = job.attempt.started_at or event.at
-                    self._waits.labels(job.project).observe(max(0.0, at - job.submitted_at))
+                    self._waits.labels(job.project).observe(max(0.0, at - job.queued_at))
             elif event.what == "preempted":
                 self._preemptions.labels(event.project).inc()
             elif event.what in _ENDS and event.job:
@@ -138,7 +138,8 @@ class PrometheusMeter:
             if preemptions > known[0]:
                 self._preemptions.labels(row["project"]).inc(preemptions - known[0])
             if began is not None and not known[1] and row.get("attempt") == 1:
-                self._waits.labels(row["project"]).observe(max(0.0, began - row["submitted_at"]))
+                waited_s = max(0.0, began - (queued_at(row) or began))
+                self._waits.labels(row["project"]).observe(waited_s)
         self._seen = now
         self._views = {"queue": queue, "pool": pool, "status": status}
         self._uses = uses or {}

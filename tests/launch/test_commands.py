@@ -466,6 +466,22 @@ def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Buc
     assert json.loads(run("status", "--json").out)["status"]["epoch"] == 3
 
 
+def test_a_requeued_job_tells_since_when_it_waits_again(run: Run, bucket: Bucket) -> None:
+    """Its age is that of its submission; the wait of its project is that of the present turn."""
+    shares = {"nominal": {"v4": 512}, "usage": {}, "queued": 2}
+    projects = {"blue": shares | {"waiting_since": NOW - 110}, "green": shares}
+    publish(bucket.store, "status", {"leader": "main", "host": "vm", "projects": projects})
+    table = [line.split() for line in run("status").out.splitlines()]
+    assert ["blue", "512", "v4", "-", "-", "-", "2", "2m"] in table
+    assert ["green", "512", "v4", "-", "-", "-", "2", "-"] in table, (
+        "an older bastion does not tell it"
+    )
+    again = row(JOB, state="preempted", submitted_at=NOW - 90000, queued_at=NOW - 120)
+    for rows, number in ((again | {"phase": "queued"}, 1), (row(JOB, queued_at=NOW), 0)):
+        publish(bucket.store, "queue", {"jobs": [rows]})
+        assert run("show", JOB).out.count("queued again") == number
+
+
 def test_status_without_a_leader_says_none(run: Run, bucket: Bucket) -> None:
     """A bastion that gave up the lead leaves a status whose leader is none."""
     publish(bucket.store, "status", {"leader": None, "epoch": 3, "seq": 9, "since": None})

@@ -396,6 +396,7 @@ def _job_of_record(job: JobRecord) -> JobView:
         replica_range=range_of(job.request),
         task=job.task,
         submitted_at=job.submitted_at,
+        queued_at=job.queued_at if job.ended_at is None else None,
         started_at=attempt.started_at if attempt else None,
         ended_at=job.ended_at,
         attempt=job.attempts,

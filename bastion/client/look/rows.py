@@ -57,6 +57,7 @@ def job_of_row(row: Mapping[str, Any], *, as_of: float) -> JobView:
         replicas=get("replicas", 1),
         replica_range=range_of_row(row),
         submitted_at=get("submitted_at", 0.0),
+        queued_at=get("queued_at") if get("ended_at") is None else None,
         started_at=get("started_at"),
         ended_at=get("ended_at"),
         code=get("code"),

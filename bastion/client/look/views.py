@@ -73,6 +73,8 @@ class JobView:
     replica_range: tuple[int, int] | None = None
     """The fewest and the most, if it may grow and shrink."""
     submitted_at: float = 0.0
+    queued_at: float | None = None
+    """When it last joined the queue; None once it has ended, or if an older bastion wrote it."""
     started_at: float | None = None
     ended_at: float | None = None
     attempt: int = 0

@@ -23,6 +23,8 @@ class ProjectView:
     borrowed: Amounts = NOTHING
     lent: Amounts = NOTHING
     queued: int = 0
+    waiting_since: float | None = None
+    """When the first of the jobs that wait joined the queue; held ones are left out."""
 
     HEADS: ClassVar = ("project", "share", "holds", "borrowed", "lent", "queued")
 
@@ -142,6 +144,7 @@ def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
         borrowed=Amounts(row.get("borrowed") or {}),
         lent=Amounts(row.get("lent") or {}),
         queued=row.get("queued", 0),
+        waiting_since=row.get("waiting_since"),
     )
 
 

@@ -38,7 +38,7 @@ _QUOTED = re.compile(r'"([^"]+)"')
 _NEAREST = 3
 """Functions that are named: there are hundreds."""
 _KIND = re.compile(r"^(\w+ )+Error: ")
-VIEWS = (*(table.name for table in TABLES), "running")
+VIEWS = (*(table.name for table in TABLES), "running", "waiting")
 
 
 @value

@@ -174,6 +174,7 @@ def _row(job: JobRecord, verdict: Verdict | None, problem: str, words: str) -> R
         "units": dict((job.replicas * job.request.per_replica).items()),
         "replicas": job.replicas,
         "submitted_at": job.submitted_at,
+        "queued_at": job.queued_at,
         "started_at": attempt.started_at if attempt else None,
         "task": job.task,
         "attempt": job.attempts,

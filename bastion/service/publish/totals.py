@@ -7,7 +7,7 @@ through again. What projects use is summed up over the jobs that hold anything.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +27,8 @@ class Totals:
     counts: Mapping[str, int]
     """Jobs by state; every task counts as a job."""
     projects: Mapping[str, Any]
-    """Usage and queued jobs by project; empty without a quota file."""
+    """Usage, queued jobs and since when the first of them waits, by project; empty without a quota
+    file."""
 
 
 def totals(root: Root, quota: Quota | None) -> Totals:
@@ -43,6 +44,8 @@ class RunningTotals:
         self._counts: Counter[str] = Counter()
         self._queued: Counter[str] = Counter()
         """By project."""
+        self._waiting: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        """By project: when each job joined the queue that waits in it for devices."""
         self._working: dict[str, JobRecord] = {}
         """Those that are not just queued."""
 
@@ -66,6 +69,10 @@ class RunningTotals:
         self._counts[state_of(job)] += number
         if job.phase is Phase.QUEUED:
             self._queued[job.project] += number
+        if number < 0:
+            self._waiting[job.project].pop(job.id, None)
+        elif _waits(job):
+            self._waiting[job.project][job.id] = job.queued_at
 
     def _projects(self, root: Root, quota: Quota) -> dict[str, Any]:
         usage: dict[str, Amounts] = {}
@@ -76,6 +83,10 @@ class RunningTotals:
         queued = Counter(self._queued)
         for array in root.arrays.values():
             queued[array.project] += len(array.waiting)
+        waiting = {project: [*jobs.values()] for project, jobs in self._waiting.items()}
+        for array in root.arrays.values():
+            if array.ready and not array.each.after:
+                waiting.setdefault(array.project, []).append(array.each.queued_at)
         lends = lent(quota, usage)
         return {
             name: {
@@ -84,6 +95,12 @@ class RunningTotals:
                 "borrowed": dict(borrowed(quota, usage, name).items()),
                 "lent": dict(lends[name].items()),
                 "queued": queued[name],
+                "waiting_since": min(waiting.get(name, ()), default=None),
             }
             for name, project in quota.projects.items()
         }
+
+
+def _waits(job: JobRecord) -> bool:
+    """Whether it is in the queue, and neither a user nor another job keeps it from starting."""
+    return job.phase is Phase.QUEUED and not job.held and not job.after

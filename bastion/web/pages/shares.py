@@ -43,6 +43,8 @@ class Share:
     project: str
     color: int
     queued: int
+    waiting_since: float | None
+    """When the first of those that wait joined the queue."""
     bars: tuple[Bar, ...]
 
 
@@ -58,6 +60,7 @@ def shares(projects: Sequence[ProjectView], palette: Palette) -> tuple[Share, ..
             project=project.name,
             color=palette(project.name),
             queued=project.queued,
+            waiting_since=project.waiting_since,
             bars=tuple(
                 _bar(project, kind, WIDTH / longest[kind])
                 for kind in sorted(longest)

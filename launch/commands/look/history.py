@@ -76,8 +76,8 @@ def register(verbs: Verbs) -> None:
         "query",
         run_query,
         prints=True,
-        text="Tables: attempts, events, shares, running. It can read nothing else, and change"
-        " nothing.",
+        text="Tables: attempts, events, shares, running, waiting. It can read nothing else, and"
+        " change nothing.",
         example="bastion query 'SELECT project, sum(cost) FROM attempts GROUP BY project'\n"
         "bastion query 'DESCRIBE attempts'",
     )

@@ -16,6 +16,7 @@ from launch.screen.job_table import GONE, asks_of, id_of, parameters_of, why_of
 from launch.screen.notes import note
 from launch.screen.render import (
     Column,
+    Output,
     counted,
     iso,
     local,
@@ -91,6 +92,7 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("machines", ", ".join(job.machines)),
             ("after", ", ".join(job.after)),
             ("submitted", out.moment(job.submitted_at)),
+            ("queued again", _requeued(job, out)),
             ("started", out.moment(job.started_at) if job.started_at else ""),
             ("starts about", _start(job, session)),
             ("ended", out.moment(job.ended_at) if job.ended_at else ""),
@@ -103,6 +105,13 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("as of", "" if job.has_ended else out.time(session.client.queue_as_of())),
         ]
     )
+
+
+def _requeued(job: JobView, out: Output) -> str:
+    """When it last joined the queue, if it waits there and was not submitted then."""
+    at = job.queued_at
+    waits_again = job.phase == "queued" and at is not None and at > job.submitted_at
+    return out.moment(at) if waits_again else ""
 
 
 def _reported(numbers: Mapping[str, float]) -> str:

@@ -38,7 +38,7 @@ def show(args: argparse.Namespace) -> int:
     if out.format != "name":
         out.fields(_fields(session, view))
     if view.projects:
-        out.show("projects", view.projects, _projects(), name=lambda project: project.name)
+        out.show("projects", view.projects, _projects(view), name=lambda project: project.name)
     for problem in (*files_not_in_force(view), *view.problems):
         note(f"problem: {problem}")
     session.note_absence()
@@ -86,7 +86,11 @@ def _leader(view: StatusView) -> str:
     return f"{view.leader} on {view.host}{silence}"
 
 
-def _projects() -> list[Column[ProjectView]]:
+def _projects(view: StatusView) -> list[Column[ProjectView]]:
+    def waits(project: ProjectView) -> str:
+        since = project.waiting_since
+        return "" if since is None else span(max(0.0, view.as_of - since))
+
     return [
         Column(title="PROJECT", text=lambda project: project.name),
         Column(title="SHARE", text=lambda project: amounts(project.nominal)),
@@ -94,4 +98,5 @@ def _projects() -> list[Column[ProjectView]]:
         Column(title="BORROWED", text=lambda project: amounts(project.borrowed)),
         Column(title="LENT", text=lambda project: amounts(project.lent)),
         Column(title="QUEUED", text=lambda project: str(project.queued)),
+        Column(title="LONGEST WAIT", text=waits),
     ]

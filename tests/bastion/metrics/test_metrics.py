@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from bastion.client.look.rows import job_of_row
 from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, StoreError
 from bastion.job import state_of
@@ -20,11 +21,12 @@ from bastion.metrics.port import open_port
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.records.keys import layout
 from bastion.records.reports.usage import DeviceUse, ForeignProcess, MachineUse
-from bastion.records.root import Event
+from bastion.records.root import Event, Root
+from bastion.service.publish.queue_view import queue_view
 from bastion.store.memory import MemoryStore
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_use
-from tests.rigs.job_records import T0, running
+from tests.rigs.job_records import T0, drained, ended, exited, running, stopping
 
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 EXAMPLES = Path(__file__).parents[3] / "examples" / "metrics"
@@ -198,6 +200,36 @@ def test_a_share_that_is_not_honoured_shows_its_age() -> None:
     found = told(meter)
     assert found["bastion_share_wait_seconds"] == {labels(project="p"): 600.0}
     assert found["bastion_oldest_wait_seconds"][labels(project="q")] == 900.0
+
+
+def test_the_wait_of_a_requeued_job_counts_from_its_requeue() -> None:
+    """What a job ran before it was preempted is no wait; a bucket of an older bastion is read."""
+    begun = replace(stopping(), submitted_at=T0 - 9000.0)
+    job = drained(ended(begun, exited(-15, notice="preempt")))
+    root = Root(epoch=1, seq=1, now=T0 + 62, write_id="w", jobs={job.id: job})
+    view = queue_view(root, None)
+    (row,) = view["jobs"]
+    assert (row["state"], job_of_row(row, as_of=root.now).queued_at) == ("preempted", T0 + 2)
+    meter = PrometheusMeter()
+    meter.looked(view, {}, {})
+    assert told(meter)["bastion_oldest_wait_seconds"] == {labels(project="blue"): 60.0}
+    old = {name: each for name, each in row.items() if name != "queued_at"}
+    meter.looked(view | {"jobs": [old]}, {}, {})
+    assert told(meter)["bastion_oldest_wait_seconds"] == {labels(project="blue"): 9062.0}
+    assert job_of_row(old, as_of=root.now).queued_at is None
+
+
+def test_what_a_job_waits_for_another_is_no_wait_in_the_queue() -> None:
+    """Its first start is counted from when it joined the queue, by a bastion and by pages."""
+    job = replace(running(), submitted_at=T0 - 9000.0, queued_at=T0 - 7.0)
+    events = [Event(n=1, at=T0, job=job.id, project="blue", what="running")]
+    bastion, pages = PrometheusMeter(), PrometheusMeter()
+    bastion.committed(events, {job.id: job})
+    root = Root(epoch=1, seq=1, now=T0, write_id="w", jobs={job.id: job})
+    for seen in (replace(root, jobs={}), root):
+        pages.looked(queue_view(seen, None), {}, {})
+    for meter in (bastion, pages):
+        assert told(meter)["bastion_job_wait_seconds_sum"] == {labels(project="blue"): 7.0}
 
 
 def test_a_task_of_an_array_that_waits_shows_its_age() -> None:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from bastion.array import new_array, taken
+from bastion.clock import VirtualClock
 from bastion.errors import SpecError
 from bastion.history import Record
 from bastion.history.ask.query import query
 from bastion.history.compaction import compact
+from bastion.records.keys import layout
+from bastion.records.root import Root, RootWriter
+from bastion.spec.arrays.indices import Indices
 from bastion.store.folder.local import LocalStore
 from tests.bastion.history.log import DAY_S, T0, Bucket
+from tests.rigs import job_records
 
 
 def record(folder: Path) -> Record:
@@ -73,6 +80,24 @@ def test_sql_reads_every_row_once(tmp_path: Path) -> None:
     assert str(found.rows[0][2]) == "2024-10-05 00:01:40"
     tables = query(record_of(found, tmp_path), "SHOW TABLES")
     assert {"attempts", "events", "shares", "running"} <= {row[0] for row in tables.rows}
+
+
+def test_the_wait_of_a_job_in_the_queue_can_be_asked(tmp_path: Path) -> None:
+    """Its present turn and its time since submission; an array tells how many of its tasks wait."""
+    store = LocalStore(tmp_path, makes_root=True, durable=False)
+    job = replace(job_records.queued(), submitted_at=T0, queued_at=T0 + 500.0)
+    many = new_array(replace(job, id="many"), Indices.of(range(7)), at_once=None)
+    jobs = {job.id: job, "runs": replace(job_records.running(), id="runs")}
+    root = Root(
+        epoch=1, seq=1, now=T0 + 520.0, write_id="w", jobs=jobs, arrays={"many": taken(many, 3)}
+    )
+    store.create(layout.ROOT, RootWriter(store, VirtualClock()).encoded(root))
+    found = query(
+        record_of(None, tmp_path),
+        "SELECT job, tasks, epoch(ended_at - queued_at), epoch(ended_at - submitted_at)"
+        " FROM waiting ORDER BY job",
+    )
+    assert found.rows == (("many", 6, 20.0, 520.0), ("train-1", None, 20.0, 520.0))
 
 
 def record_of(_: object, folder: Path) -> Record:
