@@ -32,6 +32,7 @@ from bastion.web.faults import Faults
 from bastion.web.frame import Frame, bare_frame, frame_of, version_of
 from bastion.web.live import Followers, Live
 from bastion.web.pages.chart import usage_chart
+from bastion.web.pages.failures import failures_page
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
 from bastion.web.pages.job import job_page, log_address
 from bastion.web.pages.kept_parts import KeptParts
@@ -119,6 +120,7 @@ class Site:
             "/": _now,
             "/machines": _machines,
             "/timeline": _timeline,
+            "/failures": _failures,
             "/projects": _projects,
             "/users": _users,
             "/quota": _quota,
@@ -356,6 +358,14 @@ def _timeline(request: Request, shown: Shown) -> str:
         return shown.parts.of((template, made_of), made)
 
     return shown.page("timeline.html", page=page, part=part)
+
+
+def _failures(request: Request, shown: Shown) -> str:
+    query = request.query_params
+    days, period = period_of(query, shown.now, usual=1)
+    known = shown.bucket.record.of(period)
+    page = failures_page(shown.status, known, query, days=days)
+    return shown.page("failures.html", page=page, periods=DAYS, now=shown.now)
 
 
 def _projects(request: Request, shown: Shown) -> str:

@@ -25,7 +25,20 @@ from tests.rigs.busy_bucket import busy_root, write_bucket, write_history, write
 from tests.servers.browser import chromium, faults_of, needs_chromium, page_of
 
 JOB = "/jobs/vision/train-0000000000"
-PATHS = ("/", JOB, "/machines", "/timeline?span=24h", "/projects", "/users", "/quota", "/jobs/x/y")
+SILENT = "/jobs/language/train-0000000003"
+"""It runs, and has printed nothing."""
+PATHS = (
+    "/",
+    JOB,
+    SILENT,
+    "/machines",
+    "/timeline?span=24h",
+    "/failures",
+    "/projects",
+    "/users",
+    "/quota",
+    "/jobs/x/y",
+)
 LOG = layout.log("vision", "train-0000000000", 1, replica=0, host=0, process=0)
 COMMAND = str(Path(sys.executable).with_name("bastion"))
 

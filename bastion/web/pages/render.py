@@ -26,6 +26,7 @@ PAGES = (
     ("/", "Now"),
     ("/machines", "Machines"),
     ("/timeline", "Timeline"),
+    ("/failures", "Failures"),
     ("/projects", "Projects"),
     ("/users", "Users"),
     ("/quota", "Quota"),

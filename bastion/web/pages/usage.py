@@ -52,10 +52,10 @@ class UsagePage:
     """Whether restarts of elastic jobs cost anything."""
 
 
-def period_of(query: Mapping[str, str], now: float) -> tuple[int, Period]:
-    """The days that the address asks for, and the period that ends with this minute."""
+def period_of(query: Mapping[str, str], now: float, *, usual: int = 7) -> tuple[int, Period]:
+    """The days that the address asks for, else the usual ones, and the period up to this minute."""
     asked = query.get("days", "")
-    days = int(asked) if asked in map(str, DAYS) else 7
+    days = int(asked) if asked in map(str, DAYS) else usual
     until = (now // _MINUTE_S + 1) * _MINUTE_S
     return days, Period(since=until - days * _DAY_S, until=until, parts=DAYS[days])
 

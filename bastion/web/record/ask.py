@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 from bastion.history.ask.usage import sums
 from bastion.history.record import Record
 from bastion.history.tables import ATTEMPTS, SHARES
-from bastion.web.record.summary import Slot, Stay, Summary
+from bastion.job import FAILURES, OutcomeKind
+from bastion.web.record.summary import Failure, Slot, Stay, Summary
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 MOST_STAYS = 4000
 """Bars of a timeline: what a browser draws at once."""
+MOST_FAILURES = 500
+"""Of one project: a sweep that fails as a whole hides no other project's."""
+MOST_TEXT = 500
+"""Characters of a reason: the page of the job has all of it."""
 
 _EVERY = """
 CREATE OR REPLACE TEMP TABLE every AS
@@ -38,6 +43,19 @@ SELECT machine, job, project, user, began, ended, CASE WHEN is_open THEN '' ELSE
        is_borrowed, devices
 FROM (SELECT *, unnest(list_distinct(machines)) AS machine FROM every)
 ORDER BY ended DESC, job LIMIT $most
+"""
+_FAILED_KINDS = (*sorted(FAILURES), OutcomeKind.TIMED_OUT, OutcomeKind.LOST)
+_OUTCOMES = ", ".join(f"'{kind.value}'" for kind in _FAILED_KINDS)
+# The row of an array stands for its tasks, of which those that failed have rows of their own.
+_FAILED = f"""
+FROM attempts WHERE outcome IN ({_OUTCOMES}) AND tasks IS NULL
+AND epoch(ended_at) >= $since AND epoch(ended_at) < $until
+"""
+_FAILURES = f"""
+SELECT job, project, user, attempt, epoch(ended_at), outcome, left(text, $characters), exit_code,
+       machines, job_outcome IS NOT NULL
+{_FAILED} QUALIFY row_number() OVER (PARTITION BY project ORDER BY event DESC) <= $most
+ORDER BY event DESC
 """
 
 
@@ -64,6 +82,10 @@ def summed(
     _run(connection, _EVERY, since=since, until=until)
     slots = _run(connection, _SLOTS, since=since, step=step, parts=parts)
     stays = _run(connection, _STAYS, most=MOST_STAYS)
+    failures = _run(
+        connection, _FAILURES, since=since, until=until, most=MOST_FAILURES, characters=MOST_TEXT
+    )
+    failed = f"SELECT project, count(*) {_FAILED} GROUP BY project"
     (every,) = connection.execute(
         "SELECT coalesce(sum(len(list_distinct(machines))), 0) FROM every"
     ).fetchall()
@@ -79,6 +101,8 @@ def summed(
         ),
         stays=tuple(map(_stay, stays)),
         left_out=max(0, int(every[0]) - len(stays)),
+        failures=tuple(map(_failure, failures)),
+        failed=dict(_run(connection, failed, since=since, until=until)),
         spoilt=spoilt,
     )
 
@@ -100,4 +124,20 @@ def _stay(row: tuple[Any, ...]) -> Stay:
         outcome=outcome,
         is_borrowed=is_borrowed,
         devices=devices,
+    )
+
+
+def _failure(row: tuple[Any, ...]) -> Failure:
+    job, project, user, attempt, at, outcome, text, code, machines, is_final = row
+    return Failure(
+        job=job,
+        project=project,
+        user=user,
+        attempt=attempt,
+        at=at,
+        outcome=outcome,
+        text=text,
+        code=code,
+        machines=tuple(machines or ()),
+        is_final=is_final,
     )

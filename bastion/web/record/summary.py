@@ -1,9 +1,11 @@
-"""What pages show of a period: sums by project and user, hour by hour or day by day, and bars."""
+"""What pages show of a period: sums by project and user, and by hour or day; bars; failures."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bastion.history.ask.usage import UsageRow
-from bastion.value import value
+from bastion.value import field, value
 
 ANSWERED, FAILED = "answered", "failed"
 """Whether an answer is a summary, or says in one line what is wrong."""
@@ -36,6 +38,25 @@ class Stay:
 
 
 @value
+class Failure:
+    """One attempt that failed or was lost, or a job that failed before it had any."""
+
+    job: str
+    project: str
+    user: str
+    attempt: int
+    """0: the job never started."""
+    at: float
+    outcome: str
+    text: str
+    """Why; its beginning, where that is long."""
+    code: int | None
+    machines: tuple[str, ...]
+    is_final: bool
+    """Whether the job ended with it; otherwise it is tried again."""
+
+
+@value
 class Summary:
     """One period."""
 
@@ -51,5 +72,9 @@ class Summary:
     stays: tuple[Stay, ...] = ()
     left_out: int = 0
     """Attempts that are not among the bars: the oldest ones."""
+    failures: tuple[Failure, ...] = ()
+    """The newest of each project, the newest first."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """By project: how many there are."""
     spoilt: int = 0
     """Records that could not be read."""

@@ -31,7 +31,7 @@ from bastion.web.pages.palette import Palette
 from bastion.web.pages.ticks import ticks_of
 from bastion.web.pages.timeline import lanes_of, timeline_page
 from bastion.web.record import child as child_program
-from bastion.web.record.ask import summary_of
+from bastion.web.record.ask import MOST_FAILURES, MOST_TEXT, summary_of
 from bastion.web.record.asker import RecordChild
 from bastion.web.record.kept_tables import TABLES_KEPT_S, KeptTables
 from bastion.web.record.reader import KEPT_S, MOST_KEPT, Known, Period, RecordReader
@@ -235,6 +235,86 @@ def test_the_timeline_shows_which_job_was_where_and_zooms_by_links() -> None:
     assert "b-1 of lin" in near
     assert "a-4 of ada" not in near
     assert "a-4 of ada" not in found
+
+
+def test_failures_tell_what_failed_why_and_whose_it_is() -> None:
+    """The newest first, with the way to the log; the filters are kept in every address."""
+    store = _store()
+    retried = _ended("r-1", "lin", NOW - 3 * HOUR, NOW - HOUR / 2, outcome="lost", text="gone <b>")
+    never = _ended("q-1", "ada", NOW - 9 * HOUR, NOW - 5 * HOUR, outcome="failed", text="no disk")
+    array = _ended("s-1", "ada", NOW - 8 * HOUR, NOW - 4 * HOUR, outcome="failed", tasks=9)
+    assert isinstance(retried.record, EndedAttempt)
+    assert isinstance(never.record, EndedAttempt)
+    found = [
+        replace(retried, n=2_000_000, record=replace(retried.record, job_outcome="", exit_code=-9)),
+        replace(never, n=2_000_001, record=replace(never.record, attempt=0, machines=())),
+        replace(array, n=2_000_002),
+    ]
+    store.create(layout.events(2_000_000), b"\n".join(map(encode, found)))
+    with site(store) as client:
+        page, one = client.get("/failures").text, client.get("/failures?project=vision").text
+        none = client.get("/failures?project=vision&search=no+such").text
+        days = client.get("/failures?days=7&project=audio&search=GONE").text
+        odd = client.get("/failures?days=x&page=99999999999&project=%00&search=%ff").text
+    rows = page.partition('id="failures"')[2].partition("</table>")[0]
+    assert re.findall(r'title="([a-z]-1|a-4)"', rows) == ["q-1", "r-1", "a-4"]
+    assert "gone &lt;b&gt;" in rows
+    assert 'href="/jobs/audio/r-1?attempt=1#log"' in rows
+    assert rows.count("tried again") == 1
+    assert '<td data-name="Code">-9</td>' in rows
+    assert 'href="/machines?search=h100-west-0-0"' in rows
+    assert "r-1" not in one.partition('id="failures"')[2]
+    assert "no failure fits" in none
+    assert 'title="r-1"' in days
+    assert 'href="?days=30&amp;project=audio&amp;search=GONE"' in days
+    assert "no failure fits" in odd
+
+
+def test_a_day_without_a_failure_says_so() -> None:
+    """So does a record that cannot be read, which is not the same."""
+    clock = VirtualClock(wall=NOW)
+
+    def broken(since: float, until: float, parts: int) -> Summary:
+        raise BastionError("DuckDB is not installed")
+
+    with site(busy_store(machines=1, running=1, queued=1)) as client:
+        assert "nothing failed in this period" in client.get("/failures").text
+    record = RecordReader(broken, clock, wait_s=60.0)
+    with site(_store(), clock=clock, record=record) as client:
+        page = client.get("/failures").text
+    assert "The record cannot be read: DuckDB is not installed" in page
+    assert "nothing is known" in page
+    record = RecordReader(broken, clock, wait_s=0.0)
+    with site(_store(), clock=clock, record=record) as client:
+        pending = client.get("/failures").text
+    assert "data-pending" in pending, "the page asks again by itself"
+    assert "no failures" not in pending
+    assert "nothing failed" not in page
+
+
+def test_a_sweep_that_fails_hides_no_other_failure() -> None:
+    """The newest of each project are listed, and how many are left out is told."""
+    store = _store()
+    tasks = [
+        replace(
+            _ended(
+                f"s-1.{n}", "ada", NOW - HOUR, NOW - HOUR / 2, outcome="failed", text="x" * 4000
+            ),
+            n=2_000_000 + n,
+        )
+        for n in range(MOST_FAILURES + 30)
+    ]
+    other = replace(
+        _ended("b-9", "lin", NOW - 9 * HOUR, NOW - 8 * HOUR, outcome="timed_out"), n=1_999_999
+    )
+    store.create(layout.events(1_999_999), b"\n".join(map(encode, (other, *tasks))))
+    found = summary_of(Record(store), since=NOW - 24 * HOUR, until=NOW, parts=24)
+    assert found.failed == {"vision": MOST_FAILURES + 31, "audio": 1}
+    assert [each.job for each in found.failures if each.project == "audio"] == ["b-9"]
+    assert max(len(each.text) for each in found.failures) == MOST_TEXT
+    with site(store) as client:
+        assert "31 older failures of this period are left out" in client.get("/failures").text
+        assert "left out" not in client.get("/failures?project=audio").text
 
 
 def test_any_period_in_an_address_is_a_page() -> None:
