@@ -440,6 +440,14 @@ def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
     assert "own-1-0: ready, cordoned: XID 79\n" in run("pool").err
     quiet = run("pool", "-q")
     assert (quiet.out, quiet.err) == ("own\nspare\n", "")
+    assert run("pool", "-q").out == "own\nspare\n"
+    problem = "pool own: host web-1: Permission denied (publickey)"
+    publish(
+        bucket.store, "status", {"leader": "b", "host": "vm", "problems": [problem, "inbox: x"]}
+    )
+    assert f"problem: {problem}\n" in run("pool").err
+    assert "inbox" not in run("pool").err
+    assert json.loads(run("pool", "--json").out)["problems"] == [problem]
     assert json.loads(run("pool", "--json").out)["pools"] == [{"name": "spare"}]
 
 

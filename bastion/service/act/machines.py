@@ -16,7 +16,7 @@ from bastion.lane import Done, Lane
 from bastion.machine import Build, Machine, MachinePhase, Pool
 from bastion.monitor import Options
 from bastion.pool import Create, MachineAction, Seen, left_zones, machine_actions, reconcile
-from bastion.provider.port import Listed, Provider
+from bastion.provider.port import Listed, Provider, TellsUnreached
 from bastion.records.root import Root
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.service.act.shortages import MAX_SAID_CHARACTERS, Shortage, Shortages
@@ -33,6 +33,8 @@ LONGEST_GAP_S = 60.0
 """Between two turns. After a longer one, as in an outage, agents get their time to answer anew."""
 _CREATE = "create "
 _LIST = "list"
+_MOST_HOSTS = 5
+"""Of one pool: unreached hosts that are a problem each; of the others the number is told."""
 _WAITS = "the provider keeps the request until it has machines"
 
 
@@ -48,6 +50,14 @@ class OpenPool:
     Called in the lane before each create: what a new machine needs is in its place then. Returns
     the build that new machines install, if they do.
     """
+
+
+@value
+class _Listing:
+    """What a provider has listed, and the hosts that it did not reach for it -> why."""
+
+    seen: tuple[Seen, ...]
+    unreached: Mapping[str, str]
 
 
 class Machines:
@@ -79,6 +89,8 @@ class Machines:
         self.builds: dict[str, Build] = {}
         """Pool -> the build that its new machines install, once it is in the bucket."""
         self._listings: dict[str, tuple[Seen, ...]] = {}
+        self._unreached: dict[str, Mapping[str, str]] = {}
+        """Pool -> the problems of its newest listing: what does not answer -> why."""
         self._gone: dict[str, frozenset[str]] = {}
         """Pool -> the machines that its newest listing shows as gone."""
         self._list_at: dict[str, float] = {}
@@ -147,7 +159,7 @@ class Machines:
                 self._journal.solved(f"pool {name}: {done.key}")
                 if isinstance(done.result, Build):
                     self.builds[name] = done.result
-                elif isinstance(done.result, tuple):
+                elif isinstance(done.result, _Listing):
                     fresh[name] = self._listed(name, done.result, now)
         return fresh
 
@@ -274,12 +286,18 @@ class Machines:
         for opened in self._pools.values():
             opened.lane.close()
 
-    def _listed(self, pool: str, listing: tuple[Seen, ...], now: float) -> tuple[Seen, ...]:
-        """Keep the newest listing of a pool, and return it."""
-        self._listings[pool] = listing
-        self._gone[pool] = frozenset(seen.name for seen in listing if seen.gone)
+    def _listed(self, pool: str, listing: _Listing, now: float) -> tuple[Seen, ...]:
+        """Keep the newest listing of a pool, and return what was seen."""
+        self._listings[pool] = listing.seen
+        self._gone[pool] = frozenset(seen.name for seen in listing.seen if seen.gone)
         self._listed_since.setdefault(pool, now)
-        return listing
+        problems = dict(_unreached(pool, listing.unreached))
+        for what in self._unreached.get(pool, {}).keys() - problems.keys():
+            self._journal.solved(what)
+        for what, why in problems.items():
+            self._journal.problem(what, BastionError(why))
+        self._unreached[pool] = problems
+        return listing.seen
 
     def _deaf(self, draft: Draft) -> frozenset[str]:
         """Machines whose agents answer nothing, in turns that follow each other without a gap."""
@@ -380,10 +398,20 @@ def _unknown_pool(machine: str) -> BastionError:
     )
 
 
-def _listing(opened: OpenPool) -> tuple[Seen, ...]:
-    return tuple(
-        _seen(listed) for listed in opened.provider.list() if listed.pool == opened.pool.name
-    )
+def _listing(opened: OpenPool) -> _Listing:
+    provider = opened.provider
+    seen = tuple(_seen(listed) for listed in provider.list() if listed.pool == opened.pool.name)
+    unreached = provider.unreached() if isinstance(provider, TellsUnreached) else {}
+    return _Listing(seen=seen, unreached=unreached)
+
+
+def _unreached(pool: str, hosts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what does not answer, and why: some hosts by name, and how many more there are."""
+    for host in sorted(hosts)[:_MOST_HOSTS]:
+        yield f"pool {pool}: host {host}", hosts[host].removeprefix(f"host {host}: ")
+    if (more := len(hosts) - _MOST_HOSTS) > 0:
+        those = "1 more does" if more == 1 else f"{more} more do"
+        yield f"pool {pool}: hosts", f"{those} not answer; bastion doctor names each"
 
 
 def _seen(listed: Listed) -> Seen:

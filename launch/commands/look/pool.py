@@ -59,6 +59,7 @@ def show_pools(args: argparse.Namespace) -> int:
             "--for: nothing is kept warm by pool alone", hint="bastion pool warm POOL N --for=8h"
         )
     view = session.client.pool()
+    problems = _problems(session)
     by_pool: dict[str, list[MachineView]] = {}
     for machine in view.machines:
         by_pool.setdefault(machine.pool, []).append(machine)
@@ -86,6 +87,7 @@ def show_pools(args: argparse.Namespace) -> int:
                     }
                     for lacks in view.shortages
                 ],
+                "problems": problems,
                 "warm": {
                     pool: {"machines": warm.machines, "until": iso(warm.until), "by": warm.by}
                     for pool, warm in view.warm.items()
@@ -104,6 +106,8 @@ def show_pools(args: argparse.Namespace) -> int:
         wait = span(max(0.0, lacks.until - view.as_of))
         where = f"{lacks.pool}, zone {lacks.zone}" if lacks.zone else lacks.pool
         note(f"{where}: {lacks.why}: {lacks.said}; asked again in {wait}")
+    for problem in problems:
+        note(f"problem: {problem}")
     if not session.is_quiet:
         note(f"as of {session.out.time(view.as_of)}")
     session.note_absence()
@@ -119,6 +123,12 @@ def _note_troubles(machines: Sequence[MachineView], now: float) -> None:
     more = len(troubled) - _MOST_TROUBLES
     if more > 0:
         note(f"{counted(more, 'machine')} more of such; bastion machines shows all")
+
+
+def _problems(session: Session) -> list[str]:
+    """What the bastion tells of its pools: a provider or a host that does not answer."""
+    status = session.client.status()
+    return [each for each in status.problems if each.startswith("pool ")]
 
 
 def _warm(session: Session) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -19,7 +20,7 @@ from bastion.job import Attempt, End
 from bastion.machine import MachinePhase
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Ended
-from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig
+from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig, ScriptedProvider
 
 ON_DEMAND = CONFIG.replace("count = 2", 'max_machines = 2\nidle_timeout = "30s"')
 
@@ -568,3 +569,34 @@ def test_a_provider_looks_where_machines_were_made_before_the_pool_was_moved() -
     opened = len(rig.opened)
     rig.turn(3, seconds=20.0)
     assert len(rig.opened) == opened, "a zone that is empty closes nothing"
+
+
+def test_a_host_that_does_not_answer_is_a_problem_until_it_does() -> None:
+    """It is told by name though the others are listed; of many, how many more there are."""
+    hosts = {f"h{n}": f"host h{n}: Permission denied (publickey)" for n in range(8)}
+    unreached: dict[str, str] = {}
+
+    class Provider(ScriptedProvider):
+        def unreached(self) -> Mapping[str, str]:
+            """See the port."""
+            return dict(unreached)
+
+    rig = Rig()
+    rig.turn()
+    opened = rig.leader._machines._pools
+    opened["gpu"] = replace(opened["gpu"], provider=Provider("gpu", lambda _: None))
+
+    def problems() -> list[str]:
+        rig.turn(40)
+        return [each for each in rig.leader._journal.problems if each.startswith("pool gpu: host")]
+
+    assert problems() == []
+    unreached.update(hosts)
+    told = problems()
+    assert told[0] == "pool gpu: host h0: Permission denied (publickey)"
+    assert told[5:] == ["pool gpu: hosts: 3 more do not answer; bastion doctor names each"]
+    for host in list(hosts)[1:]:
+        del unreached[host]
+    assert problems() == told[:1]
+    unreached.clear()
+    assert problems() == []
