@@ -52,6 +52,11 @@ class Checks:
         text = text if text.isprintable() else repr(text)[1:-1]
         self._problems.append(Problem(line=line_of(self._lines, path), path=shown(path), text=text))
 
+    @property
+    def count(self) -> int:
+        """How many faults were noted so far."""
+        return len(self._problems)
+
     def finish(self) -> None:
         """
         Raise what was noted, in the order of the file.

@@ -70,6 +70,9 @@ def read_groups(
     """
     Every group of the file, the inner ones before those that they are in.
 
+    Empty, if it is not certain what is in which group: sums of groups would be told to be too large,
+    because of members that are missing.
+
     Args:
         checks: Takes every problem.
         file: The whole file.
@@ -88,14 +91,18 @@ def read_groups(
             checks.note((*top, name), text)
         if name in own:
             checks.note((*top, name), "a project has this name, give the group another")
+        checks.keys(tables[name], (*top, name), KEYS)
+    faults = checks.count
     inside = _parents(checks, tables, own)
     written: dict[str, WrittenGroup] = {}
-    for name in _inner_first(checks, tables, inside):
+    order = _inner_first(checks, tables, inside)
+    is_certain = checks.count == faults
+    for name in order:
         members = tuple(sorted(each for each, group in inside.items() if group == name))
         has = [own[each] for each in members if each in own]
         has += [written[each].fractions for each in members if each in written]
         written[name] = _written(checks, name, tables[name], members, inside, has, types)
-    return tuple(written.values())
+    return tuple(written.values()) if is_certain else ()
 
 
 def _parents(
@@ -105,7 +112,6 @@ def _parents(
     inside: dict[str, str] = {}
     for name, table in tables.items():
         path: Path = ("project_groups", name, "members")
-        checks.keys(table, path[:-1], KEYS)
         if not table.get("members"):
             checks.note(path, "a group without members, name at least one project or group")
             continue

@@ -206,6 +206,15 @@ TABLE = [
         ],
     ),
     (
+        "[project_groups.g]\nmembers = ['pp']\nshare = { v4 = 0.7 }\n"
+        "[project_groups.h]\nmembers = ['g']\nshare = { v4 = 0.8 }\n"
+        "[project_resources]\np.v4 = 0.7\n",
+        [
+            "line 9: project_groups.g.members[0]: no project and no group, "
+            "allowed are h, p, q, nearest is p"
+        ],
+    ),
+    (
         "[project_groups.g]\nmembers = ['p', 'q']\n[project_resources]\np.v4 = 0.7\nq.v4 = 0.5\n",
         [
             "line 12: project_resources.q.v4: the fractions of v4 add up to 1.2 (p 0.7, q 0.5), "
