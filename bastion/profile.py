@@ -61,6 +61,9 @@ class Profile:
     """The image that it runs, as `bastion create --image` takes it."""
 
 
+ELSEWHERE = "XDG_CONFIG_HOME names another folder for settings"
+"""The hint where the file cannot be read or written."""
+
 KEYS = tuple(field.name for field in fields(Profile))
 
 
@@ -93,16 +96,20 @@ def read_settings() -> Settings:
     """
     Read the file; without a file there are no profiles.
 
+    There is none either below what is no folder: programs have `/dev/null` for their home.
+
     Raises:
-        SpecError: It is not TOML, or has unknown keys.
+        SpecError: It cannot be read, is not TOML, or has unknown keys.
     """
     path = _config_file()
     try:
         with open(path) as file:
             text = file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Settings(active="", profiles={})
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise SpecError(f"{path}: {error.strerror}", hint=ELSEWHERE) from None
+    except ValueError as error:
         raise SpecError(f"{path}: {error}") from None
     return _settings(path, text)
 

@@ -7,14 +7,29 @@ The bastion, user and project of a command: flags override environment and activ
 from __future__ import annotations
 
 from collections.abc import Mapping
+from errno import ENOTDIR
 
-from bastion.profile import Profile, Settings, as_url, config_path, over_environment, read_settings
+from bastion.errors import SpecError
+from bastion.profile import (
+    ELSEWHERE,
+    Profile,
+    Settings,
+    as_url,
+    config_path,
+    over_environment,
+    read_settings,
+)
 from bastion.value import replace
 from launch.errors import UsageError
 
 
 def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> None:
-    """Add `values` to a profile, and make it active on request; comments are kept."""
+    """
+    Add `values` to a profile, and make it active on request; comments are kept.
+
+    Raises:
+        SpecError: The file cannot be written.
+    """
     import tomlkit
 
     path = config_path()
@@ -25,10 +40,15 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
     profile = profiles.setdefault(name, tomlkit.table())
     for key, text in values.items():
         profile[key] = text
-    path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
-    new.write_text(tomlkit.dumps(file))
-    new.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new.write_text(tomlkit.dumps(file))
+        new.replace(path)
+    except OSError as error:
+        where = error.filename or new
+        why = "is not a folder" if error.errno == ENOTDIR else (error.strerror or "")
+        raise SpecError(f"{path} cannot be written: {where}: {why}", hint=ELSEWHERE) from None
 
 
 def chosen(*, root: str, bastion: str, user: str, project: str) -> Profile:

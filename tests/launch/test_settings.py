@@ -150,6 +150,24 @@ def test_config_sets_no_root_that_cannot_be_opened(root: str, run: Run) -> None:
     assert not config_path().exists()
 
 
+def test_a_home_that_is_no_folder_has_no_profiles(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs have such a home: what needs no profile goes on, and one that is set is refused."""
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("HOME", "/dev/null")
+    assert run("list").code == 0
+    ran = run("config", "set", "root=gs://a/b")
+    assert (ran.code, ran.err.splitlines()) == (
+        2,
+        [
+            "error: /dev/null/.config/bastion/config.toml cannot be written:"
+            " /dev/null/.config/bastion: is not a folder",
+            "hint: XDG_CONFIG_HOME names another folder for settings",
+        ],
+    )
+
+
 def test_config_takes_a_root_away(run: Run) -> None:
     """An empty text is no root."""
     assert run("config", "set", "root=gs://a/b").code == 0
