@@ -70,8 +70,8 @@ def read_groups(
     """
     Every group of the file, the inner ones before those that they are in.
 
-    Empty, if it is not certain what is in which group: sums of groups would be told to be too large,
-    because of members that are missing.
+    Empty, if it is not certain what is in which group: because of members that are missing, sums of
+    groups would be told to be too large.
 
     Args:
         checks: Takes every problem.
