@@ -9,6 +9,9 @@ The trees in a machine's cache, so that the next job with the same code fetches 
 A name is 64 hexadecimal digits that identify the tree. A tree appears by one rename, so a partial
 one is never used. Data is not synced to disk, which would take minutes for many files: instead a
 tree from before the last boot is checked before it is used.
+
+A lock is removed with its tree, by a process that holds it. So a process that has got a lock looks
+whether it still is the one at its path, and takes the new one if it is not.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from pathlib import Path
 from bundler.errors import BundleError
 from bundler.tree import SHA256
 
+_NOW = fcntl.LOCK_EX | fcntl.LOCK_NB
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -46,7 +50,7 @@ def kept_tree(
     cache.mkdir(parents=True, exist_ok=True)
     home = cache / name
     if not _is_ready(home):
-        with _locked(cache / f"{name}.lock"):
+        with _locked(_lock_of(home)):
             if not _is_ready(home):
                 _clear(cache, name)
                 _renew(home, make=make, is_whole=is_whole)
@@ -57,8 +61,7 @@ def kept_tree(
 def in_use(tree: Path) -> Iterator[Path | None]:
     """Yield the cached `tree`, which is not evicted meanwhile; None if it was evicted before."""
     home = tree.parent
-    with (home.parent / f"{home.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
+    with _locked(_lock_of(home), fcntl.LOCK_SH):
         yield tree if tree.exists() else None
 
 
@@ -66,12 +69,17 @@ def evict(cache: Path, *, limit_bytes: int) -> int:
     """
     Delete the least recently used trees, until `cache` has at most `limit_bytes`.
 
-    Trees that are in use stay. The remains of killed fetches are deleted first. Return the bytes of
-    all trees.
+    Trees that are in use stay. The remains of killed fetches are deleted first, and locks without a
+    tree. Return the bytes of the trees that were deleted.
     """
     for left in {left.name.split("-")[1] for left in cache.glob(".new-*-*")}:
-        with suppress(BlockingIOError), _locked(cache / f"{left}.lock", waits=False):
+        with suppress(BlockingIOError), _locked(_lock_of(cache / left), _NOW):
             _clear(cache, left)
+    for lock in cache.glob("*.lock"):
+        home = lock.with_suffix("")
+        if SHA256.match(home.name) and not home.exists():
+            with suppress(BlockingIOError), _locked(lock, _NOW):
+                _remove_lock(home)
     homes = [home for home in cache.iterdir() if SHA256.match(home.name)]
     homes.sort(key=lambda home: home.stat().st_mtime)
     sizes = {home: _size_bytes(home) for home in homes}
@@ -80,9 +88,10 @@ def evict(cache: Path, *, limit_bytes: int) -> int:
     for home in homes:
         if freed_bytes >= over_bytes:
             break
-        with suppress(BlockingIOError), _locked(cache / f"{home.name}.lock", waits=False):
+        with suppress(BlockingIOError), _locked(_lock_of(home), _NOW):
             home.rename(cache / f".new-{home.name}-evicted")
             _clear(cache, home.name)
+            _remove_lock(home)
             freed_bytes += sizes[home]
     return freed_bytes
 
@@ -140,9 +149,30 @@ def _size_bytes(home: Path) -> int:
     )
 
 
+def _lock_of(home: Path) -> Path:
+    return home.with_name(f"{home.name}.lock")
+
+
+def _remove_lock(home: Path) -> None:
+    """Remove the lock of a tree that is gone; the caller holds it."""
+    if not home.exists():
+        _lock_of(home).unlink()
+
+
 @contextmanager
-def _locked(path: Path, *, waits: bool = True) -> Iterator[None]:
+def _locked(path: Path, kind: int = fcntl.LOCK_EX) -> Iterator[None]:
     """Hold the lock at `path`, after its earlier holders; the kernel frees it at any exit."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
-        yield
+    while True:
+        with path.open("w") as file:
+            fcntl.flock(file, kind)
+            if _is_at(path, file.fileno()):
+                yield
+                return
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether the open file is the one at `path`, and was not removed."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
