@@ -53,6 +53,28 @@ def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: P
     assert ran.err.splitlines()[-1] == "every expectation is met"
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["TRACE", "--jobs=1"], ["--jobs draws jobs, and a trace has its own", "--first=N takes"]),
+        (["TRACE", "--projects=2"], ["--projects draws jobs, and a trace has its own"]),
+        (["TRACE", "--track=1..3"], ["--track: 1..3 is not allowed; the jobs are 0..2"]),
+        (["--jobs=3", "--track=3..9"], ["--track: 3..9 is not allowed; the jobs are 0..2"]),
+        (["--first=5"], ["--first is of a trace", "--jobs=5 draws so many"]),
+    ],
+)
+def test_a_flag_that_would_change_nothing_is_refused(
+    words: list[str], told: list[str], run: Run, tmp_path: Path
+) -> None:
+    """The study would be another than the one that was asked for."""
+    trace = tmp_path / "t.csv"
+    trace.write_text("submit,duration\n0,50\n1,50\n2,50\n")
+    ran = run(*SMALL, *(str(trace) if word == "TRACE" else word for word in words))
+    assert ran.code == 2
+    for line, text in zip(ran.err.splitlines(), told):
+        assert text in line
+
+
 def test_jobs_that_did_not_end_are_told(run: Run, tmp_path: Path) -> None:
     """They are in no time of the table: how many, and why."""
     machines = "[[machines]]\ncount = 2\ndevices = 4\n"

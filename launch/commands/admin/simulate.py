@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.commands.admin.study_input import COSTS, check_places, points_of, setup_of, ways_of
+from launch.commands.admin.study_input import (
+    COSTS,
+    check_not_drawn,
+    check_places,
+    points_of,
+    setup_of,
+    ways_of,
+)
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, choice, many, number, switch, text
 from launch.screen.notes import note
@@ -235,10 +242,12 @@ def _replay(session: Session) -> int:
     from launch.commands.admin.replay import replayed, show_difference
 
     args = session.args
-    given = {"trace": "the trace", "load": "--load", "machines": "--machines"}
+    given = {"trace": "the trace", "load": "--load", "machines": "--machines", "first": "--first"}
+    given |= {"track": "--track"}
     for name, said in given.items():
         if getattr(args, name):
             raise UsageError(f"--replay has its own jobs and machines: leave {said} out")
+    check_not_drawn(args, "--replay")
     args.ideal = True  # starts and stops are in the recorded lengths
     base = setup_of(args, Cluster(shapes=()))
     setups = ways_of(args, base)

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 COSTS = ("start", "restart", "leave", "checkpoint", "mtbf", "repair", "stockout", "stockout_s")
 
 
+_DRAWN = {
+    "load": "",
+    "jobs": 1000,
+    "arrivals": "poisson",
+    "sizes": "one",
+    "projects": 1,
+    "users": 1,
+    "skew": "",
+}
+"""The flags that say how jobs are drawn -> what they are when they are not given."""
 _MOST_S = 10**9
 """Thirty years, which stand for never: a clock that counts more no longer tells seconds."""
 
@@ -183,21 +193,50 @@ def _workloads(
     from bastion.simulator.workload.trace import read_trace
 
     if args.trace:
-        if args.load:
-            raise UsageError("--load draws jobs, and a trace has its own", hint="leave one out")
+        check_not_drawn(args, "a trace")
         fits = fitting(cluster, quota=quota, anywhere=args.strict_walk)
         workload = read_trace(args.trace, skip_bad=args.skip_bad, fits=fits)
         if args.first:
             workload = replace(workload, jobs=list(workload.jobs[: args.first]))
-        return [(None, replace(workload, tracked=_track(args.track)))]
+        return [(None, _tracked(replace(workload, tracked=_track(args.track))))]
+    if args.first:
+        raise UsageError("--first is of a trace", hint=f"--jobs={args.first} draws so many")
     found = []
     for load in loads_of(args.load) if args.load else [None]:
         workload = _drawn(args, cluster, load)
         ready = fitted(
             workload, cluster, skip_bad=args.skip_bad, quota=quota, anywhere=args.strict_walk
         )
-        found.append((load, ready))
+        found.append((load, _tracked(ready)))
     return found
+
+
+def check_not_drawn(args: argparse.Namespace, whose: str) -> None:
+    """
+    See that no flag says how jobs are drawn, where there are jobs already.
+
+    Raises:
+        UsageError: One does, which would change nothing.
+    """
+    for flag, usual in _DRAWN.items():
+        if getattr(args, flag) != usual:
+            is_trace = flag == "jobs" and args.trace
+            hint = "--first=N takes the first N of a trace" if is_trace else "leave one out"
+            raise UsageError(f"--{flag} draws jobs, and {whose} has its own", hint=hint)
+
+
+def _tracked(workload: Workload) -> Workload:
+    """
+    Return `workload`, of which the jobs that are measured are there.
+
+    Raises:
+        UsageError: They are not: the numbers would be those of other jobs, or of none.
+    """
+    last = len(workload.jobs) - 1
+    if workload.tracked is not None and workload.tracked[1] > last:
+        low, high = workload.tracked
+        raise UsageError(f"--track: {low}..{high} is not allowed; the jobs are 0..{last}")
+    return workload
 
 
 def _drawn(args: argparse.Namespace, cluster: Cluster, load: Load | None) -> Workload:
