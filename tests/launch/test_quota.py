@@ -121,3 +121,15 @@ def test_a_program_reads_the_problems_of_a_file(run: Run, tmp_path: Path) -> Non
     shown = run("quota", "check", str(bad)).err.splitlines()
     assert [f"error: {each}" for each in told["problems"]] == shown[:-1]
     assert len(told["problems"]) > 1
+
+
+def test_a_file_with_a_byte_order_mark_is_checked_as_a_bastion_reads_it(
+    run: Run, tmp_path: Path
+) -> None:
+    """Editors of Windows write one; what was told was a mistake that no eye can see."""
+    quota, config = tmp_path / "quota.toml", tmp_path / "bastion.toml"
+    quota.write_text(f"\ufeff{QUOTA}", encoding="utf-8")
+    config.write_text('\ufeff[pools.a]\nprovider = "local"\nresources = { cpu = 1 }\ncount = 1\n')
+    for words in (("quota", "check", str(quota)), ("config", "check", str(config))):
+        assert run(*words).code == 0
+    assert run("quota", "apply", "--yes", str(quota)).code == 0

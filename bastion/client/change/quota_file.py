@@ -149,7 +149,7 @@ class QuotaFile:
 
 
 def _text_of(found: Object) -> str:
-    return found.data.decode(errors="replace")
+    return found.data.decode("utf-8-sig", errors="replace")
 
 
 def _changed_meanwhile() -> ConflictError:
@@ -173,7 +173,7 @@ def unknown_pools(quota: Quota, pools: Collection[str]) -> list[str]:
 
 def _parsed_or_none(data: bytes) -> Quota | None:
     try:
-        return parsed_quota(data.decode(errors="replace"))
+        return parsed_quota(data.decode("utf-8-sig", errors="replace"))
     except SpecError:
         return None
 

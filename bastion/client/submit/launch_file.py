@@ -82,7 +82,7 @@ def text_in(path: Path) -> str:
         SpecError: There is no such file, it cannot be read, or it is not text.
     """
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise SpecError(f"no file {str(path)!r}", hint=beside(path) or _FROM_HERE) from None
     except OSError as error:

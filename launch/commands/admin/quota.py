@@ -245,7 +245,7 @@ def read_quota_file(file: str) -> str:
         UsageError: It cannot be read.
     """
     try:
-        return Path(file).read_text()
+        return Path(file).read_text(encoding="utf-8-sig")  # as a bastion reads it
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{file}: is not text: byte {error.start} is not UTF-8", hint="save it as UTF-8"

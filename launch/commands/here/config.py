@@ -150,7 +150,7 @@ def _check(session: Session) -> int:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8-sig")  # as a bastion reads it
     except UnicodeDecodeError:
         raise UsageError(f"{path}: is not text in UTF-8") from None
     except OSError as error:
