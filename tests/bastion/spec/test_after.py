@@ -108,3 +108,4 @@ def test_a_launch_cannot_wait_for_its_own_job() -> None:
     """What stands above the jobs counts for all of them."""
     (problem,) = problems(job("a"), job("b"), after=("a",))
     assert problem.startswith("after: 'a' is one of its own jobs; say under each job what it waits")
+    assert problem.endswith("name an earlier job by its id")
