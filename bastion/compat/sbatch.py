@@ -18,7 +18,7 @@ from typing import TypeVar
 from bastion.compat import sbatch_values as values
 from bastion.compat.imported import Imported
 from bastion.compat.sbatch_options import Header, Option, read_header
-from bastion.compat.sbatch_script import command
+from bastion.compat.sbatch_script import array_variables, command
 from bastion.errors import SpecError
 from bastion.spec import After, Array, Job, Launch, Process, Resources, Where
 from bastion.spec.code import Code
@@ -122,6 +122,8 @@ class _Reading:
         tasks_of: Array | None = self._read("array", Array, None)
         if self._problems:
             raise SpecError(*sorted(self._problems, key=_line_of))
+        if tasks_of is not None:
+            env |= array_variables(tasks_of)
         job = Job(
             name=title,
             replicas=nodes,
@@ -333,6 +335,7 @@ class _Reading:
         return {
             "SLURM_JOB_PARTITION": self._text("partition"),
             "SLURM_CPUS_PER_TASK": self._text("cpus-per-task"),
+            "SLURM_CPUS_ON_NODE": str(resources.get("cpu", "")),
             "SLURM_GPUS_ON_NODE": str(devices) if devices else "",
             **exported,
         }

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from bastion.errors import SpecError
+from bastion.spec import Array
 
 _VARIABLES = """\
 export SLURM_JOB_ID="$BASTION_JOB_ID" SLURM_JOBID="$BASTION_JOB_ID"
@@ -97,6 +98,12 @@ def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str,
     raise SpecError(
         f"line 1: scripts of {program} cannot be run; allowed: {', '.join(sorted(_SHELLS))}, python"
     )
+
+
+def array_variables(array: Array) -> dict[str, str]:
+    """The variables that tell a script of an array its lowest and its highest index."""
+    pairs = array.tasks.pairs
+    return {"SLURM_ARRAY_TASK_MIN": str(pairs[0][0]), "SLURM_ARRAY_TASK_MAX": str(pairs[-1][1])}
 
 
 def script_of(command: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:

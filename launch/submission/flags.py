@@ -130,6 +130,10 @@ def _fields_over(job: Job, args: argparse.Namespace) -> dict[str, Any]:
         fields["priority"] = args.priority
     if args.pool and is_slurms:
         env["SLURM_JOB_PARTITION"] = args.pool
+    if args.array and is_slurms:
+        from bastion.compat.sbatch_script import array_variables
+
+        env |= array_variables(Array(args.array))
     return {**fields, "hold": args.hold or job.hold, "env": env}
 
 

@@ -851,6 +851,7 @@ def test_the_command_line_comes_before_a_slurm_script(
     assert said["where"]["pool"] == "b"
     assert said["after"] == [{"job": "x-a1b2c3d4e5", "when": "any"}]
     env = {"SLURM_JOB_NAME": "new", "SLURM_JOB_PARTITION": "b", "A": "1", "B": "2"}
+    env |= {"SLURM_ARRAY_TASK_MIN": "5", "SLURM_ARRAY_TASK_MAX": "6"}
     assert job["env"].items() >= env.items()
     as_it_is = becomes()
     assert (as_it_is["name"], as_it_is["array"]) == ("old", "0-3")

@@ -162,6 +162,16 @@ def test_an_array_is_an_array(tmp_path: Path) -> None:
     assert run(found, tmp_path, **told).stdout == "4/3\n"
 
 
+def test_a_script_is_told_its_lowest_and_highest_index_and_its_cpus() -> None:
+    """Known when it is read; without an array, or where no cpus are asked for, they are not set."""
+    lines = ("--array=7,2-4", "--ntasks-per-node=2", "--cpus-per-task=3")
+    env = script_of("true\n", *lines).launch.jobs[0].env
+    assert (env["SLURM_ARRAY_TASK_MIN"], env["SLURM_ARRAY_TASK_MAX"]) == ("2", "7")
+    assert env["SLURM_CPUS_ON_NODE"] == "6"
+    plain = script_of("true\n").launch.jobs[0].env
+    assert not plain.keys() & {"SLURM_ARRAY_TASK_MIN", "SLURM_CPUS_ON_NODE"}
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
