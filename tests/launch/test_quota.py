@@ -132,4 +132,4 @@ def test_a_file_with_a_byte_order_mark_is_checked_as_a_bastion_reads_it(
     config.write_text('\ufeff[pools.a]\nprovider = "local"\nresources = { cpu = 1 }\ncount = 1\n')
     for words in (("quota", "check", str(quota)), ("config", "check", str(config))):
         assert run(*words).code == 0
-    assert run("quota", "apply", "--yes", str(quota)).code == 0
+    assert run("quota", "apply", str(quota)).code == 0
