@@ -5,5 +5,7 @@ Comes in: `view/`, `history/` and `logs/` of one bucket, read only. Goes out: pa
 as they come, and metrics. Nothing is kept: a restart loses nothing, and any number may run beside a
 bastion or without one. Read `settings` (what it is told), `serve` (one process of it), `app` (its
 routes and headers), `access` (who may read), `live` (what is pushed to open pages), then `reading/`
-(the bucket as pages need it), `record/` (what has ended) and `pages/` (one file a page).
+(the bucket as pages need it), `record/` (what has ended), `pages/` (one file a page) and `drawing/`
+(what these are drawn with). `frame` stands around every page, and `faults` are pages of mistakes;
+`templates/` and `static/` are markup and style.
 """

@@ -28,24 +28,24 @@ from bastion.client.status.status_view import StatusView
 from bastion.errors import BastionError, NotFoundError, StoreError
 from bastion.metrics.prometheus import PrometheusMeter
 from bastion.web.access import CHART_POLICY, Access, user_of
+from bastion.web.drawing.chart import usage_chart
+from bastion.web.drawing.kept_parts import KeptParts
+from bastion.web.drawing.occupancy import occupancy
+from bastion.web.drawing.palette import Palette
+from bastion.web.drawing.render import render
+from bastion.web.drawing.use_chart import use_chart
 from bastion.web.faults import Faults
 from bastion.web.frame import Frame, bare_frame, frame_of, version_of
 from bastion.web.live import Followers, Live
-from bastion.web.pages.chart import usage_chart
 from bastion.web.pages.failures import failures_page
 from bastion.web.pages.host_use import CHARTS, host_key, use_part
 from bastion.web.pages.job import job_page, log_address
-from bastion.web.pages.kept_parts import KeptParts
 from bastion.web.pages.log import log_part, offset_in, process_log
 from bastion.web.pages.machines import machines_page, rows_of
 from bastion.web.pages.now import now_page
-from bastion.web.pages.occupancy import occupancy
-from bastion.web.pages.palette import Palette
 from bastion.web.pages.quota import MOST_BYTES, quota_page, with_diff
-from bastion.web.pages.render import render
 from bastion.web.pages.timeline import lanes_of, timeline_page, view_of
 from bastion.web.pages.usage import DAYS, period_of, usage_page
-from bastion.web.pages.use_chart import use_chart
 from bastion.web.reading.bucket import Bucket
 from bastion.web.reading.job_page import KnownJob
 from bastion.web.reading.log_tail import LogTail

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bastion.client.status.status_view import StatusView
 from bastion.value import value
 from bastion.version import VERSION
-from bastion.web.pages.render import span
+from bastion.web.drawing.render import span
 from bastion.web.reading.board import Board, Published
 from bastion.web.reading.board_reader import Look
 from bastion.web.reading.live_use import Uses

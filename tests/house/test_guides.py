@@ -19,7 +19,7 @@ def _name(folder: Path) -> str:
 
 GROUPS = sorted(
     init.parent
-    for room in ("service", "agent", "client", "scheduler", "spec", "store")
+    for room in ("service", "agent", "client", "scheduler", "spec", "store", "web")
     for init in (rules.REPOSITORY / "bastion" / room).rglob("__init__.py")
 )
 

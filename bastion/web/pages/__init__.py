@@ -1,9 +1,8 @@
 """
 The pages: what each shows, as values that its template lays out.
 
-Comes in: what `bastion.web.reading` found. Goes out: frozen values and, through `render`, HTML.
-Each file is one page: `now`, `job`, `log`, `machines`, `usage` (projects and users,
-with a `chart`), `timeline`, `quota`. `occupancy` and `shares` are the
-map of devices and the bars of shares, `paging` is a part of a long table, and `palette` gives each
-project its colour. A template escapes everything that it is given.
+Comes in: what `bastion.web.reading` found. Goes out: frozen values, which `bastion.web.drawing`
+turns into HTML. Each file is one page or a part of one: `now`, `job` (with its `array_tasks`, its
+`host_use` and its `log`), `failures`, `machines`, `timeline`, `usage` (projects and users) and
+`quota`; `spent` is what a job has cost.
 """

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from bastion.client.status.status_view import StatusView
 from bastion.value import value
-from bastion.web.pages.paging import Part, page_number, part_of
+from bastion.web.drawing.paging import Part, page_number, part_of
 from bastion.web.record.reader import Known
 from bastion.web.record.summary import Failure
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from bastion.value import value
-from bastion.web.pages.occupancy import MachineMap, machine_map, trouble_of
-from bastion.web.pages.paging import Part, page_number, part_of
-from bastion.web.pages.palette import Palette
+from bastion.web.drawing.occupancy import MachineMap, machine_map, trouble_of
+from bastion.web.drawing.paging import Part, page_number, part_of
+from bastion.web.drawing.palette import Palette
 from bastion.web.pages.spent import price_of
 from bastion.web.reading.board import Board, Row
 from bastion.web.reading.live_use import Uses

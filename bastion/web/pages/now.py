@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 from bastion.client.look.views import JobView
 from bastion.client.status.status_view import StatusView
 from bastion.value import value
-from bastion.web.pages.paging import Part, page_number, part_of
-from bastion.web.pages.palette import Palette
-from bastion.web.pages.shares import Share, shares
+from bastion.web.drawing.paging import Part, page_number, part_of
+from bastion.web.drawing.palette import Palette
+from bastion.web.drawing.shares import Share, shares
 from bastion.web.reading.board import Board, Row
 
 FILTERS = ("search", "project", "user", "state")

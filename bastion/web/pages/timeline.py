@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from bastion.value import value
-from bastion.web.pages.paging import Part, page_number, part_of
-from bastion.web.pages.palette import Palette
-from bastion.web.pages.render import clock, span
-from bastion.web.pages.ticks import Tick, ticks_of
+from bastion.web.drawing.paging import Part, page_number, part_of
+from bastion.web.drawing.palette import Palette
+from bastion.web.drawing.render import clock, span
+from bastion.web.drawing.ticks import Tick, ticks_of
 from bastion.web.record.reader import Known, Period
 from bastion.web.record.summary import Stay
 

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 from bastion.history.ask.usage import UsageRow
 from bastion.spec.arrays.indices import Indices
 from bastion.value import value
-from bastion.web.pages.paging import Part, page_number, part_of
-from bastion.web.pages.palette import Palette
+from bastion.web.drawing.paging import Part, page_number, part_of
+from bastion.web.drawing.palette import Palette
 from bastion.web.reading.board import ADMITTED, Board
 from bastion.web.record.reader import Known, Period
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bastion.clock import VirtualClock
-from bastion.web.pages.kept_parts import MOST_PARTS, KeptParts
-from bastion.web.pages.palette import Palette
+from bastion.web.drawing.kept_parts import MOST_PARTS, KeptParts
+from bastion.web.drawing.palette import Palette
 from bastion.web.pages.timeline import lanes_of, timeline_page
 from bastion.web.record.reader import KEPT_S, Known, Period, RecordReader
 from bastion.web.record.summary import Stay, Summary

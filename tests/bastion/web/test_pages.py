@@ -19,7 +19,7 @@ from bastion.records.requests.origin import Origin
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.spec.values.quantity import text_of_hours
 from bastion.store.memory import MemoryStore
-from bastion.web.pages.render import span
+from bastion.web.drawing.render import span
 from bastion.web.pages.spent import price_of
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, quota_text, write_bucket

@@ -27,8 +27,8 @@ from bastion.records.root import Event as Happening
 from bastion.spec.request import Request
 from bastion.store.folder.local import LocalStore
 from bastion.store.memory import FaultyStore, MemoryStore
-from bastion.web.pages.palette import Palette
-from bastion.web.pages.ticks import ticks_of
+from bastion.web.drawing.palette import Palette
+from bastion.web.drawing.ticks import ticks_of
 from bastion.web.pages.timeline import lanes_of, timeline_page
 from bastion.web.record import child as child_program
 from bastion.web.record.ask import MOST_FAILURES, MOST_TEXT, summary_of

@@ -31,7 +31,7 @@ from bastion.service.publish.views import Publisher, pool_view, status_view
 from bastion.spec import task_id
 from bastion.spec.arrays.indices import Indices
 from bastion.store.memory import MemoryStore
-from bastion.web.pages.occupancy import trouble_of
+from bastion.web.drawing.occupancy import trouble_of
 from quota import Amounts
 from tests.rigs.job_records import T0, drained, ended, exited, queued, running
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bastion.client.status.status_view import ProjectView
 from bastion.value import value
-from bastion.web.pages.palette import Palette
+from bastion.web.drawing.palette import Palette
 from quota.amounts import Amounts
 
 WIDTH = 1000.0

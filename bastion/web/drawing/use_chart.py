@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bastion.value import value
-from bastion.web.pages.chart import INKS, digits, drawn, look_of
-from bastion.web.pages.render import iso
-from bastion.web.pages.ticks import ticks_of
+from bastion.web.drawing.chart import INKS, digits, drawn, look_of
+from bastion.web.drawing.render import iso
+from bastion.web.drawing.ticks import ticks_of
 from bastion.web.reading.host_use import Column, HostUseOverTime, Points
 
 _MOST_S = 10 * 365 * 86400.0

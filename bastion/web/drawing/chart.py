@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bastion.web.pages.palette import COLORS, Palette
+from bastion.web.drawing.palette import COLORS, Palette
 from bastion.web.record.summary import Slot, Summary
 
 WIDE, NARROW, HEIGHT = 1180, 420, 300

@@ -7,7 +7,7 @@ from math import ceil
 
 from bastion.records.reports.usage import ForeignProcess, MachineUse
 from bastion.value import value
-from bastion.web.pages.palette import Palette
+from bastion.web.drawing.palette import Palette
 from bastion.web.reading.board import COUNTED, Board, Row
 from bastion.web.reading.live_use import Uses
 
