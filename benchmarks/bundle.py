@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.table import show
-from bundler.checkout import checkout
+from bundler.bundle.fetch import fetch
+from bundler.bundle.upload import Bundle, bundle
 from bundler.code import LocalDir
-from bundler.fetch import fetch
+from bundler.copies.checkout import checkout
 from bundler.size import show_size
-from bundler.upload import Bundle, bundle
 from tests.rigs.blobs import FolderBlobs
 
 

@@ -326,7 +326,7 @@ class FolderHome:
         """See `Home`; if there is too much cached code, delete the least recently used as well."""
         if self.cache.exists():
             from bastion.agent.machine.environment_cache import clean as clean_environments
-            from bundler.kept import evict
+            from bundler.copies.kept import evict
 
             evict(self.cache, limit_bytes=self._cache_bytes())
             links = (Path(f"{self._base(key)}/python") for key in spared)

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from bundler.checkout import checkout
+from bundler.bundle.fetch import fetch
+from bundler.bundle.upload import bundle
 from bundler.code import LocalDir
+from bundler.copies.checkout import checkout
+from bundler.copies.kept import evict, in_use
 from bundler.errors import BundleError, DamagedError
-from bundler.fetch import fetch
-from bundler.kept import evict, in_use
-from bundler.upload import bundle
 from tests.rigs import trees
 from tests.rigs.blobs import FolderBlobs, MemoryBlobs
 from tests.rigs.limits import joined, on_thread
@@ -23,7 +23,7 @@ from tests.rigs.limits import joined, on_thread
 _FETCH_AND_HANG = """
 import signal, sys
 from pathlib import Path
-from bundler.fetch import fetch
+from bundler.bundle.fetch import fetch
 from tests.rigs.blobs import FolderBlobs
 
 class Hangs(FolderBlobs):

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from bundler.access import Access
-from bundler.checkout import checkout
-from bundler.clone import clone, fetch_commit
 from bundler.code import GitRef, GitRepo
-from bundler.command import run_git
+from bundler.copies.checkout import checkout
 from bundler.errors import BundleError, UnreachableError
-from bundler.git import dirty_diff, resolve
+from bundler.repository.access import Access
+from bundler.repository.clone import clone, fetch_commit
+from bundler.repository.command import run_git
+from bundler.repository.git import dirty_diff, resolve
 from tests.rigs import trees
 from tests.rigs.git_repositories import commit, git, served_by_http
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bundler.blobs import manifest_key
+from bundler.bundle.blobs import manifest_key
+from bundler.bundle.fetch import fetch
+from bundler.bundle.manifest import read_manifest
+from bundler.bundle.pack import PACK_BYTES, Piece, open_pack, plan_packs, seal
 from bundler.errors import DamagedError
-from bundler.fetch import fetch
-from bundler.manifest import read_manifest
-from bundler.pack import PACK_BYTES, Piece, open_pack, plan_packs, seal
 from bundler.tree import Entry, Tree
 from tests.rigs.blobs import MemoryBlobs
 

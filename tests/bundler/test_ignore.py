@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bundler.bundle.ignore import parse_rules
+from bundler.bundle.select import select
 from bundler.code import LocalDir
-from bundler.ignore import parse_rules
-from bundler.select import select
 from tests.rigs import trees
 
 _PARTS = st.sampled_from(["a", "b", "ab", "a.py", "b.txt", ".x", "a b", "A", "é"])

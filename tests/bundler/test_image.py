@@ -9,8 +9,8 @@ import pytest
 
 from bundler.code import DockerBuild
 from bundler.errors import BuildError, BundleError, UnreachableError
-from bundler.image import build
-from bundler.registry import resolve_image
+from bundler.images.image import build
+from bundler.images.registry import resolve_image
 from tests.rigs import trees
 from tests.servers.dockerd import Dockerd, dockerd, needs_dockerd
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bundler.kept import evict, in_use, kept_tree
+from bundler.copies.kept import evict, in_use, kept_tree
 
 NAME, OTHER = "a" * 64, "b" * 64
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from bundler.errors import BundleError, UnreachableError
-from bundler.login import login_for
-from bundler.reference import HUB, split_reference
-from bundler.registry import resolve_image
+from bundler.images.login import login_for
+from bundler.images.reference import HUB, split_reference
+from bundler.images.registry import resolve_image
 from tests.rigs.limits import answering
 
 DIGEST = "sha256:" + "ab" * 32

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bundler.cache import Cache
-from bundler.checkout import checkout
+from bundler.bundle.cache import Cache
+from bundler.bundle.fetch import fetch
+from bundler.bundle.manifest import read_manifest
+from bundler.bundle.pack import PACK_BYTES
+from bundler.bundle.select import select
+from bundler.bundle.upload import Bundle, bundle, upload
 from bundler.code import LocalDir
+from bundler.copies.checkout import checkout
 from bundler.errors import BundleError, ChangedError
-from bundler.fetch import fetch
-from bundler.manifest import read_manifest
-from bundler.pack import PACK_BYTES
 from bundler.progress import Progress
-from bundler.select import select
-from bundler.upload import Bundle, bundle, upload
 from tests.rigs import trees
 from tests.rigs.blobs import MemoryBlobs
 from tests.rigs.limits import joined, on_thread

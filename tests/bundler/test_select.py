@@ -13,10 +13,10 @@ from select import select as select_ready
 
 import pytest
 
+from bundler.bundle.select import select
 from bundler.code import LocalDir
 from bundler.errors import BundleError, InvalidCodeError
 from bundler.root import find_root
-from bundler.select import select
 from bundler.suspect import looks_secret
 from tests.rigs import trees
 from tests.rigs.limits import PATIENCE_S

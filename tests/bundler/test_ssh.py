@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from bundler.access import Access
-from bundler.clone import clone
 from bundler.code import GitRepo
 from bundler.errors import BundleError
-from bundler.git import resolve
+from bundler.repository.access import Access
+from bundler.repository.clone import clone
+from bundler.repository.git import resolve
 from tests.rigs.git_repositories import commit, git
 from tests.servers.sshd import Sshd, needs_sshd, sshd
 

@@ -10,7 +10,7 @@ import pytest
 
 from bastion import DockerBuild, Image
 from bastion.records.keys import layout
-from bundler.registry import resolve_image
+from bundler.images.registry import resolve_image
 from tests.end_to_end.admin_files import QUOTA
 from tests.end_to_end.programs import BOUND, Programs, until
 from tests.end_to_end.roots import folder_root

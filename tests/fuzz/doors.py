@@ -48,10 +48,10 @@ from bastion.web.pages.timeline import view_of
 from bastion.web.pages.usage import period_of
 from bastion.web.reading.log_window import readable
 from bastion.web.reading.trail import events_in
+from bundler.bundle.manifest import read_manifest
+from bundler.bundle.pack import open_pack
 from bundler.errors import BundleError
-from bundler.git import tips_in
-from bundler.manifest import read_manifest
-from bundler.pack import open_pack
+from bundler.repository.git import tips_in
 from bundler.url import redacted
 from bundler.url import url_problems as git_problems
 from launch.screen.visible import TerminalBytes, visible

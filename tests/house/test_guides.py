@@ -19,8 +19,8 @@ def _name(folder: Path) -> str:
 
 GROUPS = sorted(
     init.parent
-    for room in ("service", "agent", "client", "scheduler", "spec", "store", "web")
-    for init in (rules.REPOSITORY / "bastion" / room).rglob("__init__.py")
+    for room in ("service", "agent", "client", "scheduler", "spec", "store", "web", "../bundler")
+    for init in (rules.REPOSITORY / "bastion" / room).resolve().rglob("__init__.py")
 )
 
 

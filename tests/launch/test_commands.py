@@ -625,7 +625,7 @@ def test_an_image_is_named_by_profile_flag_and_name(
             raise BuildError("the build of Dockerfile failed: no", hint="", output=("step 1", "no"))
         return ImageRef(ref=f"{code.image}@sha256:{'0' * 64}")
 
-    monkeypatch.setattr("bundler.image.build", build)
+    monkeypatch.setattr("bundler.images.image.build", build)
     assert run("config", "set", "image_repo=eu.pkg.dev/acme").code == 0
     words = ["--bundler_type=artifactregistry", "--bundler_spec=image=base"]
     words += ["--bundler_spec=dockerfile=Dockerfile", "--bundler_spec=target=bastion"]

@@ -102,10 +102,10 @@ def bring(
         SetUpError: It cannot be fetched, and a retry would not help; or the disk is full.
         StoreError: The store is out of reach.
     """
-    from bundler.checkout import checkout
+    from bundler.bundle.fetch import fetch
+    from bundler.copies.checkout import checkout
+    from bundler.copies.kept import in_use
     from bundler.errors import BundleError, DamagedError
-    from bundler.fetch import fetch
-    from bundler.kept import in_use
     from bundler.size import show_size
     from bundler.url import redacted
 
@@ -165,9 +165,9 @@ def _bring_image(
 
 
 def _clone(code: GitRef, settings: AgentSettings, cache: Path, clock: Clock = _CLOCK) -> Path:
-    from bundler.access import Access
-    from bundler.clone import fetch_commit
     from bundler.errors import UnreachableError
+    from bundler.repository.access import Access
+    from bundler.repository.clone import fetch_commit
 
     access = Access(
         key_file=Path(settings.git_key_file) if settings.git_key_file else None,

@@ -15,8 +15,8 @@ from typing import Any
 from bastion.agent.containers.engine import Engine, EngineError, EngineGoneError
 from bastion.errors import BastionError
 from bundler.errors import BundleError
-from bundler.login import login_for
-from bundler.reference import split_reference
+from bundler.images.login import login_for
+from bundler.images.reference import split_reference
 
 PULL_S = 3600.0
 """Longest pull: 100 GiB at 30 MiB/s. It is bounded because devices wait for it."""

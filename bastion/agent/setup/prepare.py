@@ -32,7 +32,7 @@ from bastion.spec.code import ImageRef
 from bastion.spec.launch import Job, Launch
 from bastion.store.port import ObjectStore
 from bastion.value import value
-from bundler.reference import split_reference
+from bundler.images.reference import split_reference
 
 
 class SetupContext(Protocol):

@@ -108,10 +108,10 @@ def check_out(store: ObjectStore, spec: SpecRecord, directory: Path) -> None:
 
 def _check_out(store: ObjectStore, spec: SpecRecord, directory: Path, cache: Path) -> None:
     from bastion.records.code.bundles import Bundles
-    from bundler.access import Access
-    from bundler.checkout import checkout
-    from bundler.clone import fetch_commit
-    from bundler.fetch import fetch
+    from bundler.bundle.fetch import fetch
+    from bundler.copies.checkout import checkout
+    from bundler.repository.access import Access
+    from bundler.repository.clone import fetch_commit
 
     match spec.launch.code:
         case BundleRef(digest=digest):

@@ -20,12 +20,12 @@ from bastion.spec import PythonEnv
 from bastion.spec.code import BundleRef, CodeRef, GitRef, ImageRef
 from bastion.store.port import ObjectStore
 from bastion.value import value
+from bundler.bundle.select import Selection, select
+from bundler.bundle.upload import Bundle, bundle
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import BuildError, BundleError, InvalidCodeError, UnreachableError
 from bundler.progress import Report, unreported
 from bundler.root import find_root
-from bundler.select import Selection, select
-from bundler.upload import Bundle, bundle
 
 
 def without_bucket(code: LocalDir, url: str, *, start: Path) -> LocalDir:
@@ -127,14 +127,14 @@ def _resolve_checked(
                 bundled=made,
             )
         case GitRepo():
-            from bundler.access import Access
-            from bundler.git import resolve
+            from bundler.repository.access import Access
+            from bundler.repository.git import resolve
 
             return ResolvedCode(ref=resolve(code, access=Access.here()))
         case Image():
             return _resolve_image(code)
         case DockerBuild():
-            from bundler.image import build
+            from bundler.images.image import build
 
             return ResolvedCode(ref=build(code, start=start, report=report))
         case _:
@@ -193,7 +193,7 @@ def _absence(path: Path) -> str:
 
 def _resolve_image(code: Image) -> ResolvedCode:
     """Return the image by digest; as written, with a warning, if its registry is out of reach."""
-    from bundler.registry import resolve_image
+    from bundler.images.registry import resolve_image
 
     try:
         return ResolvedCode(ref=resolve_image(code.ref))

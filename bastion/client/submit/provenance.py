@@ -21,7 +21,7 @@ from bastion.value import replace
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bundler.upload import Bundle
+    from bundler.bundle.upload import Bundle
 
 _CELLS = "_ih"
 """What IPython keeps in `__main__`: the text of every cell. Source: IPython, `HistoryManager`."""
@@ -77,7 +77,7 @@ def tree_of(bundled: Bundle | None) -> WorkingTree | None:
     if bundled is None:
         return None
     from bundler.errors import BundleError
-    from bundler.git import dirty_diff
+    from bundler.repository.git import dirty_diff
 
     try:
         found = dirty_diff(bundled.root, told=bundled.paths)

@@ -9,7 +9,7 @@ from bastion.store.port import ObjectStore
 
 class Bundles:
     """
-    A `bundler.blobs.Blobs` on the bundles in a bucket.
+    A `bundler.bundle.blobs.Blobs` on the bundles in a bucket.
 
     Args:
         store: The bucket; its errors are passed on.

@@ -28,8 +28,8 @@ from bastion.lane import ThreadLane
 from bastion.records.code.bundles import Bundles
 from bastion.records.keys import layout
 from bastion.spec import BundleRef, GitRef, Job, Process
+from bundler.bundle.upload import bundle
 from bundler.code import LocalDir
-from bundler.upload import bundle
 from tests.bastion.agent.real_machine import DEADLINE_S, REPOSITORY, Machine, agent_with, shell
 from tests.rigs.agent import MACHINE, OF, start, stop
 

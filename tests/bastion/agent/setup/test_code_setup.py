@@ -17,10 +17,10 @@ from bastion.records.code.bundles import Bundles
 from bastion.spec import GitRef
 from bastion.spec.code import BundleRef
 from bastion.store.memory import MemoryStore
+from bundler.bundle.upload import bundle
 from bundler.code import LocalDir
+from bundler.copies.kept import evict
 from bundler.errors import BundleError, UnreachableError
-from bundler.kept import evict
-from bundler.upload import bundle
 from tests.rigs import trees
 
 REF = GitRef(url="https://example.org/x.git", commit="1" * 40)
@@ -50,7 +50,7 @@ def test_an_unreachable_repository_is_retried(
             raise asked[-1]
         return tmp_path
 
-    monkeypatch.setattr("bundler.clone.fetch_commit", fetch_commit)
+    monkeypatch.setattr("bundler.repository.clone.fetch_commit", fetch_commit)
     clock = VirtualClock()
     began = clock.monotonic()
     try:
@@ -127,7 +127,7 @@ def test_code_that_a_full_disk_cannot_keep_is_no_fault_of_the_job(
         return fetched[-1]
 
     (tmp_path / "cache").mkdir()
-    monkeypatch.setattr("bundler.fetch.fetch", fetch)
+    monkeypatch.setattr("bundler.bundle.fetch.fetch", fetch)
     settings, job = AgentSettings(machine="m"), tmp_path / "job"
     with pytest.raises(set_up.SetUpError, match="left the cache") as caught:
         set_up.bring(code, store, settings, tmp_path / "cache", job, lambda _: None)

@@ -23,8 +23,8 @@ from bastion.records.keys import layout
 from bastion.records.reports.facts import HostFact
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.spec import BundleRef, Job, Launch, Process, PythonEnv
+from bundler.bundle.upload import bundle
 from bundler.code import LocalDir
-from bundler.upload import bundle
 from tests.bastion.agent.real_machine import Machine
 from tests.rigs.agent import OF, start
 from tests.servers.wheels import make_wheel

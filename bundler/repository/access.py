@@ -13,8 +13,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from bundler.command import Answer
 from bundler.errors import BundleError, UnreachableError
+from bundler.repository.command import Answer
 from bundler.url import is_reached_by_ssh, redacted
 
 KEY_VARIABLE, HOSTS_VARIABLE = "BASTION_GIT_KEY_FILE", "BASTION_GIT_KNOWN_HOSTS"

@@ -2,19 +2,19 @@
 Fetch a bundle into the cache of a machine.
 
 Every byte is checked against its sha256 before it can be used, and a manifest is untrusted until it
-is parsed strictly. `bundler.kept` describes concurrent fetches, kills and reboots.
+is parsed strictly. `bundler.copies.kept` describes concurrent fetches, kills and reboots.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from bundler.blobs import Blobs
+from bundler.bundle.blobs import Blobs
+from bundler.bundle.manifest import Manifest, read_manifest
+from bundler.bundle.unpack import is_intact, write_tree
+from bundler.copies.kept import kept_tree
 from bundler.errors import BundleError
-from bundler.kept import kept_tree
-from bundler.manifest import Manifest, read_manifest
 from bundler.progress import Report, unreported
-from bundler.unpack import is_intact, write_tree
 
 LANES = 2
 """Packs read and written at once; each takes about 50 MB of memory."""

@@ -12,12 +12,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 
-from bundler.cache import Cache
+from bundler.bundle.cache import Cache
+from bundler.bundle.pack import Piece
+from bundler.bundle.select import Found, Selection, stamp_of
 from bundler.errors import ChangedError
 from bundler.lanes import in_lanes
-from bundler.pack import Piece
 from bundler.progress import Progress, Report
-from bundler.select import Found, Selection, stamp_of
 from bundler.tree import Entry, Tree
 
 _BLOCK_BYTES = 2**20

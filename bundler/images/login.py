@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bundler.errors import BundleError
-from bundler.reference import HUB
+from bundler.images.reference import HUB
 
 _HUB_KEY = "https://index.docker.io/v1/"
 """Key of docker.io in that file. Source: github.com/docker/cli, `registry.IndexServer`."""

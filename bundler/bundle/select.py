@@ -15,11 +15,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from bundler.bundle.ignore import Rules, parse_rules
+from bundler.bundle.limits import refuse_oversize
 from bundler.code import LocalDir
 from bundler.errors import BundleError, InvalidCodeError
-from bundler.git import tracked_although_ignored
-from bundler.ignore import Rules, parse_rules
-from bundler.limits import refuse_oversize
+from bundler.repository.git import tracked_although_ignored
 from bundler.root import find_git_top, find_root
 from bundler.suspect import looks_secret
 from bundler.tree import Kind, leaves_tree

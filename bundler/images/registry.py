@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 
 from bundler.code import ImageRef
 from bundler.errors import BundleError, UnreachableError
-from bundler.login import Login, login_for
-from bundler.reference import HUB, Reference, split_reference
+from bundler.images.login import Login, login_for
+from bundler.images.reference import HUB, Reference, split_reference
 
 _HUB_HOST = "registry-1.docker.io"
 """Source: github.com/moby/moby, `registry/config.go`, `DefaultV2Registry`."""

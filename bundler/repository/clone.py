@@ -12,11 +12,11 @@ import json
 import shutil
 from pathlib import Path
 
-from bundler.access import Access, refusal
 from bundler.code import GitRef
-from bundler.command import Answer, run_git
+from bundler.copies.kept import kept_tree
 from bundler.errors import BundleError
-from bundler.kept import kept_tree
+from bundler.repository.access import Access, refusal
+from bundler.repository.command import Answer, run_git
 from bundler.url import redacted
 
 

@@ -12,11 +12,11 @@ import os
 import stat
 from pathlib import Path
 
-from bundler.blobs import Blobs, pack_key
+from bundler.bundle.blobs import Blobs, pack_key
+from bundler.bundle.manifest import Manifest
+from bundler.bundle.pack import open_pack
 from bundler.errors import DamagedError
 from bundler.lanes import in_lanes
-from bundler.manifest import Manifest
-from bundler.pack import open_pack
 from bundler.progress import Progress, Report
 from bundler.tree import Entry, Tree
 

@@ -22,9 +22,9 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from bundler.blobs import Blobs, manifest_key
+from bundler.bundle.blobs import Blobs, manifest_key
+from bundler.bundle.limits import MAX_ENTRIES
 from bundler.errors import DamagedError
-from bundler.limits import MAX_ENTRIES
 from bundler.tree import KINDS, SHA256, Entry, Tree
 
 SCHEMA = 1

@@ -16,10 +16,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bundler.access import Access, refusal
 from bundler.code import GitRef, GitRepo
-from bundler.command import Answer, run_git
 from bundler.errors import BundleError
+from bundler.repository.access import Access, refusal
+from bundler.repository.command import Answer, run_git
 from bundler.suspect import looks_secret
 from bundler.url import redacted
 

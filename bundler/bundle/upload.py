@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from bundler.blobs import Blobs, manifest_key, pack_key
-from bundler.cache import Cache, cache_folder
+from bundler.bundle.blobs import Blobs, manifest_key, pack_key
+from bundler.bundle.cache import Cache, cache_folder
+from bundler.bundle.content import ContentReader, read_tree
+from bundler.bundle.manifest import Manifest, encode, read_manifest
+from bundler.bundle.pack import PACK_BYTES, Piece, plan_packs, seal
+from bundler.bundle.select import Selection, select
 from bundler.code import BundleRef, LocalDir
-from bundler.content import ContentReader, read_tree
 from bundler.errors import ChangedError, DamagedError
 from bundler.lanes import in_lanes
-from bundler.manifest import Manifest, encode, read_manifest
-from bundler.pack import PACK_BYTES, Piece, plan_packs, seal
 from bundler.progress import Progress, Report, unreported
-from bundler.select import Selection, select
 from bundler.tree import Tree
 
 LANES = 4

@@ -38,7 +38,7 @@ def kept_tree(
     Return the folder in `cache` with the tree `name`; make it if it is missing.
 
     Any number of processes may request the same tree: one makes it, and the others wait. It must
-    not be modified; `bundler.checkout` gives a job its own copy.
+    not be modified; `bundler.copies.checkout` gives a job its own copy.
 
     `make` writes the tree to a new folder; `is_whole` checks one of an earlier boot.
 
