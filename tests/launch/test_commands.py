@@ -451,6 +451,21 @@ def test_machines_and_pools(run: Run, bucket: Bucket) -> None:
     assert json.loads(run("pool", "--json").out)["pools"] == [{"name": "spare"}]
 
 
+def test_a_pool_counts_a_gang_once_and_nothing_of_a_machine_that_goes(
+    run: Run, bucket: Bucket
+) -> None:
+    """Two machines hold one gang, and a third one is being deleted."""
+    machine = {"pool": "own", "phase": "ready", "resources": {"h100": 8}, "free": {"h100": 2}}
+    machines = [
+        machine | {"name": "own-1-0", "jobs": [JOB]},
+        machine | {"name": "own-1-1", "jobs": [JOB]},
+        machine | {"name": "own-2-0", "jobs": [], "phase": "deleting", "free": {"h100": 8}},
+    ]
+    publish(bucket.store, "pool", {"machines": machines, "pools": []})
+    row = run("pool").out.splitlines()[1]
+    assert row.split() == ["own", "3", "24", "h100", "4", "h100", "1"]
+
+
 def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Bucket) -> None:
     """Problems, and that nothing was published for long, are on stderr."""
     view = {

@@ -70,7 +70,7 @@ def show_pools(args: argparse.Namespace) -> int:
         Column(title="MACHINES", text=lambda name: str(len(by_pool[name]))),
         Column(title="HAS", text=lambda name: amounts(_sum(by_pool[name], "resources"))),
         Column(title="FREE", text=lambda name: _free(by_pool[name])),
-        Column(title="JOBS", text=lambda name: str(sum(len(m.jobs) for m in by_pool[name]))),
+        Column(title="JOBS", text=lambda name: str(_jobs(by_pool[name]))),
     ]
     if session.out.format == "json":
         session.out.json(
@@ -180,8 +180,20 @@ def _free(machines: list[MachineView]) -> str:
     """What is free of all that `machines` have; used-up types are told as 0."""
     from bastion.spec.values.quantity import text_of_units
 
-    has, free = _sum(machines, "resources"), _sum(machines, "free")
+    """
+    What is free of all that `machines` have; used-up types are told as 0.
+
+    Nothing is free of a machine that is being deleted.
+    """
+
+    kept = [machine for machine in machines if machine.phase != "deleting"]
+    has, free = _sum(machines, "resources"), _sum(kept, "free")
     return text_of_units((kind, free[kind]) for kind in has.types())
+
+
+def _jobs(machines: list[MachineView]) -> int:
+    """How many jobs there are on `machines`: a gang is one, on however many."""
+    return len({job for machine in machines for job in machine.jobs})
 
 
 def show_machines(args: argparse.Namespace) -> int:
