@@ -31,7 +31,7 @@ from bastion.service.config.inventory import (
     tables_of,
 )
 from bastion.spec import Resources, check_name, seconds_of
-from bastion.spec.values.quantity import bytes_of
+from bastion.spec.values.quantity import whole_gib_of
 from bastion.spec.where import CONTAINERS, YES
 from bastion.value import value
 from quota.choice import nearest_of
@@ -359,7 +359,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         terms=table.terms,
         reservation=table.reservation,
         image=table.image,
-        disk_gib=-(-bytes_of("disk", table.disk) // 2**30) if table.disk else 0,
+        disk_gib=whole_gib_of("disk", table.disk) if table.disk else 0,
         network=table.network,
         tags=tuple(table.tags),
         identity=table.identity,

@@ -59,6 +59,19 @@ def bytes_of(field: str, written: int | str) -> int:
     raise SpecError(f"{field}: {written!r} is not a size; allowed: bytes, or text like 64GiB 500MB")
 
 
+def whole_gib_of(field: str, written: str) -> int:
+    """
+    Return the size in `written` in whole GiB, rounded up.
+
+    Raises:
+        SpecError: It is no size, or one below 1 GiB, as a number without its unit is.
+    """
+    size = bytes_of(field, written)
+    if 0 < size < 2**30:
+        raise SpecError(f"{field}: {written!r} is less than 1GiB; written with its unit, as 200GiB")
+    return -(-size // 2**30)
+
+
 def text_of_seconds(seconds: float) -> str:
     """Format `seconds` for people: `0.4s`, `42s`, `3m 5s`, `2h 10m`, `3d 4h`."""
     if seconds < 0:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bastion.errors import SpecError
 from bastion.spec import bytes_of, seconds_of, text_of_bytes, text_of_seconds
-from bastion.spec.values.quantity import text_of_cost, text_of_hours, text_of_number
+from bastion.spec.values.quantity import text_of_cost, text_of_hours, text_of_number, whole_gib_of
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,21 @@ def test_any_time_has_words(seconds: float) -> None:
     text = text_of_seconds(seconds)
     said = seconds_of("f", text.replace(" ", ""))
     assert said == pytest.approx(seconds, rel=0.1, abs=0.6)
+
+
+@pytest.mark.parametrize(
+    ("written", "gib"), [("200GiB", 200), ("500GB", 466), ("1GiB", 1), ("1.5TiB", 1536), ("0", 0)]
+)
+def test_a_size_in_whole_gib_is_rounded_up(written: str, gib: int) -> None:
+    """A disk is never smaller than what was asked for."""
+    assert whole_gib_of("disk", written) == gib
+
+
+@pytest.mark.parametrize("written", ["500", "5", "1MiB"])
+def test_a_size_below_a_gib_is_a_number_without_its_unit(written: str) -> None:
+    """A disk of 500 is meant to have 500 GiB, and is refused rather than made with one."""
+    with pytest.raises(SpecError, match=f"disk: '{written}' is less than 1GiB; .* as 200GiB"):
+        whole_gib_of("disk", written)
 
 
 @pytest.mark.parametrize(
