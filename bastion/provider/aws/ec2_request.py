@@ -69,7 +69,7 @@ def run_request(
     Raises:
         ProviderRefusedError: The script is too long, or the batch too scattered.
     """
-    tags = extra_tags(pool) | tags_of(bucket, batch)
+    tags = tags_of(bucket, batch) | extra_tags(pool)  # a `Name` of theirs; ours are refused there
     kinds = ["instance", "volume", "network-interface"]
     if pool.terms == "spot":
         kinds.append("spot-instances-request")

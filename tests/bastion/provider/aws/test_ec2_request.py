@@ -146,6 +146,15 @@ def test_all_that_is_made_carries_tags() -> None:
         }
 
 
+def test_a_name_that_the_pool_gives_is_kept() -> None:
+    """The name is for people: machines are found by the other tags, which no pool may set."""
+    (tags, *_) = [
+        {tag["Key"]: tag["Value"] for tag in each["Tags"]}
+        for each in request(pool(tags=("Name=vision training",)))["TagSpecifications"]
+    ]
+    assert (tags["Name"], tags["bastion"], tags["pool"]) == ("vision training", "bucket", "gpu")
+
+
 def test_a_spot_instance_is_not_asked_for_again() -> None:
     """A spot instance that is taken ends, and its request with it."""
     assert request(pool(terms="spot"))["InstanceMarketOptions"] == {
