@@ -60,6 +60,8 @@ class Seen:
     """Why the provider keeps the request for it, so that nothing exists yet; else empty."""
     stuck: str = ""
     """Why its agent, which has never begun, does not begin; its boot is overdue as any other's."""
+    odd: str = ""
+    """What an admin has to mend; empty if there is nothing."""
     ended: str = ""
     """Why it ended, of one that is gone, in the provider's words; empty where it does not tell."""
 

@@ -42,6 +42,8 @@ class Listed:
     """The provider's own words about the state, as why it still waits; empty if it has none."""
     stuck: str = ""
     """Why its agent, which has never begun, does not begin; empty where that is not known."""
+    odd: str = ""
+    """What an admin has to mend, as a copy of it made by hand; empty if there is nothing."""
     created_at: str = ""
     """When it was made, in ISO 8601, as the provider writes it; empty where it does not tell."""
 

@@ -112,6 +112,8 @@ class ScriptedProvider:
         self.ends: dict[str, str] = {}
         """Zones whose machines end before their agents come, and what the provider says of that."""
         self._words: dict[str, str] = {}
+        self.odd: dict[str, str] = {}
+        """What an admin has to mend, by machine."""
         self.refusal: Exception | None = None
         """What a create of new machines raises."""
         self.start_refusal: Exception | None = None
@@ -128,6 +130,7 @@ class ScriptedProvider:
                 pool=self.pool,
                 state=state,  # type: ignore[arg-type]
                 text=self._words.get(name, ""),
+                odd=self.odd.get(name, ""),
             )
             for name, state in self.states.items()
         )

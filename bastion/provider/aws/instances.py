@@ -63,14 +63,15 @@ def listed(name: str, pool: str, instances: Sequence[Instance]) -> Listed:
         instances, key=lambda each: (_LIVELIEST.index(each.state), each.created_at, each.id)
     )
     alive = sorted(each.id for each in instances if each.state not in ("deleting", "gone"))
-    text = first.text
+    odd = ""
     if len(alive) > 1:
-        text = f"{len(alive)} instances carry its tags: {', '.join(alive)}"
+        odd = f"{len(alive)} instances carry its tags: {', '.join(alive)}; end the copy"
     return Listed(
         name=name,
         pool=pool,
         state=first.state,
         zone=first.zone,
-        text=text[:500],
+        text=first.text[:500],
+        odd=odd[:500],
         created_at=first.created_at,
     )

@@ -290,6 +290,18 @@ class Machines:
         """Keep the newest listing of a pool, and return what was seen."""
         self._listings[pool] = listing.seen
         self._gone[pool] = frozenset(seen.name for seen in listing.seen if seen.gone)
+
+    def _listed(self, pool: str, listing: tuple[Seen, ...], now: float) -> tuple[Seen, ...]:
+        """Keep the newest listing of a pool, tell what is odd in it, and return it."""
+        for seen in listing:
+            if seen.odd:
+                self._journal.problem(f"machine {seen.name}", BastionError(seen.odd))
+        odd = {seen.name for seen in listing if seen.odd}
+        for before in self._listings.get(pool, ()):
+            if before.odd and before.name not in odd:
+                self._journal.solved(f"machine {before.name}")
+        self._listings[pool] = listing
+        self._gone[pool] = frozenset(seen.name for seen in listing if seen.gone)
         self._listed_since.setdefault(pool, now)
         problems = dict(_unreached(pool, listing.unreached))
         for what in self._unreached.get(pool, {}).keys() - problems.keys():
@@ -422,5 +434,6 @@ def _seen(listed: Listed) -> Seen:
         gone=listed.state == "gone",
         waits=(listed.text or _WAITS)[:MAX_SAID_CHARACTERS] if listed.state == "waiting" else "",
         stuck=listed.stuck[:MAX_SAID_CHARACTERS],
+        odd=listed.odd,
         ended=listed.text[:MAX_SAID_CHARACTERS] if listed.state == "gone" else "",
     )

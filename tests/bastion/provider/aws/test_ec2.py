@@ -258,7 +258,7 @@ def test_a_copy_made_by_hand_is_told_and_deleted_with_it(world: Ec2World) -> Non
         ],
     )
     (listed,) = mine.list()
-    assert listed.text.startswith("2 instances carry its tags: i-")
+    assert listed.odd.startswith("2 instances carry its tags: i-")
     mine.delete("gpu-7-0")
     assert world.alive() == ()
 

@@ -381,6 +381,20 @@ def test_a_queued_request_waits_and_then_moves() -> None:
     assert list(provider.states) == list(rig.root.machines)
 
 
+def test_what_is_odd_about_a_machine_is_a_problem_until_it_is_mended() -> None:
+    """As a copy made by hand, which costs money: the status names it while lists show it."""
+    rig = Rig()
+    rig.turn(3)
+    provider = rig.providers["gpu"]
+    name = next(iter(provider.states))
+    provider.odd[name] = "2 instances carry its tags: i-1, i-2; end the copy"
+    rig.turn(90)
+    assert rig.journal.problems == (f"machine {name}: {provider.odd[name]}",)
+    provider.odd.clear()
+    rig.turn(3)
+    assert rig.journal.problems == ()
+
+
 def test_a_provider_out_of_reach_delays_no_job() -> None:
     """While a provider does not answer, jobs on its machines continue; status has the problem."""
     rig = Rig()
