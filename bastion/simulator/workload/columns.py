@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bastion.simulator.workload.job import TraceJob
+from quota.file.projects import NAME as PROJECT
 
 COLUMNS: Mapping[str, str] = {
     "submit": "when it was submitted: seconds from any zero, or a date such as 2017-10-09 07:01:55",
@@ -83,7 +84,7 @@ def job_of(row: Mapping[str, Any], index: int, line: int) -> TraceJob | list[str
         devices=devices,
         replicas=cell("replicas", _count, 0),
         type=cell("type", _word, ""),
-        project=cell("project", _word, "all"),
+        project=cell("project", _project, "all"),
         user=cell("user", _word, "user"),
         priority=cell("priority", _priority, 3),
         max_runtime_s=cell("max_runtime", _length, None),
@@ -154,3 +155,13 @@ def _word(written: Any) -> str:
     if not word or len(word) > 63 or not word.isprintable():
         raise ValueError("is not a name; allowed: up to 63 printable characters")
     return word
+
+
+def _project(written: Any) -> str:
+    project = str(written).strip()
+    if not PROJECT.fullmatch(project):
+        raise ValueError(
+            "is not a project's name; allowed: up to 63 letters, digits, dots, dashes and"
+            " underscores, a letter or digit first"
+        )
+    return project

@@ -60,6 +60,15 @@ PHILLY = """[
  "submitted_time": "2017-10-07 01:22:00", "attempts": []}]"""
 
 
+@pytest.mark.parametrize("project", ["team a", "ml/vision", "<b>x</b>", "-x", "a" * 64])
+def test_a_project_that_no_quota_file_can_have_is_a_bad_row(project: str, tmp_path: Path) -> None:
+    """Its share could not be written, which was a mistake of ours; others are run without it."""
+    path = trace(tmp_path, f"submit,duration,project\n1,2,{project}\n3,4,b.c_d-9\n")
+    with pytest.raises(SpecError, match=r"line 2: project: '.*' is not a project's name; allowed"):
+        read_trace(path)
+    assert [job.project for job in read_trace(path, skip_bad=True).jobs] == ["b.c_d-9"]
+
+
 def test_the_published_file_of_the_philly_trace_is_read_as_it_is(tmp_path: Path) -> None:
     """Attempts are the work and the widest has the devices; a job that never ran is told."""
     path = trace(tmp_path, PHILLY, "cluster_job_log")
