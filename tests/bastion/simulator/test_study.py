@@ -228,6 +228,7 @@ def test_the_page_fits_its_window(tmp_path: Path, width: int, scheme: str) -> No
         assert page.evaluate("document.documentElement.scrollWidth") == width
         wide = "[...document.querySelectorAll('svg')].map((e) => e.getBoundingClientRect().right)"
         assert max(page.evaluate(wide)) <= width
+        assert not browser.faults_of(page)
     assert wrong == []
 
 
