@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from errno import ENOTDIR
 
-from bastion.errors import SpecError
+from bastion.errors import BastionError
 from bastion.profile import (
     ELSEWHERE,
     Profile,
@@ -28,7 +28,7 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
     Add `values` to a profile, and make it active on request; comments are kept.
 
     Raises:
-        SpecError: The file cannot be written.
+        BastionError: The file cannot be written.
     """
     import tomlkit
 
@@ -48,7 +48,7 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
     except OSError as error:
         where = error.filename or new
         why = "is not a folder" if error.errno == ENOTDIR else (error.strerror or "")
-        raise SpecError(f"{path} cannot be written: {where}: {why}", hint=ELSEWHERE) from None
+        raise BastionError(f"{path} cannot be written: {where}: {why}", hint=ELSEWHERE) from None
 
 
 def chosen(*, root: str, bastion: str, user: str, project: str) -> Profile:

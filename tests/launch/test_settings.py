@@ -159,7 +159,7 @@ def test_a_home_that_is_no_folder_has_no_profiles(
     assert run("list").code == 0
     ran = run("config", "set", "root=gs://a/b")
     assert (ran.code, ran.err.splitlines()) == (
-        2,
+        1,
         [
             "error: /dev/null/.config/bastion/config.toml cannot be written:"
             " /dev/null/.config/bastion: is not a folder",
