@@ -89,8 +89,8 @@ class Machines:
         self.builds: dict[str, Build] = {}
         """Pool -> the build that its new machines install, once it is in the bucket."""
         self._listings: dict[str, tuple[Seen, ...]] = {}
-        self._unreached: dict[str, Mapping[str, str]] = {}
-        """Pool -> the problems of its newest listing: what does not answer -> why."""
+        self._problems: dict[str, Mapping[str, str]] = {}
+        """Pool -> the problems of its newest listing: what does not answer, or is odd -> why."""
         self._gone: dict[str, frozenset[str]] = {}
         """Pool -> the machines that its newest listing shows as gone."""
         self._list_at: dict[str, float] = {}
@@ -287,28 +287,17 @@ class Machines:
             opened.lane.close()
 
     def _listed(self, pool: str, listing: _Listing, now: float) -> tuple[Seen, ...]:
-        """Keep the newest listing of a pool, and return what was seen."""
+        """Keep the newest listing of a pool, tell what is odd in it, and return what was seen."""
         self._listings[pool] = listing.seen
         self._gone[pool] = frozenset(seen.name for seen in listing.seen if seen.gone)
-
-    def _listed(self, pool: str, listing: tuple[Seen, ...], now: float) -> tuple[Seen, ...]:
-        """Keep the newest listing of a pool, tell what is odd in it, and return it."""
-        for seen in listing:
-            if seen.odd:
-                self._journal.problem(f"machine {seen.name}", BastionError(seen.odd))
-        odd = {seen.name for seen in listing if seen.odd}
-        for before in self._listings.get(pool, ()):
-            if before.odd and before.name not in odd:
-                self._journal.solved(f"machine {before.name}")
-        self._listings[pool] = listing
-        self._gone[pool] = frozenset(seen.name for seen in listing if seen.gone)
         self._listed_since.setdefault(pool, now)
         problems = dict(_unreached(pool, listing.unreached))
-        for what in self._unreached.get(pool, {}).keys() - problems.keys():
+        problems |= {f"machine {seen.name}": seen.odd for seen in listing.seen if seen.odd}
+        for what in self._problems.get(pool, {}).keys() - problems.keys():
             self._journal.solved(what)
         for what, why in problems.items():
             self._journal.problem(what, BastionError(why))
-        self._unreached[pool] = problems
+        self._problems[pool] = problems
         return listing.seen
 
     def _deaf(self, draft: Draft) -> frozenset[str]:

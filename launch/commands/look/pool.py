@@ -177,14 +177,12 @@ def _sum(machines: list[MachineView], field: str) -> Amounts:
 
 
 def _free(machines: list[MachineView]) -> str:
-    """What is free of all that `machines` have; used-up types are told as 0."""
-    from bastion.spec.values.quantity import text_of_units
-
     """
     What is free of all that `machines` have; used-up types are told as 0.
 
     Nothing is free of a machine that is being deleted.
     """
+    from bastion.spec.values.quantity import text_of_units
 
     kept = [machine for machine in machines if machine.phase != "deleting"]
     has, free = _sum(machines, "resources"), _sum(kept, "free")
