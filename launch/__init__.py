@@ -7,4 +7,6 @@ the verbs share), then the verb in `commands/`. `grammar/` parses words, `submis
 launch of them, and `screen/` prints. `settings` finds the bastion that is meant, `errors` and
 `exits` say how it ended, `reference` writes the page of reference, and `demo/` is what
 `bastion demo` plays.
+
+`handbook` is the documentation that comes along.
 """

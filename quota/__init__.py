@@ -5,6 +5,13 @@ Shares of projects in a pool of resources: the quota file, and the arithmetic ov
 tells what is free, borrowed and lent, `quota.nesting` keeps the sums of groups up to date, and
 `compare` tells what another file would change. All but amounts is loaded when it is first used: a
 program that only counts units does not wait for a reader of TOML.
+
+Read `file` first, then `tree` (the file as values; `lines` says where each stands), `amounts`,
+`ledger` and `nesting`. `limits` are those of users, `maintenance` windows, `options` those of the
+scheduler. `apportion` makes whole units of fractions; `reach` is what a project can never hold,
+`refusal` why a request cannot be charged, and `change` what another file changes. The packages
+above share `value`, `bastion_error`, `pattern`, and what is said of words and arguments that do not
+fit: `choice`, `misfit`, `explained`.
 """
 
 from __future__ import annotations

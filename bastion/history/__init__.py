@@ -5,6 +5,11 @@ Sealed events come in; rows come out. Read `attempt_row` first (the columns), th
 (where rows come from) and `ended` (all of them, wherever they lie now).
 
 DuckDB is imported where it is used: reading rows of the last days needs none.
+
+`ended_attempt` makes a row of an attempt, with what `prices` and `launched_code` say; `tables` are
+all tables and the rows that an event adds. `compaction` makes files of them (`parquet`), and
+`coverage` says which rows count. `record` is the record of one bucket, `ask/` questions to it, and
+`interruption` Ctrl-C while one is answered.
 """
 
 from bastion.history.attempt_row import COLUMNS, AttemptRow, Column, attempt_row

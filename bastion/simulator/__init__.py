@@ -6,10 +6,14 @@ policies) and returns a `Result`. The `engine/` lets time pass and calls the sch
 `decide`; no policy is written twice. `policies/` are those that only studies have.
 `expectations.py` checks a quota file at every cycle, `metrics/`, `report/` and `study/` tell what
 came out, and `replay/` plays the record of a bucket again.
+
+`fitting` says which jobs can run at all, `rounds` are those in which jobs take turns, and
+`lone_arrival` is a cycle that need not be decided. `parts` are the orders of one simulation, and
+`synthesizer` is the best of several.
 """
 
 from bastion.simulator.cluster.cluster import Change, Cluster, Shape
-from bastion.simulator.engine.costs import IDEAL, Costs
+from bastion.simulator.engine.jobs.costs import IDEAL, Costs
 from bastion.simulator.study.simulate import simulate
 from bastion.simulator.study.study import Study
 from bastion.simulator.workload.generate import Recipe, generated

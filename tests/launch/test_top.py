@@ -11,7 +11,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.usage import DeviceUse, ForeignProcess, GroupUse, HostUse, MachineUse
 from bastion.utilisation import Utilisation
-from launch.screen.use_text import bars, size, used_text
+from launch.commands.look.use_text import bars, size, used_text
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.launch.terminal import drawn

@@ -1,1 +1,5 @@
-"""Code in the bucket: bundles of users, and the wheels that machines install."""
+"""
+Code in the bucket: bundles of users, and the wheels that machines install.
+
+`bundles` are those of users, `wheel` is what a new machine installs.
+"""

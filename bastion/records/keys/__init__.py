@@ -1,1 +1,5 @@
-"""Where things lie in the bucket: every key, what a key says, and names that sort by time."""
+"""
+Where things lie in the bucket: every key, what a key says, and names that sort by time.
+
+`layout` has every key, `key_parts` what one says, and `ulid` names that sort by time.
+"""

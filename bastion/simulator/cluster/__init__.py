@@ -1,1 +1,5 @@
-"""What jobs run on: `cluster.py`, and in `words.py` how a command line or a file writes it."""
+"""
+What jobs run on.
+
+`cluster.py` is the machines, and `words.py` how a command line or a file writes them.
+"""

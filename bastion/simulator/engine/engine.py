@@ -16,10 +16,10 @@ from heapq import heappop, heappush
 from bastion.job import JobClass, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse
 from bastion.scheduler.reasons.reason import text
-from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.engine.driver import Driver
 from bastion.simulator.engine.fleet import Fleet
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.costs import IDEAL, Costs
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.outside import Outside
 from bastion.simulator.engine.result import JobResult, Result, Series
 from bastion.simulator.engine.speed import Speeds

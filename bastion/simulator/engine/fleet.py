@@ -17,8 +17,8 @@ from bastion.machine import Machine, MachinePhase
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.simulator.cluster.cluster import Change, machine_of
-from bastion.simulator.engine.costs import Costs
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.costs import Costs
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from bastion.simulator.engine.driver import Driver
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
 from bastion.simulator.workload.job import Happening
 from quota import Quota

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bastion.simulator.engine.life import Span
+from bastion.simulator.engine.jobs.life import Span
 from bastion.simulator.workload.job import TraceJob
 from bastion.value import value
 

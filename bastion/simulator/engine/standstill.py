@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bastion.errors import BastionError
-from bastion.simulator.engine.costs import Costs
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.costs import Costs
+from bastion.simulator.engine.jobs.life import Life
 
 _STOPS = 500
 _STOPS_A_JOB = 5

@@ -2,7 +2,7 @@
 `State`: jobs and machines of a simulation, and what a plan of the scheduler does to them.
 
 The scheduler sees ordinary records. Those of waiting jobs are shown as far as they could start;
-see `engine/waiting.py`.
+see `engine/jobs/waiting.py`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.scheduler.snapshot import Snapshot
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.engine.books import Books, Holding
-from bastion.simulator.engine.life import Life
-from bastion.simulator.engine.report import Moment, Report
-from bastion.simulator.engine.waiting import WaitingLines
+from bastion.simulator.engine.jobs.life import Life
+from bastion.simulator.engine.jobs.report import Moment, Report
+from bastion.simulator.engine.jobs.waiting import WaitingLines
 from bastion.simulator.workload.job import TraceJob
 from bastion.spec.request import Request
 from quota import Amounts, Quota

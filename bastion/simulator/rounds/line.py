@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from bastion.scheduler.policies.order import OrderPolicy
-from bastion.simulator.engine.life import Life, Place
+from bastion.simulator.engine.jobs.life import Life, Place
 from bastion.simulator.engine.state import State
 
 _FEW = 32

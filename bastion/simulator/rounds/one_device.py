@@ -24,7 +24,7 @@ from bastion.scheduler.queue.shape import Part, Shapes
 from bastion.scheduler.state.holders.classes import classify
 from bastion.scheduler.state.memory.policy_choice import Parts
 from bastion.simulator.cluster.cluster import Cluster
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
 from bastion.simulator.rounds.line import Line
 from bastion.simulator.rounds.rounds import Moves, standing

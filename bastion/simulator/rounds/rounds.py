@@ -21,7 +21,7 @@ from bastion.machine import Machine, Pool
 from bastion.scheduler.plan import Admit, Plan, Verdicts
 from bastion.simulator.engine.driver import Naive
 from bastion.simulator.engine.engine import Engine, taken_by
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
 from quota import Amounts
 

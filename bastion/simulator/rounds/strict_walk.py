@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bastion.job import HostPlace, JobClass, Placement, ReplicaPlace
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
 from bastion.simulator.rounds.line import Line
 from bastion.simulator.rounds.rounds import Moves

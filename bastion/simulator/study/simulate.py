@@ -9,7 +9,7 @@ from pathlib import Path
 from bastion.errors import SpecError
 from bastion.simulator.cluster.cluster import Cluster
 from bastion.simulator.cluster.words import cluster_of
-from bastion.simulator.engine.costs import IDEAL, Costs
+from bastion.simulator.engine.jobs.costs import IDEAL, Costs
 from bastion.simulator.fitting import fitted, fitting
 from bastion.simulator.policies.synthesis import HOURLY, Synthesis
 from bastion.simulator.setup import SHARES, Setup, parts_of, quota_of

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bastion.simulator.cluster.cluster import Cluster
-    from bastion.simulator.engine.costs import Costs
+    from bastion.simulator.engine.jobs.costs import Costs
     from bastion.simulator.expectations import Limits
     from bastion.simulator.setup import Setup
     from bastion.simulator.study.point import Point
@@ -162,7 +162,7 @@ def _limits(args: argparse.Namespace) -> Limits | None:
 def _costs(args: argparse.Namespace) -> Costs:
     from dataclasses import replace
 
-    from bastion.simulator.engine.costs import IDEAL, Costs
+    from bastion.simulator.engine.jobs.costs import IDEAL, Costs
 
     costs = IDEAL if args.ideal else Costs()
     given: dict[str, float] = {}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from launch import exits
 from launch.commands.job_verb import add_job_verb
 from launch.commands.look.code import show_code
+from launch.commands.look.use_text import size, used_text
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, switch, text
 from launch.screen.job_spec import spec_fields, stored
@@ -23,7 +24,6 @@ from launch.screen.render import (
     span,
     write_lines,
 )
-from launch.screen.use_text import size, used_text
 from launch.session import Session
 
 if TYPE_CHECKING:

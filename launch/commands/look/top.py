@@ -10,10 +10,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from launch import exits
+from launch.commands.look.use_text import bars, size
 from launch.grammar.parser import Verbs, switch
 from launch.screen.notes import note
 from launch.screen.render import Column, iso
-from launch.screen.use_text import bars, size
 from launch.session import Session
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import pytest
 from bastion.scheduler.cycle import decide_with
 from bastion.scheduler.plan import Plan
 from bastion.simulator.cluster.cluster import Change, Cluster, Shape
-from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.engine.driver import Carrying, Naive, Shortcut
+from bastion.simulator.engine.jobs.costs import IDEAL, Costs
 from bastion.simulator.engine.result import JobResult
 from bastion.simulator.engine.state import State
 from bastion.simulator.fitting import fitted

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from bastion.simulator.cluster.cluster import Change, Cluster, Shape
-from bastion.simulator.engine.costs import IDEAL, Costs
 from bastion.simulator.engine.driver import Carrying
+from bastion.simulator.engine.jobs.costs import IDEAL, Costs
 from bastion.simulator.engine.result import Result
 from bastion.simulator.fitting import fitted
 from bastion.simulator.rounds.one_device import OneDeviceRound

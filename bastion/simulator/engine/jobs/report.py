@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 
 _NAMES = ("attained_s", "remaining_s", "progress")
 

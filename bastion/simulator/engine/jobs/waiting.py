@@ -14,7 +14,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping
 
 from bastion.job import JobRecord
-from bastion.simulator.engine.life import Life
+from bastion.simulator.engine.jobs.life import Life
 
 Place = tuple[float, str, Life]
 """(submitted, id, job): the order of a line; no two ids are equal."""
