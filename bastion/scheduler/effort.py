@@ -36,6 +36,10 @@ class Effort:
     def __init__(self, steps: int) -> None:
         self._left = steps
 
+    def begin_again(self, steps: int) -> None:
+        """Have so many `steps` from now on, whatever was spent."""
+        self._left = steps
+
     def spend(self, steps: int = 1) -> None:
         """Count `steps`; a search that has begun goes on to its end."""
         self._left -= steps

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bastion.job import JobClass
-from bastion.scheduler.effort import Effort, left_for_searches
+from bastion.scheduler.effort import left_for_searches
 from bastion.scheduler.phases.promises import sharing
 from bastion.scheduler.phases.reservations.lending import reopened, set_apart
 from bastion.scheduler.phases.reservations.new_promise import make_promise
@@ -31,7 +31,8 @@ from quota.amounts import Amounts
 def shrink_proposals(draft: Draft) -> None:
     """Make every proposal again that is to be carried out now and can do with fewer victims."""
     _shrink_each(draft)
-    draft.search.effort = Effort(left_for_searches(draft.snapshot.steps, len(draft.reserved)))
+    standing = len(draft.reserved)
+    draft.search.effort.begin_again(left_for_searches(draft.snapshot.steps, standing))
 
 
 def shrink_again(draft: Draft) -> None:
