@@ -30,7 +30,7 @@ from bastion.scheduler.phases.reservations.breakable import (
 )
 from bastion.scheduler.phases.reservations.lending import closed, counted, lent
 from bastion.scheduler.phases.reservations.new_promise import earlier_of, make_promise
-from bastion.scheduler.phases.reservations.reserving import drop, give_up
+from bastion.scheduler.phases.reservations.reserving import drop, give_up, spare_for
 from bastion.scheduler.phases.reservations.revocation import could_borrow, waits_for_its_rest
 from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
 from bastion.scheduler.queue.lines import shapes_of
@@ -253,11 +253,14 @@ def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) 
     own = draft.plans.get(line.head[0].id)
     if own is None:
         return _start_or_find(draft, line, ahead)
+    told = spare_for(draft, own)
     with lent(draft, [own]):
         done = _start_or_find(draft, line, [*ahead, own])
         if done:
             draft.planned.pop(own.name, None)
             drop(draft, own)
+    if not done:
+        draft.victims.update(told)
     return done
 
 

@@ -17,7 +17,7 @@ from bastion.job import JobClass, JobRecord, Phase, Placement
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.shape import grace_of
-from bastion.scheduler.reasons.reason import NeverFits, Planned, text
+from bastion.scheduler.reasons.reason import NeverFits, Planned, Rotated, text
 from bastion.scheduler.snapshot import Snapshot
 from quota import Amounts
 from quota.ledger import apart, available, closed, covering, is_open_to, may_reclaim
@@ -928,6 +928,14 @@ def victims_run_on_until_the_last_must_stop(snapshot: Snapshot, now: float, plan
                 assert at + grace_s >= promise.deadline, f"{job} stops early for {promise.gang}"
 
 
+def a_rotation_is_of_use(_: Snapshot, __: float, plan: Plan) -> None:
+    """What is rotated makes room for a planned start that stands, for no other gang."""
+    planned = {name for each in plan.planned for name in each.gang}
+    for name, verdict in preempts(plan).items():
+        if isinstance(verdict.reason, Rotated):
+            assert verdict.reason.by in planned, f"{name} is rotated, and nothing is planned for it"
+
+
 def what_is_not_lent_is_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
     """
     Borrowers leave what other projects do not lend, now and not only once planned gangs have begun.
@@ -1008,6 +1016,7 @@ LAWS: tuple[Law, ...] = (
     victims_are_minimal,
     what_is_promised_is_closed,
     victims_run_on_until_the_last_must_stop,
+    a_rotation_is_of_use,
     what_is_not_lent_is_kept,
     work_is_conserved,
     the_guarantee,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.plan import Admit
+from bastion.scheduler.plan import Admit, Plan
 from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
@@ -90,6 +90,22 @@ def test_the_guarantee_holds_where_processors_are_short() -> None:
 def test_laws_that_were_once_broken(seed: int, make: histories.Make) -> None:
     """Histories in which a law did not hold, kept."""
     histories.run(seed, laws.LAWS, steps=25, make=make)
+
+
+def test_what_was_rotated_for_a_plan_goes_on_once_its_gang_is_promised_a_place() -> None:
+    """B-19-13 gets its share back in the cycle in which two gangs were rotated for its plan."""
+    histories.run(110, laws.LAWS, steps=40, make=histories.mixed_world_of)
+
+
+def test_a_rotation_for_nothing_is_noticed() -> None:
+    """The law fails where the plan leaves out what it planned."""
+
+    def planless(snapshot: Snapshot, now: float, plan: Plan) -> None:
+        laws.a_rotation_is_of_use(snapshot, now, replace(plan, planned=()))
+
+    with pytest.raises(AssertionError, match="is rotated"):
+        for seed in range(100):
+            histories.run(seed, [planless], steps=40, make=histories.mixed_world_of)
 
 
 @pytest.mark.parametrize("seed", [2_932, 77_010, 88_854, 5_651_168, 4_281_889_382, 9_688_487])
