@@ -1,5 +1,5 @@
 """
-Charge: what an admitted job holds in the quota, from its record; for usage and for views.
+Charge: what an admitted job holds in the quota, from its record, and how usage of it decays.
 
 A job is charged what it asks for, replica by replica as they end. One that takes whole machines
 (`exclusive`, or a slice) is charged all that these machines have, since no other job can use it.

@@ -15,7 +15,7 @@ from bastion.scheduler.phases.guarantee import guarantee
 from bastion.scheduler.phases.maintenance import vacate
 from bastion.scheduler.phases.planned_starts import plan_ahead, plan_starts, take_over_plans
 from bastion.scheduler.phases.promises import fulfil, stand_by, start_others
-from bastion.scheduler.phases.proposals import shrink_again, shrink_proposals
+from bastion.scheduler.phases.proposals import spare_victims, spare_victims_again
 from bastion.scheduler.phases.reservations.new_promise import let_victims_run_on
 from bastion.scheduler.phases.shrinkage import shrink
 from bastion.scheduler.phases.survey import survey
@@ -98,7 +98,7 @@ PHASES = (
     # 3. Guarantee: what was promised and planned first, then gangs within their project's share.
     stand_by,
     take_over_plans,
-    shrink_proposals,
+    spare_victims,
     fulfil,
     plan_ahead,
     guarantee,
@@ -108,7 +108,7 @@ PHASES = (
     # 5. Borrow: all other gangs, on what is left idle.
     borrow,
     # No victim is told to stop for what became free meanwhile.
-    shrink_again,
+    spare_victims_again,
     # Grown gangs give back to jobs that their user's limit keeps out; others grow.
     shrink,
     grow,

@@ -86,7 +86,7 @@ def _claimants_after(draft: Draft) -> list[Claimant]:
     kept: list[Promise] = []
     new: list[Promise] = []
     for name, promise in draft.promises.items():
-        (kept if _is_same(promise, draft.known.get(name)) else new).append(promise)
+        (kept if _is_same(promise, draft.standing.get(name)) else new).append(promise)
     newcomers += [draft.newcomers[p.gang[0]] for p in kept if p.gang[0] in draft.newcomers]
     newcomers += promised_by(new, draft.snapshot.jobs, draft.cost_of)
     changed = {each.project for each in newcomers}
@@ -118,6 +118,6 @@ def is_told(draft: Draft, running: Running) -> bool:
         return True
     if isinstance(stop.reason, Rotated):
         return any(each.gang[0] == stop.by for each in draft.snapshot.planned)
-    known = draft.known.get(stop.by)
+    known = draft.standing.get(stop.by)
     named = {job for job, _ in known.victims} if known is not None else set()
     return not named.isdisjoint(running.ids)

@@ -130,7 +130,7 @@ class Verdicts(Mapping[str, Verdict]):
 
 @value
 class Plan:
-    """What `decide` wants done; every job of the snapshot has exactly one verdict."""
+    """What `decide` wants done; every job that is queued or admitted has exactly one verdict."""
 
     verdicts: Verdicts
     promises: tuple[Promise, ...]

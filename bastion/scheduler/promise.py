@@ -9,9 +9,9 @@ from bastion.value import value
 @value
 class Promise:
     """
-    Devices kept for a gang within its project's share, by a deadline.
+    Devices kept for a gang by a deadline, within a share or for its priority alone.
 
-    `placement` is closed to every other gang, except to a borrower whose time limit ends before
+    `placements` are closed to every other gang, except to a borrower whose time limit ends before
     the deadline. `victims` are being stopped for it, or will be at their stop time.
     """
 

@@ -17,12 +17,7 @@ from quota import Quota
 
 @value
 class Snapshot:
-    """
-    Everything `decide` may know.
-
-    `decayed` is each project's, and `decayed_by_user` each user's, borrowed respectively total
-    usage so far in unit-seconds, already decayed to now.
-    """
+    """Everything `decide` may know."""
 
     quota: Quota
     quota_problem: str = ""
@@ -41,9 +36,9 @@ class Snapshot:
     seq: int = 0
     """Of the commit this plan will go into: new machines are named `<pool>-<seq>-<i>`."""
     decayed: Mapping[str, float] = field(default_factory=dict)
-    """Project, or group -> decayed borrowed unit-seconds (dominant share x seconds)."""
+    """Project, or group -> what it borrowed, decayed to now: dominant share x seconds."""
     decayed_by_user: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """(project, user) -> decayed unit-seconds (dominant share x seconds)."""
+    """(project, user) -> what the user held, decayed to now: dominant share x seconds."""
     stockouts: Mapping[str, ProviderStockout] = field(default_factory=dict)
     """Pool -> why its provider makes no machines now, and until when."""
     runs: Mapping[str, Runs] = field(default_factory=dict)

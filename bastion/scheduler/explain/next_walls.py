@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bastion.scheduler.explain.trial import Change, ending
+from bastion.scheduler.explain.trial import Change, running_in
 from bastion.scheduler.placement.feasibility import filters_of
 from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import (
@@ -59,7 +59,7 @@ def change_of(
             fits = reason.asked <= reason.share
             named = set() if fits else members(reason.lenders)
             own = {reason.project} if fits or reason.own else set()
-            return Change(gone=ending(draft, named | own))
+            return Change(gone=running_in(draft, named | own))
         case CapacityLost():
             return Change(machines=reason.machines)
         case Fragmented():
@@ -75,9 +75,9 @@ def change_of(
         case ProviderStockout():
             return Change(is_restocked=True)
         case ShareInUse():
-            return Change(gone=ending(draft, {reason.project}))
+            return Change(gone=running_in(draft, {reason.project}))
         case WaitingForCapacity():
-            return Change(gone=ending(draft, {name for name, _ in reason.holders}))
+            return Change(gone=running_in(draft, {name for name, _ in reason.holders}))
 
 
 def user_wall(

@@ -150,8 +150,8 @@ class Supply:
             held.setdefault(each.gang[0].project, []).append(self._has(each.shape, pairs))
         sums = {name: Amounts.sum(parts).only(types) for name, parts in held.items()}
         sums = {name: units for name, units in sums.items() if units}
-        weight = self.draft.shares.weight
-        most = sorted(sums, key=lambda name: (-weight(sums[name]), name))
+        share = self.draft.shares.dominant_share
+        most = sorted(sums, key=lambda name: (-share(sums[name]), name))
         return tuple((name, sums[name]) for name in most[:NAMED])
 
     def _has(self, shape: Shape, pairs: Pairs) -> Amounts:

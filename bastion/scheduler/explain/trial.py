@@ -90,7 +90,7 @@ def _raised(quota: Quota, name: str) -> Quota:
     return replace(quota, projects={**quota.projects, name: project})
 
 
-def ending(draft: Draft, projects: set[str]) -> tuple[str, ...]:
+def running_in(draft: Draft, projects: set[str]) -> tuple[str, ...]:
     """The running gangs of `projects`."""
     by_project = draft.occupancy.by_project
     return tuple(each.name for name in sorted(projects) for each in by_project.get(name, ()))

@@ -1,7 +1,7 @@
 """
 Phase 6: every job leaves the cycle with a verdict, and every verdict with a reason.
 
-It must not change anything.
+It must not change what was decided.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _ending(running: Running) -> Ending:
 
 def _waiting(waiting: WaitingGangs) -> Iterator[tuple[str, Verdict]]:
     draft = waiting.draft
-    for reserved in draft.reserved.values():
+    for reserved in draft.promised.values():
         ending = {r.name: r for r in (*reserved.waits, *reserved.victims)}
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
         victims = tuple(job for each in reserved.victims for job in each.ids)

@@ -113,7 +113,7 @@ class WaitingGangs:
         for blocked in draft.blocked if kept else ():
             lines.setdefault(blocked.key, []).append(blocked)
         for plan in kept:
-            key = plan.gang[0].project, id(plan.shape)
+            key = plan.project, id(plan.shape)
             line = next((each for each in lines.get(key, ()) if each.has(plan.gang)), None)
             if line is not None:
                 ending = tuple(job for running in plan.waits for job in running.ids)

@@ -46,7 +46,7 @@ def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
         yield draft.snapshot.jobs[name].not_before
     for stop in draft.victims.values():
         yield stop.stop_at
-    for reserved in draft.reserved.values():
+    for reserved in draft.promised.values():
         yield reserved.until
     for plan in draft.plans.values():
         yield plan.until

@@ -2,7 +2,8 @@
 Phase 5: all other gangs, on what other projects leave idle.
 
 Rules: the project that borrowed least lately for its weight comes first. Nothing is stopped for a
-borrower, but lower priority inside one project. A gang that does not fit blocks no other: what must
+borrower but what its project has of lower priority or above its fewest replicas, and what yields to
+the order of `preemption = "order"`. A gang that does not fit blocks no other: what must
 not be taken is closed already, for promises and planned starts.
 
 It must not know why anything is closed.
@@ -20,7 +21,6 @@ from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.growth import widen
 from bastion.scheduler.phases.guarantee import look_again, queue_of, spent
 from bastion.scheduler.phases.planned_starts import plan_again
-from bastion.scheduler.phases.promises import start_reserved
 from bastion.scheduler.phases.reservations.backfill import (
     backfill,
     gaps,
@@ -28,6 +28,7 @@ from bastion.scheduler.phases.reservations.backfill import (
     may_borrow_beside,
     start_borrowing,
 )
+from bastion.scheduler.phases.reservations.fulfilment import start_reserved
 from bastion.scheduler.phases.reservations.lending import count_plans, discount_plans, lent
 from bastion.scheduler.phases.reservations.new_promise import make_promise
 from bastion.scheduler.phases.reservations.reserving import forget_plan, spare_for
@@ -62,11 +63,11 @@ def borrow(draft: Draft) -> None:
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
     blocked, drains = draft.blocked, len(draft.reservations.drained())
-    gaps = _Gaps(draft)
+    openings = _Openings(draft)
 
     @cache
     def queue_at_its_first_turn(project: str) -> Queue:
-        return queue_of(draft, project, _hopeful(draft, project, gaps))
+        return queue_of(draft, project, _hopeful(draft, project, openings))
 
     for queue, line in projects.turns(queue_at_its_first_turn):
         if line.key in hopeless and not line.fail_when_busy:
@@ -104,7 +105,7 @@ def _score_of(draft: Draft) -> Callable[[str], Score]:
     quota, decayed = draft.snapshot.quota, draft.snapshot.decayed
 
     def of(name: str) -> float:
-        count_plans(draft)
+        count_plans(draft)  # a search for victims since the last turn has discounted them
         ahead = draft.shares.borrowed(name) * draft.options.borrow_slice_s
         return (decayed.get(name, 0.0) + ahead + ONE_SECOND) / quota.weight(name)
 
@@ -141,7 +142,7 @@ def _start_blocked(draft: Draft) -> None:
             line.at += 1
 
 
-def _hopeful(draft: Draft, project: str, gaps: _Gaps) -> list[Line]:
+def _hopeful(draft: Draft, project: str, openings: _Openings) -> list[Line]:
     """The lines of `project` for which something might be done; the others are blocked."""
     lines, highest = draft.rest[project], _highest_to_outrank(draft, project)
     roomy: dict[int, bool] = {}
@@ -151,7 +152,7 @@ def _hopeful(draft: Draft, project: str, gaps: _Gaps) -> list[Line]:
             roomy[shape.form] = not draft.is_too_full(
                 shape, guaranteed=False
             ) and draft.shares.lets_borrow(project, shape, shape.asked)
-        if roomy[shape.form] or shape.priority < highest or gaps.may_take(shape):
+        if roomy[shape.form] or shape.priority < highest or openings.may_take(shape):
             hopeful.add(id(shape))
     if not hopeful:
         draft.blocked += lines
@@ -162,7 +163,7 @@ def _hopeful(draft: Draft, project: str, gaps: _Gaps) -> list[Line]:
     return found
 
 
-class _Gaps:
+class _Openings:
     """Which gangs might start on what is closed for others: they are gone again in time."""
 
     def __init__(self, draft: Draft) -> None:
@@ -173,7 +174,7 @@ class _Gaps:
     def may_take(self, shape: Shape) -> bool:
         """Whether a gang of `shape` might."""
         draft = self.draft
-        is_any = shape.max_runtime_s is not None and (draft.reserved or draft.plans)
+        is_any = shape.max_runtime_s is not None and (draft.promised or draft.plans)
         if not (is_any and shape.borrows):
             return False
         if shape.form not in self._roomy:
@@ -214,12 +215,12 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
 def _reclaim_again(draft: Draft) -> None:
     """What gives way to higher priority may leave room for a gang within its own share."""
     discount_plans(draft)  # `look_again` counts those that go before a gang
-    draft.is_open = False
+    draft.may_break_promises = False
     draft.rest = {}
     for line in draft.blocked:
         draft.rest.setdefault(line.project, []).append(line)
     look_again(draft)
-    draft.is_open = True
+    draft.may_break_promises = True
     draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
 
 

@@ -47,7 +47,7 @@ def may_be_within(
         project: That of the gang.
         shape: What the gang asks for.
         own: Whether only the share of the project counts.
-        later: As in `Draft.outranked`.
+        later: As in `outranked`.
     """
     if shape.takes_whole and not shape.asked:
         return True

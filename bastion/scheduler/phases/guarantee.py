@@ -132,7 +132,7 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
         queues[project] = queue_of(draft, project, within)
         shapes[project] = _foremost(within)
     since = {name: queue.next_since for name, queue in queues.items()}
-    projects = Projects(since, draft.shares.dominant)
+    projects = Projects(since, draft.shares.usage_ratio)
     made = len(draft.promises)
     for queue, line in projects.turns(queues.__getitem__):
         name, rest = line.project, draft.rest[line.project]
@@ -167,7 +167,7 @@ def _divide(
     fitting = set()
     is_all = lines is draft.lines.get(project)
     for shape in draft.backlogs[project].shapes if is_all else shapes_of(lines):
-        key = shape.form, shape.priority if draft.reserved else 0  # some give way to priority
+        key = shape.form, shape.priority if draft.promised else 0  # some give way to priority
         if key not in known:
             known[key] = may_be_within(draft, project, shape, own=own)
         if known[key]:
@@ -197,7 +197,7 @@ def spent(draft: Draft, line: Line) -> float:
     It is counted as if it had run for one slice already; else one user would get everything that
     is free in one cycle, as usage only grows while time passes.
     """
-    return draft.shares.weight(line.shape.asked) * draft.options.borrow_slice_s
+    return draft.shares.dominant_share(line.shape.asked) * draft.options.borrow_slice_s
 
 
 def start_or_promise(draft: Draft, line: Line) -> bool:
@@ -215,10 +215,10 @@ def start_or_promise(draft: Draft, line: Line) -> bool:
 def _beside_plans(draft: Draft, line: Line) -> bool:
     ahead = draft.reservations.ahead_of(line)
     if not ahead:
-        return _start_or_promise(draft, line)
+        return _with_own_plan_open(draft, line)
     with counted(draft, ahead):
         is_within = may_be_within(draft, line.project, line.shape)
-        if is_within and _start_or_promise(draft, line, ahead):
+        if is_within and _with_own_plan_open(draft, line, ahead):
             return True
     return _start_in_gap(draft, line, ahead)
 
@@ -248,14 +248,14 @@ def _start(draft: Draft, line: Line) -> bool:
     return draft.try_admit(line.head, shape, allows, guaranteed=True)
 
 
-def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) -> bool:
+def _with_own_plan_open(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) -> bool:
     """Do it while what is planned for the gang itself is open; it does not need that any more."""
     own = draft.plans.get(line.head[0].id)
     if own is None:
-        return _start_or_find(draft, line, ahead)
+        return _within_share(draft, line, ahead)
     told = spare_for(draft, own)
     with lent(draft, [own]):
-        done = _start_or_find(draft, line, [*ahead, own])
+        done = _within_share(draft, line, [*ahead, own])
         if done:
             draft.planned.pop(own.name, None)
             drop(draft, own)
@@ -264,7 +264,7 @@ def _start_or_promise(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) 
     return done
 
 
-def _start_or_find(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
+def _within_share(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
     gang, shape = line.head, line.shape
     project = gang[0].project
     if _start(draft, line):
@@ -374,7 +374,7 @@ def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> b
 
     Phase 5 lets it start there; if another was faster, it is looked at once more after that.
     """
-    if not (shape.takes_whole and found.victims and draft.is_open):
+    if not (shape.takes_whole and found.victims and draft.may_break_promises):
         return False
     if not could_borrow(draft, project, shape):
         return False

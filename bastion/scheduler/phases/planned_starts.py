@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 from bastion.scheduler.phases.entitlement import would_be_taken
-from bastion.scheduler.phases.promises import located_again, start_reserved
 from bastion.scheduler.phases.reservations.aged import aged, aged_on_shares
 from bastion.scheduler.phases.reservations.awaited import awaited, holders_of, is_covered
 from bastion.scheduler.phases.reservations.backfill import may_borrow_beside, start_borrowing
@@ -37,6 +36,7 @@ from bastion.scheduler.phases.reservations.earliest_start import (
     is_reclaimable,
     known_ends,
 )
+from bastion.scheduler.phases.reservations.fulfilment import located_again, start_reserved
 from bastion.scheduler.phases.reservations.lending import (
     closed,
     count,
@@ -279,7 +279,7 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
 
 def _places(draft: Draft, plan: Reserved) -> list[tuple[str, str]]:
     """The pools of a planned start, each with its project where its share holds it."""
-    project = plan.gang[0].project
+    project = plan.project
     owner = project if fits_share(draft, project, plan.shape) else ""
     return [(owner, name) for name in _pools(draft, plan.shape)]
 
@@ -354,10 +354,11 @@ def _renew_drains(draft: Draft) -> list[Gang]:
     new = starting(draft) if drained else []
     for drain in drained:
         there = [running for running in new if running.footprint.meets(drain.footprint)]
-        lent = borrowing(draft, _project(drain)) if there else []
-        if not all(map(_is_gone_at(draft, drain), (each for each in there if each not in lent))):
+        borrowed = borrowing(draft, drain.project) if there else []
+        own = [running for running in there if running not in borrowed]
+        if not all(map(_is_gone_at(draft, drain), own)):
             draft.reservations.end_drain(drain.gang)
-            draft.search.loosened.add(_project(drain))  # others of it waited behind this
+            draft.search.loosened.add(drain.project)  # others of it waited behind this
             lapsed.append(drain.gang)
             continue
         plan = _timed(draft, drain)
@@ -368,7 +369,7 @@ def _renew_drains(draft: Draft) -> list[Gang]:
 
 
 def _line_with(draft: Draft, plan: Reserved) -> Line | None:
-    lines = draft.rest.get(plan.gang[0].project, ())
+    lines = draft.rest.get(plan.project, ())
     return next((line for line in lines if line.has(plan.gang)), None)
 
 
@@ -387,7 +388,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     new = [running for running in starting(draft) if running.footprint.meets(plan.footprint)]
     if not all(map(is_gone, new)):
         return None
-    project, shape = plan.gang[0].project, plan.shape
+    project, shape = plan.project, plan.shape
 
     def order(running: Running) -> tuple[bool, float, str]:
         """None is rotated for room that comes anyway."""
@@ -413,7 +414,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
 
 def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:
     """Whether a gang has ended when `plan` starts, by itself or as it is stopped for that."""
-    project, until = _project(plan), plan.until
+    project, until = plan.project, plan.until
     is_on_share = fits_share(draft, project, plan.shape)
     least_s = draft.options.min_runtime_s
 
@@ -431,10 +432,6 @@ def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:
     return is_gone
 
 
-def _project(plan: Reserved) -> str:
-    return plan.gang[0].project
-
-
 def _is_in_vain(draft: Draft, plan: Reserved, rotated: Sequence[Running]) -> bool:
     with lent(draft, [plan]):
         return would_be_taken(draft, plan.gang, rotated)
@@ -444,7 +441,7 @@ def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
     """Whether it goes on beyond the start of `plan` unless it is rotated, as it may be."""
     if draft.ends_at(running) <= plan.until:
         return False
-    return ends_at(draft, running, plan.shape, _project(plan)) <= plan.until
+    return ends_at(draft, running, plan.shape, plan.project) <= plan.until
 
 
 def _commit(draft: Draft, plan: Reserved) -> None:

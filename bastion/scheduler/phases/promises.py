@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from bastion.job import JobClass, Placement, ReplicaPlace
+from bastion.job import JobClass
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
 from bastion.scheduler.phases.reservations.awaited import (
@@ -28,22 +28,20 @@ from bastion.scheduler.phases.reservations.awaited import (
     holders_of,
     is_covered,
 )
-from bastion.scheduler.phases.reservations.backfill import may_fit_again
 from bastion.scheduler.phases.reservations.breakable import stands_within
+from bastion.scheduler.phases.reservations.fulfilment import located_again, sharing, start_reserved
 from bastion.scheduler.phases.reservations.lending import discounted, lent, set_apart
 from bastion.scheduler.phases.reservations.new_promise import stop_of
-from bastion.scheduler.phases.reservations.reserving import drop, give_up, reserve
+from bastion.scheduler.phases.reservations.reserving import give_up, reserve
 from bastion.scheduler.phases.survey import classify_again
-from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.stop_times import spare_until, stop_at, stop_by
 from bastion.scheduler.preemption.victims import is_legal
-from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.order import Entry, Gang, Line
-from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
-from bastion.scheduler.state.holders.footprint import Footprint, Located, pairs_of
-from bastion.scheduler.state.holders.running import Running, charge_of
+from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 
 _frees_at = attrgetter("frees_at")
@@ -72,7 +70,7 @@ def fulfil(draft: Draft) -> None:
     """
     foremost: dict[str, float] = {}
     for reserved in _standing(draft):
-        project = reserved.gang[0].project
+        project = reserved.project
         if project not in foremost:
             foremost[project] = _foremost(draft, project)
         is_outranked = foremost[project] < reserved.shape.priority
@@ -87,21 +85,21 @@ def start_others(draft: Draft) -> None:
     A gang within its share may have taken of their devices in this cycle, or a victim that they
     wait for is no longer stopped: then the promise is void.
     """
-    before = len(draft.reserved)
+    before = len(draft.promised)
     for reserved in _standing(draft):
-        if _is_kept_or_given_up(draft, reserved):
+        if _keep_or_give_up(draft, reserved):
             _start_promised(draft, reserved, guaranteed=stands_within(draft, reserved))
-    if len(draft.reserved) == before:
+    if len(draft.promised) == before:
         return
     look_again(draft)  # some started elsewhere than on what was closed for them, or were given up
     for reserved in _standing(draft):
-        _is_kept_or_given_up(draft, reserved)  # what that left may have been promised since
+        _keep_or_give_up(draft, reserved)  # what that left may have been promised since
 
 
 def _standing(draft: Draft) -> Iterator[Reserved]:
     """What is closed for promises of earlier cycles; those given up meanwhile are left out."""
-    for reserved in [draft.reserved[name] for name in draft.known if name in draft.reserved]:
-        if draft.reserved.get(reserved.name) is reserved:
+    for reserved in [draft.promised[name] for name in draft.standing if name in draft.promised]:
+        if draft.promised.get(reserved.name) is reserved:
             yield reserved
 
 
@@ -120,7 +118,7 @@ def _foremost(draft: Draft, project: str) -> float:
     )
 
 
-def _is_kept_or_given_up(draft: Draft, reserved: Reserved) -> bool:
+def _keep_or_give_up(draft: Draft, reserved: Reserved) -> bool:
     is_kept = _is_kept(draft, reserved)
     if not is_kept:
         give_up(draft, reserved)
@@ -148,7 +146,7 @@ def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
     if draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED:
         return True
     with discounted(draft, [reserved]):
-        return _is_within_then(draft, reserved.gang[0].project, reserved.placed)
+        return _is_within_then(draft, reserved.project, reserved.placed)
 
 
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
@@ -260,7 +258,7 @@ def _waits(
     placed, victims = reserved.placed, reserved.victims
     is_own = draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
     if promise.within_share and not (
-        is_within or is_own or _is_within_then(draft, reserved.gang[0].project, placed)
+        is_within or is_own or _is_within_then(draft, reserved.project, placed)
     ):
         return None
     going = {victim.name for victim in victims}
@@ -279,7 +277,7 @@ def _waits(
 
     return awaited(
         draft,
-        reserved.gang[0].project,
+        reserved.project,
         reserved.at,
         sure.values(),
         draft.running.values(),
@@ -306,92 +304,3 @@ def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator
         legal = is_legal(draft, running, gang, line.shape, within_share=promise.within_share)
         if legal and running.admitted_at <= promise.made_at:
             yield running
-
-
-def located_again(draft: Draft, shape: Shape, before: Promise | PlannedStart) -> Located | None:
-    """The same devices again, if all of them are still in order."""
-    memory, name = draft.memory, before.gang[0]
-    known = draft.occupancy.located.get(name)
-    if known is None or known.shape is not shape or known.placed.placements != before.placements:
-        known = None
-    if known is not None and not memory.is_check_due:
-        return known
-    found = _located(draft, shape, before.placements)
-    if known is not None and (found is None or found.placed != known.placed):
-        memory.problems.append(f"where {name} lies was another")
-    if found is not None and not draft.capacity.created:  # what is made may not be made again
-        draft.occupancy.located[name] = found
-    return found
-
-
-def _located(draft: Draft, shape: Shape, placements: tuple[Placement, ...]) -> Located | None:
-    pairs = pairs_of(shape.parts, placements)
-    footprint = Footprint(pairs)
-    if not _is_sound(draft.capacity, footprint) or _closes(draft.capacity, pairs):
-        return None
-    placed = Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
-    return Located(shape, placed, footprint)
-
-
-def _closes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
-    """Whether maintenance closes any of the places too early."""
-    return bool(capacity.closures) and any(
-        not capacity.closures.lets_start(part, capacity.by_name[host.machine].machine, spare=False)
-        for part, place in pairs
-        for host in place.hosts
-    )
-
-
-def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
-    for machine, masks in wanted.masks.items():
-        room = capacity.by_name.get(machine)
-        if room is None or not room.opened:
-            return False
-        if any(mask & room.bad.get(resource, 0) for resource, mask in masks.items()):
-            return False
-        if any(mask >> room.full[resource] for resource, mask in masks.items()):
-            return False
-    return True
-
-
-def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
-    """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
-    if not may_fit_again(draft, reserved):
-        return False
-    with set_apart(draft, [reserved], sharing(draft, reserved)):
-        if not _has_room(draft, reserved):
-            return False
-        placed = _taken(draft, reserved, guaranteed=guaranteed)
-        if placed is None:
-            return False
-        drop(draft, reserved)
-    draft.search.has_opened |= placed.placements != reserved.placed.placements
-    draft.admit(reserved.gang, reserved.shape, placed)
-    return True
-
-
-def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
-    """Others that wait for the same gangs: what these give back counts for one of them only."""
-    payers = {running.name for running, _, _ in reserved.paid}
-    payers |= {running.name for running, _ in reserved.gifts}
-    if not payers:
-        return []
-    return [each for each in draft.reservations.waiting_for(payers) if each is not reserved]
-
-
-def _has_room(draft: Draft, reserved: Reserved) -> bool:
-    """Whether the quota has room already; victims may still hold what it needs of that."""
-    project = reserved.gang[0].project
-    return draft.shares.has_room(project, reserved.shape, reserved.placed.total)
-
-
-def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:
-    """Where it lies now: where it was to be, or anywhere; None when it does not fit."""
-    shape, placed = reserved.shape, reserved.placed
-    if draft.capacity.is_free(shape.parts, placed.placements, placed.charge):
-        for part, placement in zip(shape.parts, placed.placements):
-            for replica in placement:
-                draft.capacity.occupy(part, replica, guaranteed=guaranteed)
-        draft.capacity.charge(placed.charge)
-        return placed
-    return draft.try_place(shape, lambda units: units <= placed.total, guaranteed=guaranteed)

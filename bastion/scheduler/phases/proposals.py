@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from bastion.job import JobClass
 from bastion.scheduler.effort import left_for_searches
-from bastion.scheduler.phases.promises import sharing
+from bastion.scheduler.phases.reservations.fulfilment import sharing
 from bastion.scheduler.phases.reservations.lending import reopened, set_apart
 from bastion.scheduler.phases.reservations.new_promise import make_promise
 from bastion.scheduler.phases.reservations.reserving import drop
@@ -28,27 +28,27 @@ from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 
 
-def shrink_proposals(draft: Draft) -> None:
+def spare_victims(draft: Draft) -> None:
     """Make every proposal again that is to be carried out now and can do with fewer victims."""
-    _shrink_each(draft)
-    standing = len(draft.reserved)
+    _spare_each(draft)
+    standing = len(draft.promised)
     draft.search.effort.begin_again(left_for_searches(draft.snapshot.steps, standing))
 
 
-def shrink_again(draft: Draft) -> None:
+def spare_victims_again(draft: Draft) -> None:
     """Make them again once more where what was kept is open again, or a start was taken back."""
     if draft.taken_back or draft.search.has_opened:
-        _shrink_each(draft)
+        _spare_each(draft)
 
 
-def _shrink_each(draft: Draft) -> None:
-    for name in draft.known:
-        if name in draft.reserved:
-            _shrink(draft, draft.promises[name])
+def _spare_each(draft: Draft) -> None:
+    for name in draft.standing:
+        if name in draft.promised:
+            _spare(draft, draft.promises[name])
 
 
-def _shrink(draft: Draft, promise: Promise) -> None:
-    reserved = draft.reserved[promise.gang[0]]
+def _spare(draft: Draft, promise: Promise) -> None:
+    reserved = draft.promised[promise.gang[0]]
     own = [r for r in reserved.victims if draft.victims[r.name].by == reserved.name]
     if not any(draft.victims[running.name].stop_at <= draft.now for running in own):
         return
@@ -140,7 +140,7 @@ def _found(
     draft: Draft, reserved: Reserved, own: Sequence[Running], *, within_share: bool
 ) -> Found | None:
     """Where it fits with some of its `own` victims; they are not being stopped."""
-    shares, project = draft.shares, reserved.gang[0].project
+    shares, project = draft.shares, reserved.project
     is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
     # What never borrows has its class whatever its project holds: only what is held tells.
     counts_all = shares.is_nested or not shares.ever_borrows(project, reserved.shape)

@@ -4,7 +4,7 @@ Phases 1 and 2: what each gang holds, what is free, which gangs wait, and in whi
 Rules: what the last cycle left is brought up to date with what has moved since. A gang is in line,
 or set aside with a reason.
 
-It must not know what fits.
+It must not know what fits now.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, Waiti
     found: dict[str, WaitingReason] = {}
     found.update(draft.parts.admission((each[3][3] for each in able), quota, used))
     free = [each for each in able if each[0].id not in found]
-    first = {*draft.known, *(planned.gang[0] for planned in draft.snapshot.planned)}
+    first = {*draft.standing, *(planned.gang[0] for planned in draft.snapshot.planned)}
     draft.user_limits = UserLimits(quota, free, draft.running.values(), draft.asks, first)
     found.update(draft.user_limits.kept_out())
     return found

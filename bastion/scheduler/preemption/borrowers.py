@@ -22,7 +22,7 @@ def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Runnin
 
     First those of its own group, then those of the group around that, as far as `asked` is within
     the share there. Among equals first from the project that is furthest above its share, counted
-    again after each; then the least work lost, those preempted lately last; then the newest.
+    again after each; then by `least_lost`.
     """
     others = [name for name in draft.borrowers if name != project]
     quota, shares = draft.snapshot.quota, draft.shares
@@ -89,7 +89,7 @@ def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> 
         for node in nodes[name]:
             before = above[node] if node in above else shares.above_share(node)
             above[node] = before - running.held
-            depths[node] = -shares.weight(above[node])
+            depths[node] = -shares.dominant_share(above[node])
         heapreplace(heap, order(name))
 
 

@@ -28,12 +28,16 @@ Harm = tuple[bool, bool, float, float, str]
 
 
 def least_lost(draft: Draft, running: Running) -> Harm:
-    """What is stopped first among equals: the lowest. Grown gangs come first."""
+    """
+    What is stopped first among equals: the lowest.
+
+    Grown gangs come first, those preempted lately last; then the least work lost, then the newest.
+    """
     known = draft.search.harm.get(running.name)
     if known is None:
         times = [job.preempted_at for job in running.jobs if job.preempted_at is not None]
         is_recent = any(draft.now - at < RECENT_S for at in times)
-        lost = draft.shares.weight(running.held) * max(0.0, draft.now - running.saved_at)
+        lost = draft.shares.dominant_share(running.held) * max(0.0, draft.now - running.saved_at)
         known = not running.is_grown, is_recent, lost, -running.admitted_at, running.name
         draft.search.harm[running.name] = known
     return known
@@ -81,7 +85,7 @@ def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:
     """
     Which gang is stopped first for one of its own project that is before it: the lowest.
 
-    That of the lowest priority, then that with the least work lost. Under the preemption policy
+    That of the lowest priority, then by `least_lost`. Under the preemption policy
     `order` it is the last in the order: what is stopped then stops no other in turn.
     """
     if draft.parts.preemption.follows_order:

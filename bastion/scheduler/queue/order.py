@@ -3,7 +3,8 @@ Order: which waiting gang is looked at next.
 
 Gangs of equal user and shape stand in one `Line`: what is found out about the first of them holds
 for all, so ten thousand equal jobs cost little more than one. Inside a project lines are merged by
-the order policy, then fairness between users or the first to ask, then age; ties by name. Among
+rank (priority, then the order policy), usage of the user where that counts, and submission; ties by
+name. Among
 projects of equal score the one whose next gang was submitted first comes first; ties by name. A
 user or project falls back as soon as a gang of it is admitted, so one cycle from nothing divides
 fairly too.

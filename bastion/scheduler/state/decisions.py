@@ -1,5 +1,5 @@
 """
-Moves: what starts and what is stopped.
+Decisions: what starts and what is stopped.
 
 It must not know why.
 """

@@ -65,7 +65,7 @@ class Draft:
         self.class_of_promise: Mapping[str, JobClass] = {}
         self.newcomers: dict[str, Newcomer] = {}
         """Gangs with a promise of an earlier cycle: their class, and what they ask the shares."""
-        self.known = {promise.gang[0]: promise for promise in snapshot.promises}
+        self.standing = {promise.gang[0]: promise for promise in snapshot.promises}
         """Promises of earlier cycles, by the name of the gang; not those that others broke."""
         self.lapsed: list[Gang] = []
         """Gangs whose promise of an earlier cycle does not hold, and that still wait."""
@@ -79,7 +79,7 @@ class Draft:
         self.planned: dict[str, PlannedStart] = {}
         self.plans: dict[str, Reserved] = {}
         """What is closed for planned starts, by the name of the gang."""
-        self.reserved: dict[str, Reserved] = {}
+        self.promised: dict[str, Reserved] = {}
         """What is closed for promises, by the name of the gang."""
         self.reservations = Reservations()
         self.revised = 0
@@ -98,7 +98,7 @@ class Draft:
         )
         self.is_borrowing = False
         """Whether the queues of phase 5 are made: what waits again is blocked in this cycle."""
-        self.is_open = True
+        self.may_break_promises = True
         """Whether a gang within its share may still break a promise to another."""
         self.lowest: dict[str, int] = {}
 
@@ -206,10 +206,10 @@ class Draft:
     @property
     def closed(self) -> list[Reserved]:
         """What is closed for promises, then what is for planned starts."""
-        return [*self.reserved.values(), *self.plans.values()]
+        return [*self.promised.values(), *self.plans.values()]
 
     def is_open_to(self, running: Running, project: str) -> bool:
-        """Whether `project`, another than its own, may have it stopped for a share."""
+        """Whether `project` may have it stopped for a share."""
         if not (running.is_borrowed and running.cover):
             return running.is_borrowed
         groups = self.snapshot.quota.groups_of(project)

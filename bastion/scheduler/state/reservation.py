@@ -51,7 +51,7 @@ class Reserved:
         """(gang that it waits for, tier, what of its charge that one pays now)"""
         self.owed: Sequence[tuple[Running, int, Amounts]] = ()
         """What was paid when it was lent, while it is: the same pay again, as far as they can."""
-        self.name = gang[0].id
+        self.name, self.project = gang[0].id, gang[0].project
         self.holders: list[Running] | None = None
         """The gangs that run where it lies, once they are known; see `holders_of`."""
         self.hold: Hold | None = None
@@ -126,7 +126,7 @@ class Reservations:
         self._made += 1
         reserved.number = self._made
         kept = self._by_project if reserved.is_promise else self._plans
-        project, priority = reserved.gang[0].project, reserved.shape.priority
+        project, priority = reserved.project, reserved.shape.priority
         kept.setdefault(project, {})[reserved.name] = reserved
         if reserved.is_promise:
             self._lowest[project] = max(priority, self._lowest.get(project, priority))
@@ -140,13 +140,13 @@ class Reservations:
         """Take part no longer."""
         self._unlink(reserved)
         kept = self._by_project if reserved.is_promise else self._plans
-        kept[reserved.gang[0].project].pop(reserved.name, None)
+        kept[reserved.project].pop(reserved.name, None)
         self.weak.pop(reserved.name, None)
         self.shared.pop(reserved.name, None)
 
     def drain(self, reserved: Reserved) -> None:
         """Keep it for a gang from those of its project that come after it."""
-        self._drains.setdefault(reserved.gang[0].project, {})[reserved.name] = reserved
+        self._drains.setdefault(reserved.project, {})[reserved.name] = reserved
 
     def end_drain(self, gang: Gang) -> None:
         """Keep nothing for `gang` any more that was drained for it, if anything was."""

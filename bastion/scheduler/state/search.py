@@ -1,7 +1,8 @@
 """
 `Search`: what the searches of a cycle have found out, and which of them are left to the next.
 
-Nothing of it is a decision: without it a cycle would search again for what it knows.
+Most of it saves searches for what is known. The rest says what is still to be done: what is
+`unseen`, `loosened`, `is_deferred` or has been opened is looked at again, now or in the next cycle.
 """
 
 from __future__ import annotations

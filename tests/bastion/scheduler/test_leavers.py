@@ -91,7 +91,7 @@ ASKED = Amounts({"gpu": 6})
 QUESTIONS: list[Callable[[Shares, str], object]] = [
     lambda shares, name: shares.held(name),
     lambda shares, name: shares.excess(name),
-    lambda shares, name: shares.dominant(name),
+    lambda shares, name: shares.usage_ratio(name),
     lambda shares, name: [shares.closes(each) for each in shares.quota.groups],
     lambda shares, name: [shares.excess(each) for each in shares.quota.groups],
     lambda shares, name: shares.is_within(name, ASKED),

@@ -8,7 +8,8 @@ import pytest
 
 from bastion.scheduler.phases import proposals
 from bastion.scheduler.phases.planned_starts import take_over_plans
-from bastion.scheduler.phases.promises import sharing, stand_by
+from bastion.scheduler.phases.promises import stand_by
+from bastion.scheduler.phases.reservations.fulfilment import sharing
 from bastion.scheduler.phases.reservations.lending import set_apart
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.plan import Plan
@@ -53,8 +54,8 @@ def test_what_is_not_searched_again_needs_all_its_victims(
         survey(draft)
         stand_by(draft)
         take_over_plans(draft)
-        for name in draft.known:
-            reserved = draft.reserved.get(name)
+        for name in draft.standing:
+            reserved = draft.promised.get(name)
             if reserved is None:
                 continue
             own = [r for r in reserved.victims if draft.victims[r.name].by == name]

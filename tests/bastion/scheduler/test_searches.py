@@ -12,7 +12,7 @@ import pytest
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.effort import STEPS, left_for_searches
 from bastion.scheduler.phases import entitlement, guarantee, planned_starts
-from bastion.scheduler.phases.proposals import shrink_proposals
+from bastion.scheduler.phases.proposals import spare_victims
 from bastion.scheduler.phases.reservations.awaited import awaited
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.preemption.harm import excess_of
@@ -137,7 +137,7 @@ def test_what_is_out_of_reach_is_not_found(monkeypatch: pytest.MonkeyPatch, seed
 def test_a_bound_that_is_asked_often_takes_steps() -> None:
     """However many gangs with filters of their own are out of reach, a cycle has its steps."""
     draft = surveyed(1)
-    shrink_proposals(draft)  # from here on a cycle has the steps that standing promises leave
+    spare_victims(draft)  # from here on a cycle has the steps that standing promises leave
     (shape, *_) = draft.backlogs["C"].shapes
     before = draft.search.effort.left
     for _ in range(10 * LOOKED_AT):

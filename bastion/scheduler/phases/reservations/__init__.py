@@ -4,7 +4,7 @@ Promises and planned starts: how they are found, made, kept closed, lent and giv
 `new_promise` makes a promise from a search for victims; `earliest_start` finds when a gang can
 start without any, the oldest first (`aged`), beside what projects keep of their own shares
 (`claims`). `awaited` says which gangs a start waits for. `reserving` closes its devices for good,
-or gives it up; `lending` opens or closes them for a moment, to ask what would be. `breakable` is
-what a gang within a share may break, `backfill` starts gangs beside what is closed for later, and
-`revocation` takes back a start of the same cycle.
+or gives it up, and `fulfilment` starts its gang; `lending` opens or closes them for a moment, to
+ask what would be. `breakable` is what a gang within a share may break, `backfill` starts gangs
+beside what is closed for later, and `revocation` takes back a start of the same cycle.
 """

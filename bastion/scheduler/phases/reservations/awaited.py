@@ -172,7 +172,7 @@ def has_room_then(draft: Draft, reserved: Reserved, ended: Iterable[Running]) ->
     if not gone.leaves_enough():
         return False
     with draft.shares.without(ended, standing=departing.sums):
-        project = reserved.gang[0].project
+        project = reserved.project
         return draft.shares.has_room(project, reserved.shape, placed.total)
 
 

@@ -37,7 +37,7 @@ def put_off(draft: Draft, plans: Iterable[Reserved], shape: Shape) -> list[Reser
         for plan in plans
         if (end is None or end > plan.until)
         and not plan.shape.scarce.isdisjoint(shape.scarce)
-        and fits_share(draft, plan.gang[0].project, plan.shape)
+        and fits_share(draft, plan.project, plan.shape)
     ]
 
 
@@ -55,7 +55,7 @@ def displaces(draft: Draft, project: str, units: Amounts) -> bool:
     Its victims would have been stopped in vain.
     """
     groups_of = draft.snapshot.quota.groups_of
-    if not (groups_of(project) and draft.reserved):
+    if not (groups_of(project) and draft.promised):
         return False
     with draft.shares.without(standing=draft.departing().sums):
         outgrown = draft.shares.outgrown(project, units)
@@ -63,7 +63,7 @@ def displaces(draft: Draft, project: str, units: Amounts) -> bool:
         draft.promises[each.name].within_share
         and any(group.name in outgrown for group in groups_of(each.gang[0].project))
         and not stands_within(draft, each, own=True)
-        for each in draft.reserved.values()
+        for each in draft.promised.values()
     )
 
 

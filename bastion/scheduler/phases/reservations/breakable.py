@@ -21,7 +21,7 @@ def breakable_by(
 ) -> list[Reserved]:
     """What a gang of `project` within a share may break for `asked`; not plans `ahead`."""
     plans = [plan for plan in draft.plans.values() if plan not in ahead]
-    if not draft.is_open:
+    if not draft.may_break_promises:
         return plans
     found = draft.reservations.weak.values()
     promised = [each for each in found if each.gang[0].project != project]
@@ -50,7 +50,7 @@ def on_shared_shares(
         holding = draft.shares.holding(project, asked)
     found = []
     for reserved in draft.reservations.shared.values():
-        owner = reserved.gang[0].project
+        owner = reserved.project
         meets = "" if owner == project else apart(quota, project, owner)[-1].name
         if meets in holding and cover_of(draft, reserved) in groups:
             found.append(reserved)
@@ -63,7 +63,7 @@ def cover_of(draft: Draft, reserved: Reserved) -> str:
         discounted(draft, [reserved]),
         draft.shares.without(standing=draft.departing().sums),
     ):
-        return draft.shares.cover(reserved.gang[0].project, reserved.placed.total)
+        return draft.shares.cover(reserved.project, reserved.placed.total)
 
 
 def outranked(draft: Draft, project: str, priority: int, *, later: bool = False) -> list[Reserved]:
@@ -75,13 +75,13 @@ def outranked(draft: Draft, project: str, priority: int, *, later: bool = False)
     in this pass stands: it was made after all of higher priority had been looked at. But `later`,
     in another pass, it may be broken too.
     """
-    if not draft.is_open:
+    if not draft.may_break_promises:
         return []
     return [
         reserved
         for reserved in draft.reservations.below(project, priority)
         if not draft.promises[reserved.name].within_share
-        or (draft.parts.preemption.outranks and (later or reserved.name in draft.known))
+        or (draft.parts.preemption.outranks and (later or reserved.name in draft.standing))
     ]
 
 
@@ -91,7 +91,7 @@ def stands_within(draft: Draft, reserved: Reserved, *, own: bool = False) -> boo
 
     That of its project, or if not `own` that of a group.
     """
-    project, total = reserved.gang[0].project, reserved.placed.total
+    project, total = reserved.project, reserved.placed.total
     is_own = draft.shares.stands(project, total, reserved.swapped)
     if is_own or own or not (reserved.shape.borrows and draft.shares.is_nested):
         return is_own

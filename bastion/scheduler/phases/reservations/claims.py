@@ -86,8 +86,9 @@ class Claims:
         claiming = self._claiming.get(types)
         if claiming is None:
             claims = {name: own.only(types) for name, own in self._own.items()}
-            weights = {name: self.shares.weight(units) for name, units in claims.items() if units}
-            claiming = tuple(sorted(weights, key=lambda name: (-weights[name], name)))
+            share_of = self.shares.dominant_share
+            shares = {name: share_of(units) for name, units in claims.items() if units}
+            claiming = tuple(sorted(shares, key=lambda name: (-shares[name], name)))
             self._claiming[types] = claiming
         quota = self.draft.snapshot.quota
         if not quota.groups:

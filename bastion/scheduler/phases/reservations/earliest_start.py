@@ -280,7 +280,7 @@ def gone_at(draft: Draft, running: Running, shape: Shape, project: str, *, recla
 
 
 def is_reclaimable(draft: Draft, running: Running, project: str) -> bool:
-    """Whether a gang of `project`, another, could have it stopped for its share."""
+    """Whether a gang of `project` could have it stopped for a share."""
     if running.is_leaving or not running.is_borrowed:
         return False
     return draft.parts.preemption.reclaims and draft.is_open_to(running, project)

@@ -1,7 +1,10 @@
 """
 What is closed for waiting gangs, opened for a moment to ask what would be; and the other way round.
 
-All is as before when a context ends, but for what was dropped meanwhile, which stays open.
+Of devices: `reopened` opens them. Of the quota: `counted` holds room there, `discounted` leaves it.
+Of both: `lent` opens, `called_in` ends that for a moment, `closed` closes what is drained, and
+`set_apart` lends and lets others count on what is given back. All is as before when a context ends,
+but for what was dropped meanwhile, which stays open.
 
 It must not know what is asked meanwhile.
 """
@@ -161,17 +164,17 @@ def count(draft: Draft, reserved: Reserved, gave: Sequence[Gift] | None = None) 
     """Let the project of `reserved` hold it in the quota; `gave` as in `Shares.reserve`."""
     asked, planned = reserved.placed.total, not reserved.is_promise
     reserved.gifts += draft.shares.reserve(
-        reserved.gang[0].project, asked, reserved.waits, is_planned=planned, gave=gave
+        reserved.project, asked, reserved.waits, is_planned=planned, gave=gave
     )
 
 
 def _discount(draft: Draft, reserved: Reserved) -> None:
-    draft.shares.cancel(reserved.gang[0].project, reserved.placed.total, reserved.gifts)
+    draft.shares.cancel(reserved.project, reserved.placed.total, reserved.gifts)
     reserved.gifts.clear()
 
 
 def lend(draft: Draft, reserved: Reserved) -> None:
-    """Open it for gangs that end in time: until then its own does not need it."""
+    """Open its devices and its room in the quota, until it is called in or dropped."""
     reserved.before, reserved.owed = reserved.hold, (*reserved.paid,)
     _open(draft, reserved)
     if reserved.holds_quota:

@@ -88,7 +88,7 @@ def earlier_of(draft: Draft, found: Found, plan: Reserved | None) -> Found:
     there += [running.footprint for running in starting(draft)]
     if any(each.meets(plan.footprint) for each in there):
         return found
-    project, waits = plan.gang[0].project, plan.waits
+    project, waits = plan.project, plan.waits
     if awaited(draft, project, plan.at, waits, (), within_share=True) is None:
         return found
     return Found(at=plan.at, victims=(), ending=tuple(waits), departing=())
@@ -106,10 +106,10 @@ def let_victims_run_on(draft: Draft) -> None:
 
     It may have been named by an earlier promise, too, that was due sooner and was given up since.
     """
-    new = [r for r in draft.reserved.values() if r.victims and _is_new(draft, r)]
+    new = [r for r in draft.promised.values() if r.victims and _is_new(draft, r)]
     if not new:
         return
-    named = Counter(victim for each in draft.reserved.values() for victim in each.victims)
+    named = Counter(victim for each in draft.promised.values() for victim in each.victims)
     for reserved in new:
         own = [v for v in reserved.victims if named[v] == 1 and _is_for(draft, v, reserved)]
         spare_until(draft, own, reserved.until)
@@ -122,7 +122,7 @@ def let_victims_run_on(draft: Draft) -> None:
 
 def _is_new(draft: Draft, reserved: Reserved) -> bool:
     """Whether it was promised in this cycle, though its gang had a promise that has lapsed."""
-    known = draft.known.get(reserved.name)
+    known = draft.standing.get(reserved.name)
     return known is None or known.made_at != draft.promises[reserved.name].made_at
 
 

@@ -24,13 +24,13 @@ def reserve(draft: Draft, reserved: Reserved) -> None:
     Its charge counts against the tiers at once, and a promise's against its project, except for
     what those it waits for will give back by then: that would be counted twice.
     """
-    kept = draft.reserved if reserved.is_promise else draft.plans
+    kept = draft.promised if reserved.is_promise else draft.plans
     kept[reserved.name] = reserved
     draft.reservations.end_drain(reserved.gang)
     draft.revised += 1
     is_firm = not reserved.is_promise or draft.promises[reserved.name].within_share
     is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
-    is_shared = reserved.is_promise and is_firm and reserved.name in draft.known and not is_own
+    is_shared = reserved.is_promise and is_firm and reserved.name in draft.standing and not is_own
     draft.reservations.add(reserved, is_firm=is_firm, is_shared=is_shared)
     shut(draft, reserved)
     if reserved.holds_quota:
@@ -42,11 +42,11 @@ def give_up(draft: Draft, reserved: Reserved) -> None:
     lend(draft, reserved)
     drop(draft, reserved)
     draft.revised += 1
-    draft.search.loosened.add(reserved.gang[0].project)  # others of it waited behind this
+    draft.search.loosened.add(reserved.project)  # others of it waited behind this
     draft.search.has_opened = True
     if reserved.is_promise:
         del draft.promises[reserved.name]
-        draft.known.pop(reserved.name, None)
+        draft.standing.pop(reserved.name, None)
         draft.wait_again(reserved.gang)
     else:
         spare_for(draft, reserved)
@@ -70,7 +70,7 @@ def drop(draft: Draft, reserved: Reserved) -> None:
     if not reserved.is_promise:
         del draft.plans[reserved.name]
         return
-    del draft.reserved[reserved.name]
+    del draft.promised[reserved.name]
     for running in reserved.victims:
         if draft.victims[running.name].by == reserved.name:
             _spare(draft, running)
@@ -87,7 +87,7 @@ def spare_for(draft: Draft, plan: Reserved) -> dict[str, PlannedStop]:
 def _spare(draft: Draft, running: Running) -> None:
     """Let a victim go on, unless another promise needs it gone as well."""
     stop = draft.victims.pop(running.name)
-    for other in draft.reserved.values():
+    for other in draft.promised.values():
         if running in other.victims:
             is_firm = draft.promises[other.name].within_share
             draft.victims[running.name] = replace(stop, by=other.name, is_firm=is_firm)

@@ -24,7 +24,7 @@ class Excess:
     """
 
     def __init__(self, shares: Shares, project: str, running: Sequence[Running]) -> None:
-        self._weight = shares.weight
+        self._dominant_share = shares.dominant_share
         self.running = running
         self.before = shares.excess(project)
         """With all of them; the same object as long as nothing of the project is counted anew."""
@@ -37,5 +37,5 @@ class Excess:
         known = self._after
         while len(known) <= count:
             self._above = self._above - self.running[len(known) - 1].held
-            known.append(self._weight(self._above))
+            known.append(self._dominant_share(self._above))
         return known[count]

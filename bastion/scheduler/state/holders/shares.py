@@ -148,7 +148,7 @@ class Shares(Ledger):
         free = (free + kept) & (limits.ceiling - held + swapped)
         return free.only(asked).positive()
 
-    def dominant(self, project: str) -> float:
+    def usage_ratio(self, project: str) -> float:
         """The largest part of its own share that `project` holds; infinite without a share."""
         nominal, most = self.project(project).nominal, 0.0
         for resource, units in self.held(project).items():
@@ -156,7 +156,7 @@ class Shares(Ledger):
             most = max(most, units / share if share > 0 else math.inf)
         return most
 
-    def weight(self, amounts: Amounts) -> float:
+    def dominant_share(self, amounts: Amounts) -> float:
         """The largest part of a total that `amounts` is."""
         if len(amounts) == 1:  # nearly always
             ((resource, units),) = amounts.items()
@@ -166,12 +166,12 @@ class Shares(Ledger):
     def excess(self, name: str) -> float:
         """How far above its share a project or a group is, as a part of the total."""
         if name in self.quota.groups:
-            return self.weight(self.above_share(name))
+            return self.dominant_share(self.above_share(name))
         if self._asked:
             self._settle(name)
         known = self._excess.get(name)
         if known is None:
-            known = self._excess[name] = self.weight(self.above_share(name))
+            known = self._excess[name] = self.dominant_share(self.above_share(name))
         return known
 
     def above_share(self, name: str) -> Amounts:
@@ -190,4 +190,4 @@ class Shares(Ledger):
         """The part of the total that a project or a group holds above its share."""
         if name in self.quota.groups:
             return max(0.0, self.excess(name))
-        return max(0.0, self.weight(self.held(name) - self.project(name).nominal))
+        return max(0.0, self.dominant_share(self.held(name) - self.project(name).nominal))

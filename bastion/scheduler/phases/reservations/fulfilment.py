@@ -1,0 +1,111 @@
+"""
+A reserved gang starts: where it was to be, or anywhere else that it fits.
+
+It must not know when that is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bastion.job import Placement, ReplicaPlace
+from bastion.scheduler.phases.reservations.backfill import may_fit_again
+from bastion.scheduler.phases.reservations.lending import set_apart
+from bastion.scheduler.phases.reservations.reserving import drop
+from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.place import Placed
+from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.queue.shape import Part, Shape
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.footprint import Footprint, Located, pairs_of
+from bastion.scheduler.state.holders.running import charge_of
+from bastion.scheduler.state.reservation import Reserved
+
+
+def located_again(draft: Draft, shape: Shape, before: Promise | PlannedStart) -> Located | None:
+    """The same devices again, if all of them are still in order."""
+    memory, name = draft.memory, before.gang[0]
+    known = draft.occupancy.located.get(name)
+    if known is None or known.shape is not shape or known.placed.placements != before.placements:
+        known = None
+    if known is not None and not memory.is_check_due:
+        return known
+    found = _located(draft, shape, before.placements)
+    if known is not None and (found is None or found.placed != known.placed):
+        memory.problems.append(f"where {name} lies was another")
+    if found is not None and not draft.capacity.created:  # what is made may not be made again
+        draft.occupancy.located[name] = found
+    return found
+
+
+def _located(draft: Draft, shape: Shape, placements: tuple[Placement, ...]) -> Located | None:
+    pairs = pairs_of(shape.parts, placements)
+    footprint = Footprint(pairs)
+    if not _is_sound(draft.capacity, footprint) or _closes(draft.capacity, pairs):
+        return None
+    placed = Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
+    return Located(shape, placed, footprint)
+
+
+def _closes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
+    """Whether maintenance closes any of the places too early."""
+    return bool(capacity.closures) and any(
+        not capacity.closures.lets_start(part, capacity.by_name[host.machine].machine, spare=False)
+        for part, place in pairs
+        for host in place.hosts
+    )
+
+
+def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
+    for machine, masks in wanted.masks.items():
+        room = capacity.by_name.get(machine)
+        if room is None or not room.opened:
+            return False
+        if any(mask & room.bad.get(resource, 0) for resource, mask in masks.items()):
+            return False
+        if any(mask >> room.full[resource] for resource, mask in masks.items()):
+            return False
+    return True
+
+
+def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
+    """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
+    if not may_fit_again(draft, reserved):
+        return False
+    with set_apart(draft, [reserved], sharing(draft, reserved)):
+        if not _has_room(draft, reserved):
+            return False
+        placed = _taken(draft, reserved, guaranteed=guaranteed)
+        if placed is None:
+            return False
+        drop(draft, reserved)
+    draft.search.has_opened |= placed.placements != reserved.placed.placements
+    draft.admit(reserved.gang, reserved.shape, placed)
+    return True
+
+
+def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
+    """Others that wait for the same gangs: what these give back counts for one of them only."""
+    payers = {running.name for running, _, _ in reserved.paid}
+    payers |= {running.name for running, _ in reserved.gifts}
+    if not payers:
+        return []
+    return [each for each in draft.reservations.waiting_for(payers) if each is not reserved]
+
+
+def _has_room(draft: Draft, reserved: Reserved) -> bool:
+    """Whether the quota has room already; victims may still hold what it needs of that."""
+    project = reserved.project
+    return draft.shares.has_room(project, reserved.shape, reserved.placed.total)
+
+
+def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:
+    """Where it lies now: where it was to be, or anywhere; None when it does not fit."""
+    shape, placed = reserved.shape, reserved.placed
+    if draft.capacity.is_free(shape.parts, placed.placements, placed.charge):
+        for part, placement in zip(shape.parts, placed.placements):
+            for replica in placement:
+                draft.capacity.occupy(part, replica, guaranteed=guaranteed)
+        draft.capacity.charge(placed.charge)
+        return placed
+    return draft.try_place(shape, lambda units: units <= placed.total, guaranteed=guaranteed)
