@@ -8,13 +8,13 @@ bounded, and other work waits. A simulation uses `InlineLane`, which does the wo
 
 from __future__ import annotations
 
-import errno
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol
 
+from bastion.errors import StoreError
 from bastion.value import value
 
 _NO_THREAD = "no thread can be started: this machine is short of memory, or allows no more"
@@ -144,7 +144,8 @@ class ThreadLane:
         """
         Go on with the threads that there are; without any, all that waits fails.
 
-        Its submitter tries again, and the next work asks for a thread anew.
+        It fails as a call that the store did not answer: its submitter tries again, and takes it
+        for no fault of the work. The next work asks for a thread anew.
         """
         with self._changed:
             self._started -= 1
@@ -153,7 +154,7 @@ class ThreadLane:
             for key, _ in (*self._urgent, *self._other):
                 self._queue.get()
                 self._in_flight.discard(key)
-                self._done.append(Done(key=key, error=OSError(errno.ENOMEM, _NO_THREAD)))
+                self._done.append(Done(key=key, error=StoreError(_NO_THREAD)))
             self._urgent.clear()
             self._other.clear()
             self._changed.notify_all()

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from bastion.errors import StoreError
 from bastion.lane import Done, InlineLane, Lane, ThreadLane
+from tests.rigs.limits import fail_starts
 
 
 @pytest.fixture
@@ -58,18 +60,6 @@ def test_threads_do_the_work(lane: ThreadLane) -> None:
     assert isinstance(done["b"].error, ValueError)
 
 
-def fail_starts(monkeypatch: pytest.MonkeyPatch, *, after: int, count: int) -> None:
-    """Let `count` starts of a thread fail, as on a machine without memory, `after` some."""
-    start, starts = threading.Thread.start, iter(range(10_000))
-
-    def begin(thread: threading.Thread) -> None:
-        if after <= next(starts) < after + count:
-            raise RuntimeError("can't start new thread")
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", begin)
-
-
 def test_a_lane_without_a_thread_fails_its_work_and_recovers(
     lane: ThreadLane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,7 +68,7 @@ def test_a_lane_without_a_thread_fails_its_work_and_recovers(
     for key in ("a", "b", "a"):
         lane.submit(key, _boom)
         (done,) = collected(lane, 1)
-        assert (done.key, type(done.error)) == (key, OSError)
+        assert (done.key, type(done.error)) == (key, StoreError)
         assert "no thread can be started" in str(done.error)
     meet = threading.Barrier(2)
     lane.submit("a", lambda: meet.wait(10.0))

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from socketserver import BaseServer
 
+import pytest
+
 PATIENCE_S = 60.0
 """Only ends what hangs."""
 
@@ -26,6 +28,18 @@ def on_thread(work: Callable[..., object], *arguments: object) -> threading.Thre
     thread = threading.Thread(target=work, args=arguments, daemon=True)
     thread.start()
     return thread
+
+
+def fail_starts(monkeypatch: pytest.MonkeyPatch, *, after: int, count: int) -> None:
+    """Let `count` starts of a thread fail, as on a machine without memory, after `after` others."""
+    start, starts = threading.Thread.start, iter(range(10_000))
+
+    def begin(thread: threading.Thread) -> None:
+        if after <= next(starts) < after + count:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", begin)
 
 
 def joined(thread: threading.Thread, within_s: float = PATIENCE_S) -> None:

@@ -10,10 +10,14 @@ from random import Random
 import pytest
 
 from bastion.errors import StoreError, StoreFullError, StoreRefusedError
+from bastion.lane import ThreadLane
+from bastion.records.reports.facts import Checkpointed
+from bastion.service.intake.inbox import InboxReader
 from bastion.spec import Array, Job, Process, Resources
 from bastion.store import Entry, Object, ObjectStore, Version, Written
 from bastion.store.port import READ_LIMIT_BYTES
 from tests.rigs.leader import Rig
+from tests.rigs.limits import fail_starts
 
 TURNS = 6
 """An outage lasts so many turns."""
@@ -164,3 +168,29 @@ def pair() -> tuple[Job, ...]:
     """Two jobs that start together."""
     process = Process(["true"], resources=Resources(h100=1))
     return tuple(Job(name=f"j{n}", processes=(process,)) for n in range(2))
+
+
+def test_a_leader_without_a_thread_keeps_requests_and_bells(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine that is short of memory is no fault of what arrives: it is read once there is."""
+    rig = Rig()
+    job = rig.start()
+    lane = ThreadLane("specs", workers=2)
+    rig.leader._inbox_reader = InboxReader(rig.store, lane)
+    rig.leader._intake._lane = lane
+    fail_starts(monkeypatch, after=0, count=100)
+    asked, agent = rig.launch("more"), rig.agent_of(job)
+    agent.ring(Checkpointed(of=agent.of(job)))
+    before = rig.keys("inbox/")
+    rig.turn()
+    assert len(before) == 2
+    assert set(before) <= set(rig.keys("inbox/"))
+    (problem,) = rig.journal.problems
+    assert "is not read: no thread can be started" in problem
+    monkeypatch.undo()
+    rig.turn(2)
+    assert rig.answer(asked).accepted
+    assert not set(before) & set(rig.keys("inbox/"))
+    assert rig.journal.problems == ()
+    lane.close()
