@@ -9,7 +9,8 @@ import pytest
 
 from bastion.agent.errands import Errands, LongLanes
 from bastion.errors import RecordError, StoreError
-from bastion.lane import InlineLane
+from bastion.lane import InlineLane, ThreadLane
+from tests.rigs.limits import fail_starts
 
 
 class Bench:
@@ -156,6 +157,23 @@ def test_other_errors_go_to_the_function_that_takes_them() -> None:
     bench.send(broken, 0.0)
     with pytest.raises(RecordError, match="broken"):
         bench.errands.collect(0.0)
+
+
+def test_an_errand_that_no_thread_can_begin_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A machine that is short of memory ends no agent: each errand is sent anew, and then done."""
+    lane, said, results = ThreadLane("test", workers=1), list[str](), list[int]()
+    errands = Errands(lane, InlineLane(), retry_s=1.0, say=said.append)
+    fail_starts(monkeypatch, after=0, count=2)
+    for now in (0.0, 1.0, 2.0):
+        assert results == []
+        errands.send("k", lambda: 7, results.append, now=now)
+        lane.settle(10.0)
+        errands.collect(now)
+    lane.close()
+    assert results == [7]
+    assert "no thread can be started" in said[0]
 
 
 def test_looks_do_not_count_as_movement() -> None:
