@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from bastion.clock import Clock
 from bastion.errors import BastionError, NoCapacityError, ProviderRefusedError
@@ -201,6 +202,7 @@ class Machines:
             then unchanged. Empty if there is none.
         """
         now = draft.now
+        self._forget_refused_starts(draft.machines, fresh)
         deaf = self._deaf(draft)
         mute, silent = mute_machines(
             draft.working_jobs(), draft.machines, now, steady_since=self._steady_since
@@ -325,6 +327,14 @@ class Machines:
         self._shortages.refused(pool, zone, done.error, now)
         if isinstance(done.error, NoCapacityError | ProviderRefusedError):
             self._unmade.update((machine.name, str(done.error)) for machine in batch)
+
+    def _forget_refused_starts(
+        self, machines: Mapping[str, Machine], fresh: Mapping[str, tuple[Seen, ...]]
+    ) -> None:
+        """Forget that the start of a machine was refused once it runs: the next may be granted."""
+        for seen in chain.from_iterable(fresh.values()):
+            if seen.runs and seen.name in machines and machines[seen.name].life:
+                self._unmade.pop(seen.name, None)
 
     def _refused(self, machines: Mapping[str, Machine], now: float) -> Iterator[tuple[str, str]]:
         """Machines that are not made or started: it was refused, or their zone has none; why."""

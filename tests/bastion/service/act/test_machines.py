@@ -493,6 +493,28 @@ def test_a_machine_that_was_stopped_and_cannot_be_started_is_given_up(passes: bo
     assert told == f"{name} was stopped, and is not started again: no capacity to start it"
 
 
+def test_a_refused_start_is_forgotten_once_the_machine_runs() -> None:
+    """A start that was refused for one machine of a gang gives up no other one of it later."""
+    rig = Rig(quota=WIDE, config=ZONES.replace("30s", "1h"))
+    rig.turn()
+    rig.start(h100=8, replicas=2)
+    provider = rig.providers["gpu"]
+    lost, kept = provider.states
+    assert rig.root.machines[lost].batch == rig.root.machines[kept].batch != ""
+    rig.agents[lost].is_deaf = True
+    provider.states[lost] = "stopped"
+    provider.start_refusal = NoCapacityError("no capacity to start it")
+    rig.until(lambda: lost in provider.deletes)
+    provider.start_refusal = None
+    rig.turn(20)
+    asked = provider.creates.count(kept)
+    provider.states[kept] = "stopped"
+    rig.turn(20)
+    assert kept not in provider.deletes
+    assert provider.creates.count(kept) == asked + 1
+    assert provider.states[kept] == "running"
+
+
 def test_a_machine_of_ones_own_that_cannot_be_started_is_kept() -> None:
     """Where no cloud says that it is off, its processes may still run without an agent."""
     rig = Rig(quota=WIDE)
