@@ -243,8 +243,10 @@ class Machines:
         for name in [name for name in draft.machines if name not in reconciled.machines]:
             is_unmade = name not in reconciled.lifeless
             draft.drop_machine(name, reconciled.given_up.get(name, "") if is_unmade else "")
-        for machine in reconciled.machines.values():
-            draft.put_machine(machine)
+        for name, machine in reconciled.machines.items():
+            # A new one in a zone that was just given up is made elsewhere, in the next turn.
+            if name in draft.machines or not self._is_dry(machine, now):
+                draft.put_machine(machine)
         return ""
 
     def act(self, root: Root, store_now: float) -> None:

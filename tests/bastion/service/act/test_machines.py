@@ -345,6 +345,21 @@ def test_a_zone_whose_machines_end_before_they_are_up_is_left_alone() -> None:
     assert any("Client error on launch" in text for text in told)
 
 
+@pytest.mark.parametrize("how", ["ends", "queues"])
+def test_a_least_machine_is_not_replaced_in_the_zone_that_was_just_given_up(how: str) -> None:
+    """The next zone has it; none is named as not made that was never asked for."""
+    config = CONFIG.replace("count = 2", 'count = 2\npatience = "60s"\nzones = ["a", "b"]')
+    rig = Rig(config=config)
+    rig.turn()
+    provider = rig.providers["gpu"]
+    for name in provider.states:
+        rig.agents[name].is_deaf = True
+    provider.states.clear()
+    setattr(provider, how, {"a": "Client.InternalError: Client error on launch"})
+    rig.until(lambda: zones(rig) == ["b", "b"], turns=600)
+    assert not [event.text for event in rig.history() if event.what == "machine not made"]
+
+
 def test_machines_whose_agents_never_come_are_made_less_and_less_often() -> None:
     """Each is deleted when its boot is overdue, and its zone has a pause that doubles."""
     rig = Rig(quota=WIDE, config=ZONES.replace('zones = ["a", "b"]', 'zones = ["a"]'))
