@@ -296,7 +296,9 @@ class Machines:
         self._gone[pool] = frozenset(seen.name for seen in listing.seen if seen.gone)
         self._listed_since.setdefault(pool, now)
         problems = dict(_unreached(pool, listing.unreached))
-        problems |= {f"machine {seen.name}": seen.odd for seen in listing.seen if seen.odd}
+        problems |= {
+            f"pool {pool}: machine {seen.name}": seen.odd for seen in listing.seen if seen.odd
+        }
         for what in self._problems.get(pool, {}).keys() - problems.keys():
             self._journal.solved(what)
         for what, why in problems.items():

@@ -8,7 +8,7 @@ from functools import partial
 
 from bastion.errors import BastionError, ConflictError, StoreError
 from bastion.lane import Lane
-from bastion.machine import Pool
+from bastion.machine import Machine, Pool
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.register import create_same
@@ -23,6 +23,7 @@ from bastion.scheduler.reasons.words import listed
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.bells import apply_bell
 from bastion.service.intake.inbox import ReadBell, ReadRequest
+from bastion.service.intake.proofs import NEW_LIVES
 from bastion.service.intake.requests import (
     Rules,
     answer_key,
@@ -69,7 +70,7 @@ class Intake:
             self._journal.failure(ringing.entry.key, error)
         machine, is_proven = draft.machines.get(ringing.machine), read_bell.proof.is_life
         if machine is not None and ringing.life > machine.life and not is_proven:
-            self._tell_unproven(ringing.machine, ringing.life, read_bell.bell)
+            self._tell_unproven(machine, ringing.life, read_bell.bell)
 
     def _tell_stranger(self, machine: str, bell: Bell) -> None:
         """Say that an agent lives on a machine that no pool made; late facts of others are none."""
@@ -81,17 +82,10 @@ class Intake:
             )
             self._journal.problem(f"machine {machine}", problem)
 
-    def _tell_unproven(self, machine: str, life: int, bell: Bell) -> None:
+    def _tell_unproven(self, machine: Machine, life: int, bell: Bell) -> None:
         """Say that a machine is not believed: its jobs would wait for it without a reason."""
-        if not any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
-            return
-        problem = BastionError(
-            f"its agent reports life {life}, of which {layout.life(machine, life)} is gone or"
-            " damaged, so it is not believed",
-            hint="the bucket is older than the machine, or that was deleted; end the machine's"
-            " keeper or reboot it, which begins another life, or delete it at its provider",
-        )
-        self._journal.problem(f"machine {machine}", problem)
+        if any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts):
+            self._journal.problem(f"machine {machine.name}", _unproven(machine, life))
 
     def apply_request(self, draft: Draft, arrived: ReadRequest, rules: Rules) -> bool:
         """
@@ -233,6 +227,23 @@ class Intake:
                 self._withdraw(draft, arrived, [_TAKEN])
                 refused = True
         return launches, refused
+
+
+def _unproven(machine: Machine, life: int) -> BastionError:
+    """Why a later life than the last known one is not believed: it is unseen, or not looked for."""
+    if life > machine.life + NEW_LIVES:
+        return BastionError(
+            f"its agent reports life {life}, so it is not believed: the last one known is"
+            f" {machine.life}, and a new one is at most {NEW_LIVES} later",
+            hint="something else rings in its name, or its numbers are damaged; delete it at its"
+            " provider",
+        )
+    return BastionError(
+        f"its agent reports life {life}, of which {layout.life(machine.name, life)} is gone or"
+        " damaged, so it is not believed",
+        hint="the bucket is older than the machine, or that was deleted; end the machine's"
+        " keeper or reboot it, which begins another life, or delete it at its provider",
+    )
 
 
 def apply_portion(

@@ -13,6 +13,7 @@ from bastion.errors import FencedError, LeaseHeldError, StoreError, StoreRefused
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Drained, Heartbeat, HostFact
 from bastion.records.root import Root, RootWriter, decode_root
+from bastion.service.intake.proofs import NEW_LIVES
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
 from bastion.spec import Job, Process, Resources
@@ -696,6 +697,34 @@ def test_a_machine_whose_new_life_is_not_in_the_bucket_is_told_to_admins(
     rig.turn(2)
     assert rig.root.machines[agent.name].life == agent.life
     assert not any(agent.name in each for each in rig.journal.problems)
+
+
+def test_a_life_far_ahead_of_the_last_known_one_is_told_as_such() -> None:
+    """Its register is not looked for, so none is said to be gone."""
+    rig = Rig()
+    agent = rig.agent_of(rig.start())
+    agent.life += NEW_LIVES + 1
+    agent.ring(agent.hello())
+    rig.turn(2)
+    (problem,) = (each for each in rig.journal.problems if agent.name in each)
+    assert "reports life 1002, so it is not believed: the last one known is 1, and" in problem
+    assert "gone" not in problem
+
+
+def test_a_machine_that_is_odd_and_not_believed_is_two_problems() -> None:
+    """Each is told until it is mended, whatever becomes of the other."""
+    rig = Rig()
+    agent = rig.agent_of(rig.start())
+    odd = rig.providers["gpu"].odd
+    odd[agent.name] = "2 instances carry its tags: i-1, i-2; end the copy"
+    agent.life += 1
+    agent.ring(agent.hello())
+    rig.turn(5)
+    assert len([each for each in rig.journal.problems if agent.name in each]) == 2
+    odd.clear()
+    rig.turn(3)
+    (problem,) = (each for each in rig.journal.problems if agent.name in each)
+    assert "is not believed" in problem
 
 
 def test_an_asked_number_no_computer_can_count_harms_no_other_job() -> None:

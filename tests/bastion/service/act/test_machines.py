@@ -404,7 +404,7 @@ def test_what_is_odd_about_a_machine_is_a_problem_until_it_is_mended() -> None:
     name = next(iter(provider.states))
     provider.odd[name] = "2 instances carry its tags: i-1, i-2; end the copy"
     rig.turn(90)
-    assert rig.journal.problems == (f"machine {name}: {provider.odd[name]}",)
+    assert rig.journal.problems == (f"pool gpu: machine {name}: {provider.odd[name]}",)
     provider.odd.clear()
     rig.turn(3)
     assert rig.journal.problems == ()
