@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.machine import stray_processes as strays
-from tests.rigs.keepers import RealWorld, attempt, python
+from tests.rigs.keepers import EXITS, TIDIES, RealWorld, attempt, python
 
 
 @pytest.fixture
@@ -75,3 +75,14 @@ def test_a_grandchild_that_holds_the_pipe_does_not_hold_the_end(world: RealWorld
     world.ended("a")
     assert world.log("a") == b"first\nlast\n"
     assert strays.children(world.pid) == []
+
+
+def test_a_record_has_where_a_clean_up_began_only_if_one_did(world: RealWorld) -> None:
+    """Earlier builds, which may take over the home or be the agent, read no such record."""
+    world.keeper.start(attempt("a", EXITS))
+    assert world.ended("a").cleaned_from is None
+    journal = world.home / "keeper" / "journal"
+    assert "cleaned_from" not in journal.read_text()
+    world.keeper.start(attempt("b", EXITS, on_end=TIDIES, on_end_s=60.0))
+    assert world.ended("b").cleaned_from == 0
+    assert "cleaned_from" in journal.read_text()
