@@ -62,13 +62,15 @@ class Saving:
         self._around.errands.send(errand, work, then, now=now, otherwise=then, is_long=True)
 
     def _saved(self, number: int, outcome: int | Exception) -> None:
+        text = ""
         if isinstance(outcome, Exception):
+            text = str(outcome) or repr(outcome)
             self._tries += 1
             if is_machine_fault(outcome) and self._tries < _TRIES and self._wanted == number:
                 self._again_at = self._sent_at + _AGAIN_S
                 return
-            self._around.say(f"{self._key}: its output is not kept: {outcome}")
-        self._tell(str(outcome) if isinstance(outcome, Exception) else "")
+            self._around.say(f"{self._key}: its output is not kept: {text}")
+        self._tell(text)
         if self._wanted == number:
             self._wanted = None
 

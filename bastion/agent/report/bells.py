@@ -18,12 +18,15 @@ from bastion.agent.home import Home
 from bastion.errors import ConflictError, NotFoundError, OversizeError
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
-from bastion.records.reports.facts import Bell, Fact
+from bastion.records.reports.facts import Bell, Fact, Unkept
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
 _FACTS = 500
 """Most facts of one bell: about 100 KB."""
+
+_ALONE = Unkept
+"""Earlier bastions know no such fact, and set aside the whole bell that has one."""
 
 _RESERVED = 256
 """Numbers reserved at once: one small write to the home for so many bells."""
@@ -102,8 +105,9 @@ class Bells:
         if self._frozen is None:
             if not self._waiting:
                 return
-            facts = tuple(self._waiting[:_FACTS])
-            del self._waiting[:_FACTS]
+            count = _together(self._waiting)
+            facts = tuple(self._waiting[:count])
+            del self._waiting[:count]
             self._frozen = self._take_key(), encode(Bell(facts=facts)), len(facts)
         key, data, count = self._frozen
         if self._errands.is_free("bell", now):
@@ -127,6 +131,12 @@ class Bells:
             self._reserved = self._next + _RESERVED
             self._home.put_number("bells", self._life, self._reserved)
         return layout.bell(self._machine, self._life, number)
+
+
+def _together(waiting: list[Fact]) -> int:
+    """How many of the first facts go with the next bell."""
+    alone = (place for place, fact in enumerate(waiting[:_FACTS]) if isinstance(fact, _ALONE))
+    return max(1, next(alone, min(len(waiting), _FACTS)))
 
 
 def _write(store: ObjectStore, key: str, data: bytes) -> _Rung:

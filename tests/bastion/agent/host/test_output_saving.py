@@ -21,22 +21,22 @@ from tests.rigs.agent import OF
 class Starved(MemoryStore):
     """A store whose caller's machine fails with these errors first."""
 
-    def __init__(self, errors: list[int]) -> None:
+    def __init__(self, errors: list[int | Exception]) -> None:
         super().__init__(lambda: 0.0)
         self.errors = errors
 
     def create(self, key: str, data: bytes) -> Written:
         """Fail, while there are errors left."""
         if self.errors:
-            number = self.errors.pop()
-            raise OSError(number, os.strerror(number))
+            error = self.errors.pop()
+            raise OSError(error, os.strerror(error)) if isinstance(error, int) else error
         return super().create(key, data)
 
 
 class Bench:
     """One host with some output."""
 
-    def __init__(self, folder: Path, *errors: int) -> None:
+    def __init__(self, folder: Path, *errors: int | Exception) -> None:
         self.store: ObjectStore = Starved(list(errors))
         self.said: list[str] = []
         self.told: list[str] = []
@@ -90,6 +90,14 @@ def test_output_that_cannot_be_read_is_told(tmp_path: Path, errors: list[int]) -
     assert "its output is not kept" in bench.said[0]
     text = os.strerror(errors[0])
     assert bench.told == [f"[Errno {errors[0]}] {text}"]
+
+
+def test_an_error_without_words_is_told_by_its_name(tmp_path: Path) -> None:
+    """No text would mean that the output is kept."""
+    bench = Bench(tmp_path, *[MemoryError() for _ in range(100)])
+    bench.saving.ask()
+    bench.pass_s(400.0)
+    assert bench.told == ["MemoryError()"]
 
 
 def test_output_that_is_kept_after_all_is_told(tmp_path: Path) -> None:
