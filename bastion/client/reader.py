@@ -120,6 +120,19 @@ class Reader(EventReader):
         """
         return self._published.queue_as_of()
 
+    def store_now(self) -> float:
+        """
+        Return the latest moment on the store's clock that is known, in Unix seconds.
+
+        While no bastion publishes, machines go on and tell of it.
+
+        Raises:
+            NotFoundError: No bastion has published anything here yet.
+            StoreError: Out of reach.
+        """
+        as_of = self.queue_as_of()
+        return max(as_of, self._live_use.newest_at()) if self.presence.absence() else as_of
+
     @property
     def record(self) -> Record:
         """The record of all that ended, for `bastion.history.ask`."""

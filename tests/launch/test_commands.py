@@ -35,7 +35,7 @@ from launch.reference import reference
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.rigs import git_repositories
-from tests.rigs.scripted_bastion import NOW, QUOTA, end, print_log, publish, row
+from tests.rigs.scripted_bastion import NOW, QUOTA, end, lead, print_log, publish, row
 
 
 def test_list_prints_a_table_and_when_it_was_true(run: Run) -> None:
@@ -381,6 +381,21 @@ def test_logs_since_count_back_on_the_clock_of_the_store(run: Run, bucket: Bucke
     for segment, age_s in zip(sorted(folder.glob("logs/**/*.log")), (7200, 60), strict=True):
         os.utime(segment, (NOW - age_s, NOW - age_s))
     assert run("logs", "train", "--since=1h").out == "new\n"
+
+
+@pytest.mark.parametrize("leader", ["vm", None])
+def test_logs_since_count_back_from_now_while_no_bastion_publishes(
+    leader: str | None, run: Run, bucket: Bucket
+) -> None:
+    """Jobs go on, and their machines tell how late it is by the store's clock."""
+    lead(bucket.store, now=NOW + 10, leader=leader)
+    print_log(bucket.store, JOB, b"old\n", b"new\n")
+    bucket.store.create(layout.machine_use("gpu-1-0"), b"{}")
+    folder = Path(unquote(urlsplit(bucket.url).path))
+    (use,) = folder.glob("usage/**/*gpu-1-0*")
+    for path, at_s in zip((*sorted(folder.glob("logs/**/*.log")), use), (3600, 7190, 7200)):
+        os.utime(path, (NOW + at_s, NOW + at_s))
+    assert run("logs", "train", "--since=10m").out == "new\n"
 
 
 def test_logs_can_be_downloaded(run: Run, bucket: Bucket, tmp_path: Path) -> None:

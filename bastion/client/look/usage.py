@@ -139,6 +139,17 @@ class LiveUse:
         fresh = [(use, at) for use, at in told if newest - at <= STALE_S]
         return job_use(fresh, project, job)
 
+    def newest_at(self) -> float:
+        """
+        Return when a machine last told of its use, by the store's clock; 0: none ever did.
+
+        Raises:
+            StoreError: Out of reach.
+        """
+        entries = _entries(self._store, layout.USAGE)
+        uses = (entry for entry in entries if layout.parse_machine_use(entry.key) is not None)
+        return max((entry.modified_at for entry in uses), default=0.0)
+
     def read(self) -> Mapping[str, tuple[MachineUse, float]]:
         """
         Return the use of each machine that tells of it lately, and when it did.

@@ -154,7 +154,7 @@ def wanted_of(session: Session) -> Wanted:
         raise UsageError(f"--attempt: {args.attempt!r} is not an attempt; a number, or all")
     since = None
     if args.since:
-        since = session.client.queue_as_of() - seconds_of("--since", args.since)
+        since = session.client.store_now() - seconds_of("--since", args.since)
     return Wanted(
         replica=args.replica,
         process=args.process,
