@@ -57,7 +57,10 @@ def test_a_broken_expectation_is_told_and_is_the_exit_code(run: Run, tmp_path: P
     ("words", "told"),
     [
         (["TRACE", "--jobs=1"], ["--jobs draws jobs, and a trace has its own", "--first=N takes"]),
-        (["TRACE", "--projects=2"], ["--projects draws jobs, and a trace has its own"]),
+        (
+            ["TRACE", "--projects=2"],
+            ["--projects draws jobs, and a trace has its own", "leave one out"],
+        ),
         (["TRACE", "--track=1..3"], ["--track: 1..3 is not allowed; the jobs are 0..2"]),
         (["--jobs=3", "--track=3..9"], ["--track: 3..9 is not allowed; the jobs are 0..2"]),
         (["--first=5"], ["--first is of a trace", "--jobs=5 draws so many"]),
@@ -71,7 +74,7 @@ def test_a_flag_that_would_change_nothing_is_refused(
     trace.write_text("submit,duration\n0,50\n1,50\n2,50\n")
     ran = run(*SMALL, *(str(trace) if word == "TRACE" else word for word in words))
     assert ran.code == 2
-    for line, text in zip(ran.err.splitlines(), told):
+    for line, text in zip(ran.err.splitlines(), told, strict=True):
         assert text in line
 
 
