@@ -504,7 +504,7 @@ def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Buc
     assert json.loads(run("status", "--json").out)["status"]["epoch"] == 3
 
 
-def test_a_requeued_job_tells_since_when_it_waits_again(run: Run, bucket: Bucket) -> None:
+def test_a_job_tells_since_when_it_is_in_the_queue(run: Run, bucket: Bucket) -> None:
     """Its age is that of its submission; the wait of its project is that of the present turn."""
     shares = {"nominal": {"v4": 512}, "usage": {}, "queued": 2}
     projects = {"blue": shares | {"waiting_since": NOW - 110}, "green": shares}
@@ -515,9 +515,16 @@ def test_a_requeued_job_tells_since_when_it_waits_again(run: Run, bucket: Bucket
         "an older bastion does not tell it"
     )
     again = row(JOB, state="preempted", submitted_at=NOW - 90000, queued_at=NOW - 120)
-    for rows, number in ((again | {"phase": "queued"}, 1), (row(JOB, queued_at=NOW), 0)):
+    waited = row(JOB, queued_at=NOW + 60)
+    for rows, number in (
+        (again | {"phase": "queued"}, 1),
+        (waited, 1),
+        (row(JOB, queued_at=NOW), 0),
+    ):
         publish(bucket.store, "queue", {"jobs": [rows]})
-        assert run("show", JOB).out.count("queued again") == number
+        shown = run("show", JOB).out
+        assert shown.count("in queue since") == number
+        assert "again" not in shown, "a job that waited for another was in no queue before"
 
 
 def test_status_without_a_leader_says_none(run: Run, bucket: Bucket) -> None:

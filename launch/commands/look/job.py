@@ -92,7 +92,7 @@ def _show_fields(session: Session, job: JobView) -> None:
             ("machines", ", ".join(job.machines)),
             ("after", ", ".join(job.after)),
             ("submitted", out.moment(job.submitted_at)),
-            ("queued again", _requeued(job, out)),
+            ("in queue since", _queued(job, out)),
             ("started", out.moment(job.started_at) if job.started_at else ""),
             ("starts about", _start(job, session)),
             ("ended", out.moment(job.ended_at) if job.ended_at else ""),
@@ -107,11 +107,11 @@ def _show_fields(session: Session, job: JobView) -> None:
     )
 
 
-def _requeued(job: JobView, out: Output) -> str:
+def _queued(job: JobView, out: Output) -> str:
     """When it last joined the queue, if it waits there and was not submitted then."""
     at = job.queued_at
-    waits_again = job.phase == "queued" and at is not None and at > job.submitted_at
-    return out.moment(at) if waits_again else ""
+    joined_later = job.phase == "queued" and at is not None and at > job.submitted_at
+    return out.moment(at) if joined_later else ""
 
 
 def _reported(numbers: Mapping[str, float]) -> str:

@@ -23,6 +23,8 @@ from bastion.web.drawing.render import span
 from bastion.web.pages.spent import price_of
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, busy_root, put, quota_text, write_bucket
+from tests.rigs.scripted_bastion import publish
+from tests.rigs.scripted_bastion import row as queue_row
 
 RUNNING = "/jobs/vision/train-0000000000"
 MARKUP = "<script>alert(1)</script>"
@@ -144,6 +146,17 @@ def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
     assert plain.headers["content-type"].startswith("text/plain")
     assert "1 line with" in found
     assert "<code>bastion launch -- sh -c &#39;echo 1;\nexit 3&#39;</code>" in text
+
+
+def test_the_page_of_a_job_tells_since_when_it_is_in_the_queue() -> None:
+    """A job that waited for another was in no queue before; one that never waited tells it once."""
+    store = busy_store()
+    for queued_at, number in ((NOW + 60, 1), (NOW, 0)):
+        waits = queue_row("late-0123456789", submitted_at=NOW, queued_at=queued_at)
+        publish(store, "queue", {"jobs": [waits]})
+        with site(store) as client:
+            text = client.get("/jobs/blue/late-0123456789").text
+        assert text.count("<dt>in queue since</dt>") == number
 
 
 def test_what_a_job_wrote_is_escaped_wherever_it_is_shown() -> None:
