@@ -75,9 +75,9 @@ def query(record: Record, sql: str) -> Answer:
             raise _refusal(connection, error) from error
         kinds = [each.type.name for each in statements]
         if len(kinds) != 1 or kinds[0] not in _READING:
-            found = ", ".join(kinds) or "nothing"
+            found = f"{', '.join(kinds)} is not allowed" if kinds else "no statement was given"
             raise SpecError(
-                f"query: {found} is not allowed; one SELECT",
+                f"query: {found}; one SELECT",
                 hint=f"the tables are {', '.join(VIEWS)}; bastion query 'DESCRIBE attempts'",
             )
         try:

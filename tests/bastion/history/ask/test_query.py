@@ -114,7 +114,7 @@ def record_of(_: object, folder: Path) -> Record:
             "no column .projct.; allowed are admitted_at, .* nearest is project",
         ),
         ("SELECT FROM", "syntax error"),
-        ("", "nothing is not allowed; one SELECT"),
+        ("", "query: no statement was given; one SELECT"),
         ("SELECT 1; SELECT 2", "SELECT, SELECT is not allowed"),
         ("DROP VIEW attempts", "DROP is not allowed"),
         ("COPY (SELECT 1) TO 'x.csv'", "COPY is not allowed"),
