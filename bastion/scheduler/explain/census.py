@@ -109,7 +109,8 @@ def _wrong_size(part: Part, shelf: Shelf, full: Amounts) -> str:
 def _unopened(room: Room) -> str:
     machine = room.machine
     if machine.draining:
-        return f"draining: {machine.cordoned}" if machine.cordoned else "draining"
+        word = "draining" if machine.drained_at is None else "drained"
+        return f"{word}: {machine.cordoned}" if machine.cordoned else word
     if machine.cordoned:
         return f"cordoned: {machine.cordoned}"
     if machine.unwell:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bastion.machine import MachinePhase
 from bastion.scheduler.placement.room import Room
-from bastion.scheduler.reasons.outage import Outage
+from bastion.scheduler.reasons.outage import Cause, Outage
 from quota.amounts import Amounts
 
 
@@ -14,7 +14,8 @@ def outage_of(room: Room, types: Iterable[str]) -> Outage:
     """What is wrong with `room`, which is not opened or has lost devices of `types`."""
     machine = room.machine
     if machine.draining:
-        return Outage(machine=machine.name, cause="draining", why=machine.cordoned)
+        cause: Cause = "draining" if machine.drained_at is None else "drained"
+        return Outage(machine=machine.name, cause=cause, why=machine.cordoned)
     if machine.cordoned:
         return Outage(machine=machine.name, cause="cordoned", why=machine.cordoned)
     if machine.unwell:

@@ -18,12 +18,15 @@ MOST_CHARACTERS = 200
 """Of what was said of devices: a machine may have one holder for each."""
 
 
+Cause = Literal["cordoned", "draining", "drained", "unwell", "silent", "deleting", "devices"]
+
+
 @value
 class Outage:
     """One machine that is out of use, or has devices that are."""
 
     machine: str
-    cause: Literal["cordoned", "draining", "unwell", "silent", "deleting", "devices"]
+    cause: Cause
     why: str = ""
     """What was said of a cordon, a drain, a machine that is unwell, or devices."""
     host: str = ""
@@ -39,7 +42,7 @@ class Outage:
         return f"{self.machine}{place} ({self._cause(now)})"
 
     def _cause(self, now: float) -> str:
-        if self.why and self.cause in ("cordoned", "draining", "unwell"):
+        if self.why and self.cause in ("cordoned", "draining", "drained", "unwell"):
             return f"{self.cause}: {self.why}"
         if self.cause == "devices":
             said = shorten(self.why, MOST_CHARACTERS, placeholder=" ...")

@@ -494,6 +494,7 @@ def _standing(machine: Machine) -> tuple[object, ...]:
         machine.hostname,
         machine.cordoned,
         machine.draining,
+        machine.drained_at,
         machine.bad_devices,
         machine.unwell,
     )

@@ -70,13 +70,14 @@ def test_a_gang_that_almost_fits_is_told_how_many_do() -> None:
 
 def test_machines_out_of_use_say_why() -> None:
     """Cordoned, draining, on their way out, with devices out of order."""
-    w = world(5)
+    w = world(6)
     changes: list[dict[str, object]] = [
         {"cordoned": "xid 79"},
         {"draining": True},
         {"phase": MachinePhase.DELETING},
         {"bad_devices": {"gpu": (0, 1)}},
         {"resources": Amounts({"gpu": 4})},
+        {"draining": True, "drained_at": 1.0, "cordoned": "disk"},
     ]
     for name, change in zip(list(w.machines), changes):
         w.machines[name] = replace(w.machines[name], **change)  # type: ignore[arg-type]
@@ -86,6 +87,7 @@ def test_machines_out_of_use_say_why() -> None:
         "p-002": "is deleting",
         "p-003": "short by 2 gpu; 2 gpu out of order",
         "p-004": "too small: has 4 gpu at all",
+        "p-005": "drained: disk",
     }
 
 

@@ -170,6 +170,7 @@ def test_a_pool_that_was_made_smaller_is_named() -> None:
     [
         ({"cordoned": "xid 79"}, "cordoned: xid 79"),
         ({"draining": True}, "draining"),
+        ({"draining": True, "drained_at": 1_000_900.0, "cordoned": "disk"}, "drained: disk"),
         ({"phase": MachinePhase.SILENT, "heard_at": 1_000_700.0}, "silent for 5m"),
         ({"phase": MachinePhase.SILENT}, "silent"),
     ],

@@ -79,7 +79,7 @@ def test_a_cordon_keeps_new_jobs_away_and_says_why() -> None:
 
 
 def test_a_drain_lets_jobs_end_and_tells_when_they_have() -> None:
-    """Without a deadline nothing is stopped; what waits is told that the machine is draining."""
+    """Without a deadline nothing is stopped; what waits is told of the machine's drain."""
     rig, name = begun()
     job = rig.start("long", h100=4)
     assert asked(rig, "drain", DrainRequest(machines=(name,))) == ""
@@ -94,6 +94,8 @@ def test_a_drain_lets_jobs_end_and_tells_when_they_have() -> None:
     (row,) = pool_view(rig.root, {})["machines"]
     assert row["draining"] and row["drained_at"] == rig.root.machines[name].drained_at
     rig.turn(5)
+    rows = {row["id"]: row for row in queue_view(rig.root, rig.leader._plan)["jobs"]}
+    assert f"{name} (drained: by root)" in rows[waiting]["text"]
     assert rig.phase(waiting) == "queued"
     assert len(told(rig, "machine drained")) == 1
 
