@@ -13,6 +13,7 @@ unexpected exception of a library only its type is shown.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -169,10 +170,15 @@ def _of_file(path: str, folder: Path) -> bytes:
     place = Path(os.path.realpath(folder / path))
     if not place.is_relative_to(os.path.realpath(folder)):
         raise SetUpError(f"leads out of this machine's folder of secrets, {folder}")
-    if not place.is_file():
-        raise SetUpError(f"no such file in this machine's folder of secrets, {folder}")
+    inside = f"in this machine's folder of secrets, {folder}"
     try:
+        mode = place.stat().st_mode
+        if not stat.S_ISREG(mode):
+            found = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+            raise SetUpError(f"{found}, not a file, {inside}")
         with place.open("rb") as file:
             return file.read(MAX_SECRET_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise SetUpError(f"no such file {inside}") from None
     except OSError as error:
         raise SetUpError(f"{place} cannot be read: {error.strerror}") from None

@@ -143,12 +143,20 @@ def test_what_a_dead_keeper_knew_is_masked_whole(machine: Machine) -> None:
     [
         ({}, "secret HF_TOKEN: this job may not use it any more"),
         ({"HF_TOKEN": "file:vision/NONE"}, "secret HF_TOKEN: file:vision/NONE: no such file"),
+        ({"HF_TOKEN": "file:vision/HF_TOKEN/x"}, "file:vision/HF_TOKEN/x: no such file"),
+        ({"HF_TOKEN": "file:vision/DIR"}, "file:vision/DIR: a folder, not a file, in this"),
+        ({"HF_TOKEN": "file:vision/PIPE"}, "file:vision/PIPE: a pipe or a device, not a file"),
+        ({"HF_TOKEN": "file:vision/LOOP"}, "LOOP cannot be read: Too many levels of symbolic"),
     ],
 )
 def test_a_secret_that_cannot_be_had_fails_the_set_up(
     machine: Machine, granted: dict[str, str], why: str
 ) -> None:
     """The outcome names the secret, and nothing was started or unpacked."""
+    folder = Path(os.environ["BASTION_SECRETS_DIR"], "vision")
+    (folder / "DIR").mkdir()
+    os.mkfifo(folder / "PIPE")
+    (folder / "LOOP").symlink_to("LOOP")
     machine.bucket.spec(job("echo up"))
     machine.bucket.instruct(start(secrets=granted))
     machine.until(lambda: "drained" in machine.bucket.told())
