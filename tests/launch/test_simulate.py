@@ -145,6 +145,17 @@ def test_what_cannot_be_written_is_said_before_anything_runs(
     assert "jobs:" not in ran.err
 
 
+def test_a_study_that_is_refused_leaves_no_folder(run: Run, tmp_path: Path) -> None:
+    """That the folder of `--export` can be made is tried, and undone."""
+    for folder in (tmp_path / "new" / "charts", tmp_path / "new" / ("x" * 300)):
+        ran = run(*SMALL, "--jobs=3", "--policy=nosuch", f"--export={folder}")
+        assert ran.code == 2
+        assert not (tmp_path / "new").exists()
+    (tmp_path / "kept").mkdir()
+    assert run(*SMALL, "--jobs=3", "--policy=nosuch", f"--export={tmp_path / 'kept'}").code == 2
+    assert (tmp_path / "kept").is_dir(), "it was there before"
+
+
 def test_a_mistake_in_a_policy_is_a_users_error(run: Run, tmp_path: Path) -> None:
     """File, line and job, and no word of a mistake in Bastion."""
     policy = tmp_path / "mine.py"

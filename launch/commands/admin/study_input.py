@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,16 +62,27 @@ def check_places(args: argparse.Namespace) -> None:
     if args.export and Path(args.export).exists() and not Path(args.export).is_dir():
         raise UsageError(f"--export: {args.export} is a file", hint="name a folder")
     if args.export:
-        try:
-            Path(args.export).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"--export: {args.export}: {error.strerror}") from None
+        _check_folder(args.export)
     elif args.format != "png":
         raise UsageError("--format is of --export", hint="give --export=FOLDER as well")
     if args.report or args.export:
         from bastion.simulator.report.charts import altair
 
         altair()
+
+
+def _check_folder(export: str) -> None:
+    """See that the folder can be made; a study that is refused leaves none behind."""
+    path, missing = Path(export), list[Path]()
+    try:
+        missing = [each for each in (path, *path.parents) if not each.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--export: {export}: {error.strerror}") from None
+    finally:
+        for each in missing:
+            with suppress(OSError):
+                each.rmdir()
 
 
 def points_of(args: argparse.Namespace) -> list[Point]:
