@@ -224,7 +224,7 @@ def test_the_record_is_played_under_another_file(
     request.getfixturevalue("record")
     quota = tmp_path / "new.toml"
     quota.write_text(QUOTA)
-    ran = run("quota", "diff", str(quota), "--replay=5000d")
+    ran = run("quota", "diff", str(quota), "--replay=1d")
     assert ran.code == 0, ran.err
     assert "3 recorded jobs; 0 left out" in ran.err
     assert "under the file in force 100 % of the recorded starts come again" in ran.err
@@ -236,7 +236,7 @@ def test_the_record_is_played_under_another_file(
         ["red", "1", "0", "0"],
     ]
     assert "nothing would have changed" in ran.err
-    ran = run("simulate", "--replay=5000d", "--order=fifo,srtf", "--json")
+    ran = run("simulate", "--replay=1d", "--order=fifo,srtf", "--json")
     labels = [each["label"] for each in json.loads(ran.out)["simulations"]]
     assert labels == ["in force", "fifo", "srtf"]
     ran = run("simulate", "--replay=5000d", "--machines=2x4")

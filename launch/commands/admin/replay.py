@@ -33,7 +33,6 @@ def replayed(
         ways: Setups to compare, by label, each with the file in force and the bucket's machines.
     """
     from bastion.admin import Admin
-    from bastion.clock import SystemClock
     from bastion.errors import BastionError
     from bastion.simulator.fitting import fitted
     from bastion.simulator.replay.bucket import cluster_in, recorded_in
@@ -48,7 +47,8 @@ def replayed(
 
     url = session.profile.root
     store = Admin(url).store
-    then = recorded_in(store, url, since=SystemClock().wall() - seconds_of("--replay", time))
+    since = session.client.store_now() - seconds_of("--replay", time)
+    then = recorded_in(store, url, since=since)
     cluster = cluster_in(store)
     quota = session.client.quota()
     workload = fitted(then.workload, cluster, skip_bad=True)
