@@ -67,8 +67,8 @@ def test_nothing_outside_the_folder_is_read(tmp_path: Path) -> None:
     (folder / "others").symlink_to(tmp_path / "secrets-of-others")
     for path in ("link", "others/x", "../out", "../secrets-of-others/x", str(tmp_path / "out")):
         assert "leads out of" in refused(f"file:{path}", folder)
-    for path in (".", "missing"):
-        assert "no such file" in refused(f"file:{path}", folder)
+    assert "a folder, not a file" in refused("file:.", folder)
+    assert "no such file" in refused("file:missing", folder)
 
 
 def test_no_file_of_another_project_is_read(tmp_path: Path) -> None:
