@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 
 from bastion.provider.machine_folder import started, words, write
@@ -19,8 +20,13 @@ _PREFIX = "bastion-"
 
 @contextmanager
 def noted(machines_dir: Path, name: str, root_url: str) -> Iterator[None]:
-    """Keep a note that this process, the bastion `name`, serves `root_url`."""
-    path = machines_dir / f"{_PREFIX}{file_name(name)}"
+    """
+    Keep a note that this process, the bastion `name`, serves `root_url`.
+
+    Bastions of several buckets may have one name, that of their host, and one folder of machines.
+    """
+    bucket = sha256(root_url.encode()).hexdigest()[:12]
+    path = machines_dir / f"{_PREFIX}{file_name(name)}-{bucket}"
     pid = os.getpid()
     with suppress(OSError):
         machines_dir.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from bastion.provider.serving import machines_of
+from bastion.provider.serving import bastions_of, machines_of, noted
 
 
 def machine(folder: Path, root: str = "") -> Path:
@@ -24,3 +25,14 @@ def test_machines_of_other_buckets_are_not_counted(tmp_path: Path) -> None:
     assert machines_of(tmp_path, "file:///mine", is_own=False) == [mine]
     assert machines_of(tmp_path, "file:///mine", is_own=True) == [mine, older]
     assert machines_of(tmp_path, "file:///new", is_own=False) == []
+
+
+def test_bastions_of_one_name_are_told_apart_by_their_buckets(tmp_path: Path) -> None:
+    """Each is found while it serves, whichever began or ended last, and none leaves a note."""
+    with noted(tmp_path, "vm", "file:///mine"):
+        with noted(tmp_path, "vm", "file:///other"):
+            assert bastions_of(tmp_path, "file:///mine") == (os.getpid(),)
+            assert bastions_of(tmp_path, "file:///other") == (os.getpid(),)
+        assert bastions_of(tmp_path, "file:///mine") == (os.getpid(),)
+        assert bastions_of(tmp_path, "file:///other") == ()
+    assert not [*tmp_path.iterdir()]
