@@ -141,12 +141,12 @@ def reconcile(
             updated = _apply_listing(updated, shown[machine.pool].get(name), now)
         if updated is not None:
             kept[name] = updated
-    lifeless = {**_ended_early(kept, shown), **(overdue := _overdue(machines, kept, now))}
+    lifeless = {**_ended_early(kept, shown), **(overdue := _overdue(machines, kept, pools, now))}
     given_up = {**(unmade or {}), **_waiting_in_vain(kept, pools, now), **lifeless}
     given_up = {
         name: why
         for name, why in given_up.items()
-        if name in overdue or _give_up(kept, name, shown)
+        if name in overdue or _give_up(kept, name, pools, shown)
     }
     _end_slices(kept, in_use)
     by_pool: dict[str, list[Machine]] = defaultdict(list)
@@ -247,10 +247,11 @@ def _apply_silence(machine: Machine, now: float) -> Machine | None:
 
     Return None once its permit has certainly expired, so that none of our processes runs there. A
     permit counts from a bell that has landed, so it expires no later than `permit_s` after the
-    bastion saw the last one.
+    bastion saw the last one. What its provider queues, or has just made, is not silent yet.
     """
-    silent_s = now - max(machine.heard_at, machine.created_at)
-    if not machine.permit_s or silent_s <= SILENT_S:
+    silent_s = now - max(machine.heard_at, machine.created_at, machine.made_at or 0.0)
+    is_queued = bool(machine.waits) and not machine.life
+    if not machine.permit_s or is_queued or silent_s <= SILENT_S:
         return machine
     if silent_s > machine.permit_s + PERMIT_SLACK_S:
         return None
@@ -310,13 +311,17 @@ def _ended_early(
 
 
 def _overdue(
-    before: Mapping[str, Machine], machines: Mapping[str, Machine], now: float
+    before: Mapping[str, Machine],
+    machines: Mapping[str, Machine],
+    pools: Mapping[str, Pool],
+    now: float,
 ) -> dict[str, str]:
-    """Machines of clouds that were made and whose boots are overdue since this turn; why."""
+    """Machines that were made elsewhere and whose boots are overdue since this turn; why."""
     found = {}
     for name, machine in machines.items():
         is_new = before[name].phase is MachinePhase.CREATING and not _is_kept(machine)
-        if not is_new or not _is_clouds(machine) or machine.life or machine.made_at is None:
+        is_theirs = _is_made_elsewhere(machine, pools.get(machine.pool))
+        if not is_new or not is_theirs or machine.life or machine.made_at is None:
             continue
         waited = text_of_seconds(float(int(now - machine.made_at)))
         why = f": {machine.stuck}" if machine.stuck else ""
@@ -325,19 +330,23 @@ def _overdue(
 
 
 def _give_up(
-    machines: dict[str, Machine], name: str, shown: Mapping[str, Mapping[str, Seen]]
+    machines: dict[str, Machine],
+    name: str,
+    pools: Mapping[str, Pool],
+    shown: Mapping[str, Mapping[str, Seen]],
 ) -> bool:
     """
     Let go of a machine that will not be made; False if it is there all the same.
 
     One that no listing has shown leaves at once. One that was shown is deleted like any other. One
-    whose agent came is given up where its cloud says that it is off: it will not be started.
+    whose agent came is given up where its provider says that it is off: it will not be started.
     """
     machine = machines.get(name)
     if machine is None or not _is_kept(machine):
         return False
     has_come = machine.life or machine.phase is not MachinePhase.CREATING
-    if has_come and not _is_off(machine, shown.get(machine.pool, {}).get(name)):
+    seen = shown.get(machine.pool, {}).get(name)
+    if has_come and not (_is_off(seen) and _is_made_elsewhere(machine, pools.get(machine.pool))):
         return False
     if not has_come and machine.made_at is None and not machine.waits:
         del machines[name]
@@ -346,19 +355,22 @@ def _give_up(
     return True
 
 
-def _is_off(machine: Machine, seen: Seen | None) -> bool:
-    """Whether a cloud says that nothing runs on its machine, as one that was stopped."""
-    return _is_clouds(machine) and seen is not None and not (seen.runs or seen.gone)
+def _is_off(seen: Seen | None) -> bool:
+    """Whether the provider says that nothing runs on its machine, as one that was stopped."""
+    return seen is not None and not (seen.runs or seen.gone)
 
 
-def _is_clouds(machine: Machine) -> bool:
+def _is_made_elsewhere(machine: Machine, pool: Pool | None) -> bool:
     """
-    Whether a cloud has made `machine`, or its like.
+    Whether a cloud, or a cluster's scheduler, has made `machine`.
 
-    A host of one's own has a permit, and one's own machine has no zone: there an agent that does
-    not run says nothing of the processes, and the same host is what is tried again.
+    A host of one's own is the only machine of its zone, and one's own machine has neither zone nor
+    permit: there an agent that does not run says nothing of the processes, and the same host is
+    what is tried again.
     """
-    return bool(machine.zone) and not machine.permit_s
+    if pool is None or pool.machines_per_zone:
+        return bool(machine.zone) and not machine.permit_s
+    return bool(machine.zone) or machine.permit_s > 0
 
 
 def _end_slices(machines: dict[str, Machine], in_use: Collection[str]) -> None:

@@ -311,6 +311,22 @@ def test_a_silent_host_gets_nothing_and_is_given_up_after_its_permit() -> None:
     assert turn(vouched, used=[machine.name], now=1e9)[machine.name].phase is MachinePhase.READY
 
 
+def test_what_its_provider_queues_is_not_silent() -> None:
+    """A permit counts from when the machine was made, however long it had been queued."""
+    queue = replace(POOL, permit_s=600.0, boot_s=1e6)
+    queued = replace(COMING, permit_s=600.0, created_at=0.0, waits="Slurm: Resources")
+    shown = replace(seen_of(queued), waits=queued.waits)
+    for listing in ((shown,), None):
+        assert turn(queued, listing=listing, used=[queued.name], now=9000.0, pool=queue) == {
+            queued.name: queued
+        }
+    begun = turn(queued, listing=(seen_of(queued),), used=[queued.name], now=9000.0, pool=queue)
+    assert begun[queued.name].made_at == 9000.0
+    for now, is_kept in ((9600.0, True), (9601.0 + PERMIT_SLACK_S, False)):
+        left = turn(*begun.values(), used=[queued.name], now=now, pool=queue)
+        assert (queued.name in left) is is_kept
+
+
 HOSTS = tuple(
     replace(READY, name=f"tpu-1-0-h{i}", pool="tpu", slice="tpu-1-0", hosts=2, idle_since=0.0)
     for i in range(2)
@@ -425,16 +441,19 @@ def test_a_machine_that_ends_while_it_boots_is_given_up() -> None:
 
 
 def test_a_machine_whose_agent_does_not_come_in_time_is_given_up() -> None:
-    """Where there are zones: elsewhere the same host would be tried again, and is at once."""
+    """Not on hosts of one's own: there the same host would be tried again, and is at once."""
     late = replace(COMING, zone="a", made_at=0.0, stuck="no bucket")
     why = f"the agent of {late.name} has not come within 10m 1s: no bucket"
-    for machine, given_up in (
-        (late, {late.name: why}),
-        (replace(late, zone=""), {}),
-        (replace(late, permit_s=600.0), {}),
-        (replace(late, made_at=None), {}),
+    hosts = replace(POOL, machines_per_zone=1)
+    heard = replace(late, permit_s=600.0, heard_at=600.0)
+    for machine, pool, given_up in (
+        (late, POOL, {late.name: why}),
+        (replace(late, zone=""), POOL, {}),
+        (replace(heard, zone=""), POOL, {late.name: why}),
+        (heard, hosts, {}),
+        (replace(late, made_at=None), POOL, {}),
     ):
-        done = reconcile({late.name: machine}, {"gpu": POOL}, {}, (late.name,), 601.0, seq=5)
+        done = reconcile({late.name: machine}, {"gpu": pool}, {}, (late.name,), 601.0, seq=5)
         assert done.given_up == given_up
         assert done.lifeless == given_up.keys()
 
