@@ -21,7 +21,7 @@ KEEP_ENVIRONMENT_S = 7 * 86400.0
 """How long a Python environment is kept after its last use by a host."""
 
 
-Cloud = Literal["", "gce", "ec2"]
+Cloud = Literal["", "gce", "ec2", "slurm"]
 """The kind of metadata server of this machine; empty: it has none."""
 
 

@@ -7,6 +7,7 @@ Notices that a cloud takes a machine back: asked of its metadata server every fe
 | gce   | `instance/maintenance-event` is TERMINATE_... | 1 h with GPUs, 60 s without            |
 | ec2   | `spot/instance-action`                        | until the time that it names           |
 | ec2   | `events/recommendations/rebalance`            | it is only likely: until it is certain |
+| slurm | `notice`, written by the batch script         | until the time that it names           |
 
 Source: cloud.google.com/compute/docs/instances/spot and .../gpus/gpu-host-maintenance; Amazon EC2
 User Guide, "Spot Instance interruption notices" and "EC2 instance rebalance recommendations".
@@ -48,6 +49,8 @@ def look_for_interruption(
     Raises:
         MetadataError: The metadata server did not answer.
     """
+    if cloud == "slurm":
+        return _of_slurm(metadata, wall)
     return _of_ec2(metadata, wall) if cloud == "ec2" else _of_gce(metadata, has_gpus=has_gpus)
 
 
@@ -83,6 +86,15 @@ def _of_ec2(metadata: Metadata, wall: float) -> Interruption | None:
         text = "EC2 recommends to rebalance"
         return Interruption(in_s=_LIKELY_S, is_certain=False, text=text)
     return None
+
+
+def _of_slurm(metadata: Metadata, wall: float) -> Interruption | None:
+    """The time of the job ends, or it is preempted. The clock that wrote it is this machine's."""
+    said = metadata.read("notice")
+    if not said:
+        return None
+    in_s = float(said) - wall if said.isdigit() else 0.0
+    return Interruption(in_s=min(max(in_s, 0.0), MAX_STEP_S), text="Slurm ends its job")
 
 
 def _until(time: str, wall: float) -> float:

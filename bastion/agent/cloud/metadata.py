@@ -1,6 +1,8 @@
 """
 The metadata servers of clouds: what a machine may ask about itself without credentials.
 
+A job of Slurm has none. What its batch script is told it writes into the folder of the machine.
+
 `GCE_METADATA_HOST` and `AWS_EC2_METADATA_SERVICE_ENDPOINT` name other ones, as for the vendors'
 libraries. Source: cloud.google.com/compute/docs/metadata; Amazon EC2 User Guide, "IMDS".
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
@@ -48,6 +51,8 @@ def metadata_of(cloud: Cloud, environ: Mapping[str, str]) -> Metadata | None:
     if cloud == "ec2":
         named = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
         return Ec2Metadata(named.rstrip("/"))
+    if cloud == "slurm":
+        return FolderMetadata(Path(environ.get("BASTION_BOOT_DIR", ".")))
     return None
 
 
@@ -82,6 +87,22 @@ class Ec2Metadata:
             except _TokenError:
                 self._token = ""
         raise MetadataError(f"metadata {name}: its tokens are refused")
+
+
+class FolderMetadata:
+    """The files that a batch script writes into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read(self, name: str) -> str:
+        """See `Metadata`."""
+        try:
+            return (self._folder / name).read_text(errors="replace").strip()
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise MetadataError(f"{self._folder / name} cannot be read: {error}") from error
 
 
 class _TokenError(MetadataError):

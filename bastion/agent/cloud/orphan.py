@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from urllib.error import URLError
@@ -41,8 +42,13 @@ def end_orphan(
     Delete this machine by its own identity, or halt it where that is refused.
 
     An instance of EC2 that halts is terminated, for it was made so. A VM of Google that halts
-    costs its disk until the bastion, or an admin, deletes it.
+    costs its disk until the bastion, or an admin, deletes it. A job of Slurm ends with its batch
+    script, which is told to.
     """
+    if cloud == "slurm" and (script := environ.get("SLURM_TASK_PID", "")).isdigit():
+        say("this machine is an orphan: it ends its job of Slurm")
+        os.kill(int(script), signal.SIGUSR2)
+        return
     try:
         if cloud == "gce":
             _delete(metadata, environ)

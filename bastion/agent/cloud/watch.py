@@ -47,7 +47,7 @@ class CloudWatch:
 
     @property
     def is_taken(self) -> bool:
-        """Whether the cloud said that it takes this machine: nothing new is started here."""
+        """Whether the provider said that it takes this machine: nothing new is started here."""
         return self._until is not None
 
     def turn(self, now: float, *, reached_at: float, hosts: Mapping[str, Host]) -> None:
@@ -99,7 +99,7 @@ class CloudWatch:
             return
         is_new = self._warned is None or interruption.is_certain
         if is_new:
-            self._say(f"the cloud announces: {interruption.text}, {interruption.in_s:.0f} s")
+            self._say(f"the provider announces: {interruption.text}, {interruption.in_s:.0f} s")
             self._bells.ring(interruption)
         self._warned = interruption
         if interruption.is_certain:

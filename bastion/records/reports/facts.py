@@ -251,7 +251,7 @@ class Interruption:
 
 def reclaimed_by(machine: str) -> str:
     """What stops what runs on `machine` then; the bastion and the agent tell a job the same."""
-    return f"the cloud, which takes back machine {machine}"
+    return f"the provider, which takes back machine {machine}"
 
 
 @value

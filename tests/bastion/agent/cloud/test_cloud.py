@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +17,7 @@ from bastion.agent.cloud.orphan import BUSY_PATIENCE, end_orphan, is_orphan
 from bastion.agent.cloud.tpu import parse_tpu_env, tpu_variables
 from bastion.agent.settings import Cloud
 from bastion.records.reports.facts import Interruption
+from tests.rigs.limits import PATIENCE_S, killed
 from tests.servers.metadata import MetadataServer, metadata_server
 
 GOOGLE = "/computeMetadata/v1/"
@@ -94,6 +97,35 @@ def test_amazon_recommends_to_rebalance(server: MetadataServer) -> None:
     server.says[f"{AMAZON}events/recommendations/rebalance"] = '{"noticeTime": "x"}'
     notice = found(server, "ec2")
     assert notice is not None and not notice.is_certain
+
+
+def test_slurm_announces_the_end_of_a_job(tmp_path: Path) -> None:
+    """The batch script wrote when; a note that cannot be read is the end at once."""
+    metadata = metadata_of("slurm", {"BASTION_BOOT_DIR": str(tmp_path)})
+    assert metadata is not None
+    for said, in_s in (("", None), (f"{NOON + 90:.0f}\n", 90.0), ("1\n", 0.0), ("soon", 0.0)):
+        (tmp_path / "notice").write_text(said)
+        notice = look_for_interruption(metadata, "slurm", wall=NOON, has_gpus=True)
+        assert (notice and notice.in_s) == in_s
+    (tmp_path / "notice").unlink()
+    assert look_for_interruption(metadata, "slurm", wall=NOON, has_gpus=True) is None
+
+
+def test_an_orphan_of_slurm_ends_its_job(tmp_path: Path) -> None:
+    """It signals the batch script, with which Slurm ends everything of the job."""
+    line = 'trap "exit 7" USR2; : >ready; while :; do sleep 0.01; done'
+    script = subprocess.Popen(["/bin/sh", "-c", line], cwd=tmp_path)
+    try:
+        while not (tmp_path / "ready").exists():
+            assert script.poll() is None
+            time.sleep(0.01)
+        environ = {"SLURM_TASK_PID": str(script.pid), "BASTION_BOOT_DIR": str(tmp_path)}
+        metadata = metadata_of("slurm", environ)
+        assert metadata is not None
+        end_orphan("slurm", metadata, environ, lambda _: None)
+        assert script.wait(PATIENCE_S) == 7
+    finally:
+        killed(script)
 
 
 def test_a_metadata_server_that_is_away_is_no_notice() -> None:
