@@ -5,7 +5,8 @@ A machine and its pool come in; machines with agents, and the list of them, go o
 first, then `open`, which chooses the adapter; then an adapter, `local` or `fake`.
 `agent_environment` and `build` serve `local`. `serving` notes which bastions serve a folder.
 
-`gcp/` and `aws/` are clouds, `own_hosts/` machines of one's own, `containers/` those of an engine.
+`gcp/` and `aws/` are clouds, `own_hosts/` machines of one's own, `containers/` those of an engine,
+`slurm/` nodes of a cluster.
 `boot/` is how a new machine begins, `machine_folder` the folder of a local one, and `way_in` how a
 person reaches one.
 """

@@ -15,10 +15,10 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.port import Provider
 
-PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "fake")
+PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "slurm", "fake")
 """The providers that a pool may name."""
 
-INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker"})
+INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker", "slurm"})
 """Those whose new machines install Bastion from the bucket, by `bastion.provider.boot`."""
 
 OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
@@ -56,6 +56,10 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
             from bastion.provider.containers.docker_request import problems as of_docker
 
             return of_docker(pool)
+        case "slurm":
+            from bastion.provider.slurm.slurm_request import problems as of_slurm
+
+            return of_slurm(pool)
         case _:
             return _problems_of_given(pool)
 
@@ -135,6 +139,11 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
                 script=_script(root_url, bucket, stays=True),
                 clock=SystemClock(),
             )
+        case "slurm":
+            from bastion.provider.slurm.slurm import SlurmProvider
+
+            script = _script(root_url, bucket, stays=True)
+            return SlurmProvider(pool, bucket=bucket, script=script)
         case "fake":
             from bastion.provider.fake import FakeProvider
 

@@ -1,5 +1,5 @@
 """
-How a person's own tools reach a machine: OpenSSH, gcloud, the AWS command line, docker. Pure.
+How a person's own tools reach a machine: OpenSSH, gcloud, the AWS command line, docker, srun. Pure.
 
 No port of a machine is open for it. Each cloud has a way of its own through its own front door, and
 decides who may use it: nothing here gives a right.
@@ -16,9 +16,11 @@ from bastion.machine import Pool
 from bastion.provider.aws.ec2_pool import region_of
 from bastion.provider.containers.docker_request import name_of
 from bastion.provider.gcp.names import Names
+from bastion.provider.slurm.slurm_request import job_name
 from bastion.value import value
 
-_OWN_SHELL = 'exec "${SHELL:-/bin/sh}"'
+_SHELL = '"${SHELL:-/bin/sh}"'
+_OWN_SHELL = f"exec {_SHELL}"
 
 HERE, THERE, LINE, PARAMETERS = "{here}", "{there}", "{line}", "{parameters}"
 """
@@ -84,6 +86,8 @@ def way_in(target: Target, pool: Pool, *, bucket: str, host_here: str) -> WayIn:
             return _amazon_session(target, bucket)
         case "docker":
             return _docker(target, pool, bucket)
+        case "slurm":
+            return _slurm(target, bucket)
         case other:
             raise NotFoundError(f"a machine of provider {other} cannot be reached from here")
 
@@ -150,6 +154,18 @@ def _docker(target: Target, pool: Pool, bucket: str) -> WayIn:
         interactive=(*docker, "-it", name, "/bin/sh"),
         command=(*docker, name, "/bin/sh", "-c", LINE),
         forward=(),
+    )
+
+
+def _slurm(target: Target, bucket: str) -> WayIn:
+    """As a step of the machine's job; a port needs a node that lets in those whose jobs it runs."""
+    name = shlex.quote(job_name(bucket, target.machine))
+    job = f'"$(squeue --noheader --states=running --format=%A --name={name})"'
+    step = f"exec srun --jobid={job} --overlap --nodes=1 --ntasks=1"
+    return WayIn(
+        interactive=("sh", "-c", f"{step} --pty {_SHELL}"),
+        command=("sh", "-c", f'{step} /bin/sh -c "$1"', "sh", LINE),
+        forward=_openssh(target.hostname, "").forward,
     )
 
 

@@ -23,7 +23,9 @@ from tests.contracts.docker_place import docker_place, engine_place
 from tests.contracts.fake_place import fake_place
 from tests.contracts.google_places import gce_place, tpu_place
 from tests.contracts.provider_place import MACHINE, POOL, Place, World
+from tests.contracts.slurm_place import fake_slurm_place, slurm_place
 from tests.servers.dockerd import has_shell, needs_dockerd
+from tests.servers.slurmctld import needs_slurm
 from tests.servers.sshd import hosts, needs_sshd
 
 
@@ -90,6 +92,8 @@ PLACES = {
     "ec2": ec2_place,
     "docker": docker_place,
     "engine": engine_place,
+    "slurm": slurm_place,
+    "fake-slurm": fake_slurm_place,
 }
 CLOUDS = ("fake", "gce", "gcp_tpu", "ec2")
 """The places that have a `World`."""
@@ -126,6 +130,7 @@ NEEDS = {
         *needs_dockerd,
         pytest.mark.skipif(not has_shell(), reason="needs busybox-static"),
     ],
+    "slurm": needs_slurm,
 }
 """What the place of that name needs of this machine."""
 

@@ -8,6 +8,7 @@ installation over ssh, a container. The clouds are servers on loopback.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -25,6 +26,8 @@ from tests.servers.engine import FakeEngine
 from tests.servers.google import Compute, Tpu
 from tests.servers.google.hosts import hosts
 from tests.servers.s3 import KEYS
+from tests.servers.slurm import FakeSlurm
+from tests.servers.slurmctld import slurm
 from tests.servers.sshd import hosts as ssh_hosts
 
 
@@ -101,6 +104,38 @@ host = "{host}"
 folder = "{folder}/box"
 python = "{sys.executable}"
 mounts = "{mounts}" """
+
+
+@contextmanager
+def fake_slurm_ground(folder: Path) -> Iterator[Ground]:
+    """Nodes of a Slurm of ours, which are this machine."""
+    fake = FakeSlurm(folder)
+    try:
+        path = f"{fake.programs()}:{os.environ['PATH']}"
+        yield Ground(pool=_SLURM_POOL, env={"PATH": path}, check_end=lambda: _left_slurm(fake))
+    finally:
+        fake.end()
+
+
+@contextmanager
+def slurm_ground(folder: Path) -> Iterator[Ground]:
+    """Nodes of a real Slurm, all on this machine."""
+    # Addresses of sockets are short.
+    with TemporaryDirectory(prefix="slurm") as short, slurm(Path(short)) as made:
+        yield Ground(pool=_SLURM_POOL, env={**made.env, "TMPDIR": short})
+
+
+_SLURM_POOL = f"""
+provider = "slurm"
+zones = ["main", "more"]
+resources = {{ cpu = 2, memory = "48GiB" }}
+options = {{ gres = "none", time = "1:00:00", python = "{sys.executable}" }}"""
+
+
+def _left_slurm(fake: FakeSlurm) -> None:
+    """Two jobs were made, and nothing of them is left on their nodes."""
+    assert fake.made() == 2
+    until(lambda: not list(fake.folder.glob("n*/bastion-*/*/*")), "the folders of machines go")
 
 
 @contextmanager

@@ -16,15 +16,18 @@ from tests.end_to_end.grounds import (
     docker_ground,
     ec2_ground,
     fake_docker_ground,
+    fake_slurm_ground,
     gce_ground,
     gcp_tpu_ground,
     local_ground,
     show_boot_logs,
+    slurm_ground,
     ssh_ground,
 )
 from tests.end_to_end.programs import DEADLINE_S, REPOSITORY, Programs, until
 from tests.end_to_end.roots import folder_root
 from tests.servers.dockerd import has_shell, needs_dockerd
+from tests.servers.slurmctld import needs_slurm
 from tests.servers.sshd import needs_sshd
 
 pytestmark = pytest.mark.end_to_end
@@ -47,6 +50,8 @@ GROUNDS = [
     pytest.param(ssh_ground, id="ssh", marks=needs_sshd),
     pytest.param(fake_docker_ground, id="docker"),
     pytest.param(docker_ground, id="docker-engine", marks=[*needs_dockerd, no_shell]),
+    pytest.param(fake_slurm_ground, id="slurm"),
+    pytest.param(slurm_ground, id="slurmctld", marks=needs_slurm),
     pytest.param(ec2_ground, id="ec2"),
     pytest.param(gce_ground, id="gce"),
     pytest.param(gcp_tpu_ground, id="gcp_tpu"),

@@ -1,9 +1,9 @@
 """
 The start-up script of a machine: shell that gets a Python and hands over to the bootstrap.
 
-A provider has it run as root at each boot. It may run again at any time: it only starts what does
-not run. What it does for a new machine takes it past `download`, `install` and, in the agent,
-`setup` and the health gate, to the greeting.
+A provider has it run as root at each boot; Slurm runs it as a user. It may run again at any time:
+it only starts what does not run. What it does for a new machine takes it past `download`, `install`
+and, in the agent, `setup` and the health gate, to the greeting.
 """
 
 from __future__ import annotations
@@ -29,8 +29,12 @@ HEARTBEAT_S = 300.0
 The provider tells when the machine dies, and the start-up script starts an agent that has died
 again, so this is for what neither sees. 1,000 machines ring three times a second.
 """
-_CLOUDS = {"gce": "gce", "gcp_tpu": "gce", "ec2": "ec2"}
-"""Providers whose machines have a metadata server, and of which kind."""
+PERMIT_HEARTBEAT_S = 30.0
+"""Where the provider does not vouch for a machine: its permit is renewed by what it rings."""
+_CLOUDS = {"gce": "gce", "gcp_tpu": "gce", "ec2": "ec2", "slurm": "slurm"}
+"""Providers whose machines learn there when they are taken, and of which kind."""
+_HALTS = {"gce": "shutdown -h now", "ec2": "shutdown -h now", "slurm": "exit 1"}
+"""What ends an orphan, by kind."""
 
 
 @value
@@ -90,7 +94,7 @@ def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
         "POOL": shlex.quote(pool.name),
         "NAME": machine,
         "ORPHAN": f"{max(60, int(pool.orphan_timeout_s))}",
-        "HALTS": "yes" if pool.provider in _CLOUDS else "",
+        "HALTS": shlex.quote(_HALTS.get(_CLOUDS.get(pool.provider, ""), "")),
         "STAYS": "yes" if boot.stays else "",
         "SAID": json.dumps(said, separators=(",", ":")),  # one line, so it ends no here-document
         "BOOTSTRAP": bootstrap(),
@@ -125,7 +129,8 @@ def _arguments(pool: Pool, boot: Boot) -> list[str]:
         "keep_work_s": f"{pool.keep_work_s:g}",
         "run_as": pool.run_as,
         "build": boot.digest,
-        "heartbeat_s": f"{HEARTBEAT_S:g}",
+        "heartbeat_s": f"{PERMIT_HEARTBEAT_S if pool.permit_s else HEARTBEAT_S:g}",
+        "permit_s": f"{pool.permit_s:g}" if pool.permit_s else "",
         "cloud": _CLOUDS.get(pool.provider, ""),
         "orphan_timeout_s": f"{pool.orphan_timeout_s:g}" if pool.provider in _CLOUDS else "",
     }
@@ -174,7 +179,7 @@ fi
 halts=@HALTS@
 halt_orphan() {
   # Only what a cloud made: a machine without an agent has nothing else that ends it.
-  if [ -n "$halts" ]; then sleep @ORPHAN@ && shutdown -h now; fi
+  if [ -n "$halts" ]; then sleep @ORPHAN@ && $halts; fi
 }
 found() {
   for python in "$@"; do

@@ -314,13 +314,13 @@ def _pool(name: str, table: _PoolTable) -> Pool:
     if table.count is not None and (table.max_machines is not None or table.min_machines):
         wrong.append("count: stands for min_machines and max_machines; give it or them")
     wrong += [*_host_problems(table), *_idle_problems(table)]
+    if (permit_s := _permit_s(table)) is not None and permit_s < MIN_PERMIT_S:
+        wrong.append(f"permit: {permit_s:g} s is less than {MIN_PERMIT_S:g} s")
     if table.count is None and table.max_machines is None and not table.hosts:
         wrong.append("max_machines: missing; how many machines may exist (or count, if always)")
     if table.max_machines is not None and table.min_machines > table.max_machines:
-        most = table.max_machines
-        wrong.append(
-            f"min_machines: {table.min_machines} is more than max_machines, which is {most}"
-        )
+        least, most = table.min_machines, table.max_machines
+        wrong.append(f"min_machines: {least} is more than max_machines, which is {most}")
     if bool(table.resources) == bool(table.instance_type):
         wrong.append("resources: give either resources or instance_type")
     if wrong:
@@ -347,7 +347,7 @@ def _pool(name: str, table: _PoolTable) -> Pool:
         tier=table.tier,
         zones=tuple(table.hosts or table.zones),
         machines_per_zone=1 if table.hosts else 0,
-        permit_s=float(table.permit) if table.hosts else 0.0,
+        permit_s=permit_s or 0.0,
         labels={**_labels(table), **containers},
         idle_timeout_s=float(table.idle_timeout),
         boot_s=float(table.boot),
@@ -466,9 +466,12 @@ def _host_problems(table: _PoolTable) -> list[str]:
         wrong.append("zones: each host is a zone; leave it out")
     if (table.count or table.min_machines) > len(table.hosts):
         wrong.append(f"count: a host holds one machine, and there are {len(table.hosts)} hosts")
-    if float(table.permit) < MIN_PERMIT_S:
-        wrong.append(f"permit: {table.permit:g} s is less than {MIN_PERMIT_S:g} s")
     return wrong
+
+
+def _permit_s(table: _PoolTable) -> float | None:
+    """None where a provider can prove that nothing runs on a machine of the pool any more."""
+    return float(table.permit) if table.hosts or table.provider == "slurm" else None
 
 
 def _spare_hosts(

@@ -73,6 +73,17 @@ def test_a_container_is_entered_through_its_engine() -> None:
     assert found.running("a b") == (*entered, "bastion-b1-gpu-7-0", "/bin/sh", "-c", "a b")
 
 
+def test_a_node_of_slurm_is_entered_as_a_step_of_its_job() -> None:
+    """The job is found by the name of its machine; a port goes through the node's own sshd."""
+    found = way("slurm", zone="main")
+    name = "bastion-b1-gpu-7-0"
+    job = f'"$(squeue --noheader --states=running --format=%A --name={name})"'
+    step = f"exec srun --jobid={job} --overlap --nodes=1 --ntasks=1"
+    assert found.interactive == ("sh", "-c", f'{step} --pty "${{SHELL:-/bin/sh}}"')
+    assert found.running("a b") == ("sh", "-c", f'{step} /bin/sh -c "$1"', "sh", "a b")
+    assert found.forwarding(1, 2) == ("ssh", "-N", "-L", "1:localhost:2", "far")
+
+
 def test_a_provider_without_a_way_is_named() -> None:
     """Machines that exist only in memory cannot be reached, and that is said."""
     with pytest.raises(NotFoundError, match="of provider fake cannot be reached"):

@@ -1,4 +1,4 @@
-"""Machines of this host, containers of an engine and hosts of one's own, with their faults."""
+"""Machines of this host, of an engine, of Slurm and hosts of one's own, with their faults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from bastion.provider.own_hosts.ssh import SshProvider
 from tests.contracts.docker_place import engine_on
 from tests.contracts.faults.ground import Ground
 from tests.contracts.provider_place import POOL, Place
+from tests.contracts.slurm_place import BUCKET, slurm_place_on
 from tests.servers.engine import FakeEngine
+from tests.servers.slurm import FakeSlurm
 from tests.servers.sshd import hosts
 
 HOSTS = ("one", "two")
@@ -139,6 +141,20 @@ def docker_ground(folder: Path) -> Iterator[Ground]:
     finally:
         away(False)
         engine.end()
+
+
+@contextlib.contextmanager
+def slurm_ground(folder: Path) -> Iterator[Ground]:
+    """Nodes of a Slurm of ours."""
+    fake = FakeSlurm(folder)
+    with slurm_place_on(fake) as place:
+        yield Ground(
+            place=place,
+            lose=lambda is_made: fake.set("lost" if is_made else "dropped"),
+            keep_deleted=lambda is_on: fake.set("stays", is_on=is_on),
+            vanish=lambda name: fake.fail_node(f"bastion-{BUCKET}-{name}"),
+            pace=lambda is_on: fake.set("down", is_on=is_on),
+        )
 
 
 _ROAD = """

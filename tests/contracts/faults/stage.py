@@ -48,9 +48,10 @@ class Stage:
         zones = [zone for zone in place.zones if zone]
         names = json.dumps(zones)
         is_own = place.pool.machines_per_zone > 0
+        kind = "ssh" if is_own else "slurm" if place.pool.permit_s else "fake"
         where = f"\nhosts = {names}" if is_own else f"\nzones = {names}" if zones else ""
         config = (
-            f'[pools.here]\nprovider = "{"ssh" if is_own else "fake"}"\nresources = {{ h100 = 8 }}'
+            f'[pools.here]\nprovider = "{kind}"\nresources = {{ h100 = 8 }}'
             f'\nmax_machines = 4\nidle_timeout = "30s"\nboot = 20{where}\n{pool}'
         )
         self.place = place

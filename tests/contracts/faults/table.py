@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PROVIDERS = ("fake", "local", "ssh", "docker", "ec2", "gce", "gcp_tpu")
+PROVIDERS = ("fake", "local", "ssh", "docker", "slurm", "ec2", "gce", "gcp_tpu")
 FAULTS = (
     "a create times out and the machine exists",
     "a create times out and the machine does not exist",
@@ -26,12 +26,17 @@ NEVER: Mapping[tuple[str, str], str] = {
     ("the list lags by a minute", "local"): _READ,
     ("the list lags by a minute", "ssh"): _READ,
     ("the list lags by a minute", "docker"): _READ,
+    ("the list lags by a minute", "slurm"): "the controller that makes them lists them",
     ("half a gang is made and the zone runs dry", "local"): "one host holds any number of machines",
     ("half a gang is made and the zone runs dry", "docker"): (
         "devices are counted before the first container is made"
     ),
+    ("half a gang is made and the zone runs dry", "slurm"): (
+        "what finds no node waits in the queue of Slurm"
+    ),
     ("credentials expire in the middle", "local"): "there are none",
     ("credentials expire in the middle", "docker"): "those of a socket do not expire",
+    ("credentials expire in the middle", "slurm"): "those of munge are made anew for each call",
     ("429 for ten minutes", "local"): "there is no cloud to ask",
 }
 """(fault, provider) -> why it cannot be."""

@@ -1,0 +1,187 @@
+"""
+Nodes of a Slurm cluster, each of them a machine for as long as a job of Slurm has it.
+
+* A machine is found by the name of its job, which names the bucket, the pool and the machine. Its
+  batch script is the start-up script, which runs as long as its agent does.
+* A zone is a partition. A job that is pending waits, in the words of Slurm; with the patience of
+  the pool over, the next partition is asked.
+* Slurm says that a job has ended once nothing of it runs any more, but for one whose node has
+  failed: processes may run on there. Such a machine is not listed. It is gone when the permit of
+  its keeper has expired, as on hosts of one's own, and works on where the agent still reaches the
+  bucket.
+
+Source: Slurm's manual, squeue(1), "JOB STATE CODES" and "JOB REASON CODES".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from bastion.errors import ProviderError, ProviderUnavailableError
+from bastion.machine import Machine, Pool
+from bastion.machine_name import parse_machine
+from bastion.provider.port import Listed, State
+from bastion.provider.slurm.programs import Programs
+from bastion.provider.slurm.slurm_request import batch_script, job_name, prefix, submission
+from bastion.value import value
+
+_STATES: Mapping[str, State] = {
+    "PENDING": "waiting",
+    "REQUEUE_HOLD": "waiting",
+    "SPECIAL_EXIT": "waiting",
+    "CONFIGURING": "creating",
+    "POWER_UP_NODE": "creating",
+    "RUNNING": "running",
+    "RESIZING": "running",
+    "SIGNALING": "running",
+    "SUSPENDED": "stopped",
+    "STOPPED": "stopped",
+    "COMPLETING": "deleting",
+    "STAGE_OUT": "deleting",
+}
+"""All others are ends."""
+_UNPROVED = ("NODE_FAIL", "BOOT_FAIL")
+_FORMAT = "%i|%T|%P|%V|%N|%r|%j"
+"""Id, state, partition, time of the submission, nodes, reason, name: only a name may have a bar."""
+
+Script = Callable[[Pool, str], str]
+"""The start-up script of a pool's machines, from a shell command that prints a machine's name."""
+
+
+@value
+class _Shown:
+    """A job of Slurm that is, or was, a machine."""
+
+    job: str
+    machine: str
+    state: str
+    partition: str
+    submitted: str
+    nodes: str
+    reason: str
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in _STATES
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether it was refused when it was submitted: Slurm shows those for some minutes."""
+        return self.state == "FAILED" and not self.nodes
+
+
+class SlurmProvider:
+    """
+    The nodes of one pool.
+
+    Args:
+        pool: Its zones are partitions.
+        bucket: The bucket's own name.
+        script: Writes the start-up script of a machine.
+        programs: Slurm's own; by default those of this host.
+    """
+
+    def __init__(
+        self, pool: Pool, *, bucket: str, script: Script, programs: Programs | None = None
+    ) -> None:
+        self._pool = pool
+        self._bucket = bucket
+        self._script = script
+        self._programs = programs or Programs(os.environ)
+        self._user = f"--user={os.getuid()}"
+
+    @property
+    def vouches(self) -> bool:
+        """See the port: a node that Slurm does not reach may run on."""
+        return False
+
+    def list(self) -> tuple[Listed, ...]:
+        """See the port; of two jobs with one name the second never begins, and is cancelled."""
+        found: dict[str, _Shown] = {}
+        spare = []
+        for shown in self._shown():
+            first = found.setdefault(shown.machine, shown)
+            if first is not shown and not shown.is_over:
+                spare.append(shown.job)
+        if spare:
+            self._programs.run("scancel", *spare)
+        proved = (shown for _, shown in sorted(found.items()) if shown.state not in _UNPROVED)
+        return tuple(map(self._listed, proved))
+
+    def create(self, machines: Sequence[Machine], pool: Pool) -> None:
+        """See the port; a job that was suspended is resumed, where this user may do that."""
+        there = {shown.machine: shown for shown in self._shown()}
+        for machine in machines:
+            shown = there.get(machine.name)
+            if shown is None:
+                start = self._script(pool, f"printf %s {machine.name}")
+                text = batch_script(pool, machine.name, start, bucket=self._bucket)
+                command = submission(pool, machine, bucket=self._bucket)
+                self._programs.run(*command, text=text, about=_partition(machine.zone))
+            elif _STATES.get(shown.state) == "stopped":
+                self._programs.run("scontrol", "resume", shown.job)
+
+    def delete(self, name: str) -> None:
+        """See the port; whatever has the name is cancelled, also what is not listed yet."""
+        self._programs.run("scancel", self._user, f"--name={job_name(self._bucket, name)}")
+
+    def lacking(self) -> tuple[str, ...]:
+        """See `TellsRights`: Slurm checks what would be submitted, and makes nothing."""
+        found = []
+        for zone in self._pool.zones:
+            machine = Machine(name=f"{self._pool.name}-0-0", pool=self._pool.name, zone=zone)
+            command = submission(self._pool, machine, bucket=self._bucket)
+            try:
+                self._programs.run(
+                    *command, "--test-only", text="#!/bin/sh\n", about=_partition(zone)
+                )
+            except ProviderUnavailableError:
+                raise
+            except ProviderError as error:
+                found.append(error.message)
+        return tuple(dict.fromkeys(found))
+
+    def _shown(self) -> Iterator[_Shown]:
+        """The jobs of this pool, in the order in which they were submitted."""
+        said = self._programs.run(
+            "squeue", "--noheader", "--states=all", self._user, f"--format={_FORMAT}"
+        )
+        found = []
+        for line in said.splitlines():
+            job, state, partition, submitted, nodes, reason, name = line.split("|", 6)
+            machine = name.strip().removeprefix(prefix(self._bucket))
+            if machine != name.strip() and parse_machine(machine, self._pool.name) is not None:
+                shown = _Shown(
+                    job=job,
+                    machine=machine,
+                    state=state,
+                    partition=partition,
+                    submitted=submitted,
+                    nodes=nodes,
+                    reason=reason,
+                )
+                if not shown.was_refused:
+                    found.append(shown)
+        yield from sorted(found, key=lambda shown: int(shown.job))
+
+    def _listed(self, shown: _Shown) -> Listed:
+        state = _STATES.get(shown.state, "gone")
+        text = ""
+        if state == "waiting":
+            text = f"Slurm: {shown.reason}"
+        elif state in ("stopped", "gone"):
+            reason = "" if shown.reason in ("", "None") else f" ({shown.reason})"
+            text = f"Slurm: {shown.state}{reason}"
+        return Listed(
+            name=shown.machine,
+            pool=self._pool.name,
+            state=state,
+            zone=shown.partition if shown.partition in self._pool.zones else "",
+            text=text,
+            created_at=shown.submitted,
+        )
+
+
+def _partition(zone: str) -> str:
+    return f"partition {zone}" if zone else ""
