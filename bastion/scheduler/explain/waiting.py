@@ -96,9 +96,8 @@ class WaitingGangs:
             yield next(queues[name])
 
     def _key(self, line: Line) -> Key:
-        rank, submitted, name, _, _ = line.gangs[line.at]
-        used = self.draft.usage_by_user[line.project]
-        return rank, used.get(line.user, 0.0), submitted, name
+        first, used = line.first, self.draft.usage_by_user[line.project]
+        return first.rank, used.get(line.user, 0.0), first.submitted_at, first.name
 
     def _with_plans(self) -> Iterator[Told]:
         """
@@ -132,7 +131,7 @@ class WaitingGangs:
             and draft.beyond(line.shape) is None
             and (search.is_cut_short or search.is_unseen(line.head))
         }
-        yield from ((entry[3], NOT_YET) for line in unseen for entry in line.waiting)
+        yield from ((entry.gang, NOT_YET) for line in unseen for entry in line.waiting)
         return unseen
 
     def _in_a_crowd(self, form: Form, reason: WaitingReason) -> Iterator[Told]:
@@ -141,7 +140,7 @@ class WaitingGangs:
         if is_final or len(form.tails) < len(form.lines):
             refused = (line for line in form.lines if is_final or line.fail_when_busy)
             yield from (
-                (entry[3], Wait(reason=reason)) for line in refused for entry in line.waiting
+                (entry.gang, Wait(reason=reason)) for line in refused for entry in line.waiting
             )
         if form.tails and not is_final:
             self.in_line.append(Crowd(tails=form.tails, reason=reason))

@@ -56,7 +56,7 @@ class _Waiting:
 
     @property
     def head(self) -> Gang:
-        return self.line.gangs[self.at][3]
+        return self.line.gangs[self.at].gang
 
 
 class Future:

@@ -209,7 +209,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
                 is_served = True
         lines = draft.blocked if len(draft.promises) > before else []
     if is_served:
-        draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
+        draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
 def _reclaim_again(draft: Draft) -> None:
@@ -221,7 +221,7 @@ def _reclaim_again(draft: Draft) -> None:
         draft.rest.setdefault(line.project, []).append(line)
     look_again(draft)
     draft.may_break_promises = True
-    draft.blocked = [line for line in draft.blocked if line.at < len(line.gangs)]
+    draft.blocked = [line for line in draft.blocked if not line.is_over]
 
 
 def _start(draft: Draft, line: Line) -> bool:

@@ -131,8 +131,8 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
         draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
         shapes[project] = _foremost(within)
-    since = {name: queue.next_since for name, queue in queues.items()}
-    projects = Projects(since, draft.shares.usage_ratio)
+    submitted_at = {name: queue.next_submitted_at for name, queue in queues.items()}
+    projects = Projects(submitted_at, draft.shares.usage_ratio)
     made = len(draft.promises)
     for queue, line in projects.turns(queues.__getitem__):
         name, rest = line.project, draft.rest[line.project]

@@ -79,9 +79,9 @@ def plan_ahead(draft: Draft) -> None:
     """Plan for what lost its start, and for gangs that the share holds, before others start."""
     kept_for = draft.reservations.kept_for
     lapsed = [
-        draft.line_of(entry[3])
+        draft.line_of(entry.gang)
         for _, _, entry in _planned_before(draft)
-        if kept_for(entry[3]) is None
+        if kept_for(entry.gang) is None
     ]
     _plan_ahead(draft, chain(lapsed, aged_on_shares(draft)))
 
@@ -103,7 +103,7 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
     at, until = located_again(draft, line.shape, planned), _time_of(planned)
     if at is None or draft.now > until:
         return
-    plan = Reserved(gang=entry[3], at=at, until=until, is_promise=False, rank=entry[0])
+    plan = Reserved(gang=entry.gang, at=at, until=until, is_promise=False, rank=entry.rank)
     if not all(map(_is_gone_at(draft, plan), holders_of(draft, plan))):
         return
     waits = _waits(draft, plan)
@@ -168,7 +168,7 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claim
     """Plan for the head of `line`; what is kept for a later gang of its project gives way."""
 
     def is_later(plan: Reserved) -> bool:
-        return plan.rank > line.gangs[line.at][0] and bool(pools & set(_pools(draft, plan.shape)))
+        return plan.rank > line.first.rank and bool(pools & set(_pools(draft, plan.shape)))
 
     later = list(filter(is_later, draft.reservations.planned_for(line.project)))
     with lent(draft, later):
@@ -307,7 +307,7 @@ def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
         at=located(line.shape, placed),
         until=at,
         is_promise=False,
-        rank=line.gangs[line.at][0],
+        rank=line.first.rank,
     )
     waits = _waits(draft, plan)
     assert waits is not None, "it fits once all that end by then have ended"

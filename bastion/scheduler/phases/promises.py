@@ -58,7 +58,7 @@ def stand_by(draft: Draft) -> None:
             void.add(promise.gang[0])
         elif not _take_over(draft, promise, *found, named):
             void.add(promise.gang[0])
-            draft.lapsed.append(found[1][3])
+            draft.lapsed.append(found[1].gang)
     classify_again(draft, void)
 
 
@@ -172,7 +172,7 @@ def _take_over(
     draft: Draft, promise: Promise, line: Line, entry: Entry, named: frozenset[str]
 ) -> bool:
     """Close what `promise` keeps, or find that it is void; `named` are victims of any promise."""
-    gang, shape = entry[3], line.shape
+    gang, shape = entry.gang, line.shape
     draft.capacity.make_again(promise.placements)
     at = located_again(draft, shape, promise)
     if at is None:

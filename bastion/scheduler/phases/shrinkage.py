@@ -78,7 +78,7 @@ def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) 
         if any(each is found for each in _let_in(draft, user, fewer, effort)):
             chosen = fewer
     _fits(draft, chosen, found)  # what it takes is not free for others
-    by = found[0].id
+    by = found.gang[0].id
     for running in chosen:
         has, least = len(running.places), running.shape.replicas
         end = draft.now + running.grace_s
@@ -97,8 +97,8 @@ def _let_in(
         return
     effort.spend(1 + draft.user_limits.waiting(user) // COUNTED)
     for standing in draft.user_limits.let_in(user, _spare(draft, chosen)):
-        first, _, shape, (_, _, _, gang, _) = standing
-        if effort.is_spent or not isinstance(draft.aside.get(first.id), OverUserLimit):
+        gang, shape = standing.gang, standing.shape
+        if effort.is_spent or not isinstance(draft.aside.get(gang[0].id), OverUserLimit):
             continue
         if not all(yields_to(draft, running, gang, shape) for running in chosen):
             continue
@@ -117,7 +117,7 @@ def _spare(draft: Draft, chosen: Iterable[Running]) -> Amounts:
 
 def _fits(draft: Draft, chosen: Sequence[Running], standing: Standing) -> bool:
     """Whether it has room beside those `chosen` at their fewest; it takes the devices."""
-    (project, *_), shape = standing[1:3]
+    project, shape = standing.key.project, standing.shape
     shares, spare = draft.shares, _spare(draft, chosen)
 
     def is_own(units: Amounts) -> bool:

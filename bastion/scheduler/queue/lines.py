@@ -23,9 +23,9 @@ class Backlog:
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
         """In order."""
-        self.oldest = min([entry[4] for line in lines for entry in line.entries])
+        self.oldest = min([entry.queued_at for line in lines for entry in line.entries])
         """Since when the first of them waits."""
-        self.first_asked = min([line.entries[0][1] for line in lines])
+        self.first_asked = min([line.entries[0].submitted_at for line in lines])
         """When the first head of a line was submitted."""
         self.shapes = shapes_of(lines)
         """What they ask for, each shape once."""
@@ -57,11 +57,11 @@ class Lines:
         """Let exactly `standing` wait."""
         lines: dict[LineKey, Line] = {}
         by_project: dict[str, list[Line]] = {}
-        for _, key, shape, entry in standing:
+        for key, shape, entry in standing:
             line = lines.get(key)
             if line is None:
-                line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
-                by_project.setdefault(key[0], []).append(line)
+                line = lines[key] = line_for(key, shape)
+                by_project.setdefault(key.project, []).append(line)
             line.entries.append(entry)
         for line in lines.values():
             if len(line.entries) > 1:
@@ -75,13 +75,13 @@ class Lines:
         """Let `gone` wait no longer, and `come` from now on."""
         lines = self._lines
         changed: dict[LineKey, list[Entry]] = {}
-        for _, key, _, entry in gone:
+        for key, _, entry in gone:
             entries = self._changed(changed, key)
             del entries[bisect_left(entries, place_of(entry), key=place_of)]
-        for _, key, shape, entry in come:
+        for key, shape, entry in come:
             if key not in lines:
-                line = lines[key] = Line(key[0], key[1], shape, fail_when_busy=key[3])
-                self._by_project.setdefault(key[0], []).append(line)
+                line = lines[key] = line_for(key, shape)
+                self._by_project.setdefault(key.project, []).append(line)
             insort(self._changed(changed, key), entry, key=place_of)
         for line in lines.values():
             line.begin()
@@ -89,7 +89,7 @@ class Lines:
             lines[key].renew(entries)
             if not entries:
                 del lines[key]
-        for project in {key[0] for key in changed}:
+        for project in {key.project for key in changed}:
             self._sort(project)
 
     def _changed(self, changed: dict[LineKey, list[Entry]], key: LineKey) -> list[Entry]:
@@ -106,6 +106,11 @@ class Lines:
             self.backlogs[project] = Backlog(self._by_project[project])
         else:
             del self._by_project[project], self.backlogs[project]
+
+
+def line_for(key: LineKey, shape: Shape) -> Line:
+    """A line for gangs of `shape`, without any."""
+    return Line(key.project, key.user, shape, fail_when_busy=key.fail_when_busy)
 
 
 def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:

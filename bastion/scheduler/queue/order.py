@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from operator import itemgetter
+from typing import NamedTuple
 
 from bastion.job import JobRecord
 from bastion.scheduler.queue.shape import Shape, Shapes
@@ -26,18 +27,45 @@ Gang = tuple[JobRecord, ...]
 """The waiting jobs that start together."""
 Rank = tuple[float, float]
 """(priority, what the order policy says of it): the lowest goes first."""
-Entry = tuple[Rank, float, str, Gang, float]
-"""(rank, submitted, name, gang, queued)"""
 Key = tuple[Rank, float, float, str]
 """(rank, usage of its user, submitted, name)"""
 
-LineKey = tuple[str, str, int, bool]
-"""(project, user, identity of the shape, `fail_when_busy`)"""
-Standing = tuple[JobRecord, LineKey, Shape, Entry]
-"""A waiting gang: its first job, its line, and its place there."""
-
 Ids = tuple[str, ...]
 """Of the jobs of a gang."""
+
+
+class Entry(NamedTuple):
+    """A waiting gang in its line."""
+
+    rank: Rank
+    submitted_at: float
+    name: str
+    gang: Gang
+    queued_at: float
+
+
+class LineKey(NamedTuple):
+    """What the gangs of one line have in common."""
+
+    project: str
+    user: str
+    shape_id: int
+    """Identity of what each asks for."""
+    fail_when_busy: bool
+
+
+class Standing(NamedTuple):
+    """A waiting gang: its line, and its place there."""
+
+    key: LineKey
+    shape: Shape
+    entry: Entry
+
+    @property
+    def gang(self) -> Gang:
+        """Its jobs."""
+        return self.entry.gang
+
 
 place_of = itemgetter(0, 1, 2)
 """Of an entry: all that decides which goes first in a line."""
@@ -45,7 +73,7 @@ place_of = itemgetter(0, 1, 2)
 
 def age_of(entry: Entry) -> tuple[float, str]:
     """By which what has waited longest goes first."""
-    return entry[4], entry[3][0].id
+    return entry.queued_at, entry.gang[0].id
 
 
 def ids_of(gang: Gang) -> Ids:
@@ -84,14 +112,14 @@ class Line:
         return not self.at and self.gangs is self.entries
 
     @property
-    def head(self) -> Gang:
-        """The first that is still waiting."""
-        return self.gangs[self.at][3]
+    def first(self) -> Entry:
+        """The first that is still waiting, with its place."""
+        return self.gangs[self.at]
 
     @property
-    def since(self) -> float:
-        """When the first that is still waiting was submitted."""
-        return self.gangs[self.at][1]
+    def head(self) -> Gang:
+        """The first that is still waiting."""
+        return self.gangs[self.at].gang
 
     @property
     def is_over(self) -> bool:
@@ -100,11 +128,11 @@ class Line:
 
     def has(self, gang: Gang) -> bool:
         """Whether `gang` waits here."""
-        return any(entry[3] is gang for entry in self.waiting)
+        return any(entry.gang is gang for entry in self.waiting)
 
     def remove(self, gang: Gang) -> None:
         """Take `gang` out: something was done for it out of order."""
-        self.gangs = [entry for entry in self.gangs if entry[3] is not gang]
+        self.gangs = [entry for entry in self.gangs if entry.gang is not gang]
 
     @property
     def waiting(self) -> list[Entry]:
@@ -132,7 +160,7 @@ class Queue:
         self._between_users = between_users
         self._rows: dict[tuple[Rank, str], _Row] = {}
         for line in lines:
-            if line.at < len(line.gangs):
+            if not line.is_over:
                 self._file(line)
         self.served = 0
         """How many heads of its lines were served."""
@@ -146,12 +174,12 @@ class Queue:
 
     def _file(self, line: Line) -> _Row:
         """Put `line` into its row, at the end."""
-        rank, submitted, name, _, _ = line.gangs[line.at]
+        rank, submitted_at, name, _, _ = line.first
         user = line.user if self._between_users else ""
         row = self._rows.get((rank, user))
         if row is None:
             row = self._rows[rank, user] = _Row(rank, user, len(self._rows))
-        row.heap.append((submitted, name, line))
+        row.heap.append((submitted_at, name, line))
         return row
 
     def _key(self, row: _Row) -> Key:
@@ -174,7 +202,7 @@ class Queue:
         return None
 
     @property
-    def next_since(self) -> float:
+    def next_submitted_at(self) -> float:
         """When the gang that is next was submitted; infinite when there is none."""
         row = self._foremost()
         return inf if row is None else row.heap[0][0]
@@ -200,7 +228,7 @@ class Queue:
         if self._between_users:
             self._usage[line.user] = self._usage.get(line.user, 0.0) + usage
         into = row
-        if line.at < len(line.gangs):
+        if not line.is_over:
             into = self._file(line)
             heappush(into.heap, into.heap.pop())
         self._renew_first(row)
@@ -236,9 +264,9 @@ class Projects:
     Of equal ones that whose next gang was submitted first comes first; then by name.
     """
 
-    def __init__(self, since: Mapping[str, float], score: Callable[[str], Score]) -> None:
+    def __init__(self, submitted_at: Mapping[str, float], score: Callable[[str], Score]) -> None:
         self._score = score
-        self._heap = [(score(name), at, name) for name, at in since.items()]
+        self._heap = [(score(name), at, name) for name, at in submitted_at.items()]
         heapify(self._heap)
         self._taken: Score = 0.0
         """The score of the one that was taken out last."""
@@ -253,46 +281,49 @@ class Projects:
         while (name := self._pop()) is not None:
             queue = queue_of(name)
             while (line := queue.first) is not None:
-                if self._comes_after(name, line.since):
-                    self._put(name, line.since)
+                if self._comes_after(name, line.first.submitted_at):
+                    self._put(name, line.first.submitted_at)
                     break
                 served = queue.served
                 yield queue, line
                 if queue.served > served:
-                    self._put(name, queue.next_since)
+                    self._put(name, queue.next_submitted_at)
                     break
 
     def _pop(self) -> str | None:
         """The next project, taken out; None when there is none."""
         while self._heap:
-            known, since, name = heappop(self._heap)
+            known, submitted_at, name = heappop(self._heap)
             score = self._score(name) if isinstance(known, tuple) else known
             if score == known:
                 self._taken = score
                 return name
-            heappush(self._heap, (score, since, name))  # another of its group got something since
+            heappush(
+                self._heap, (score, submitted_at, name)
+            )  # another of its group got something since
         return None
 
-    def _comes_after(self, name: str, since: float) -> bool:
+    def _comes_after(self, name: str, submitted_at: float) -> bool:
         """Whether another is before `name`, taken out last and given nothing, by its next gang."""
-        return bool(self._heap) and self._heap[0] < (self._taken, since, name)
+        return bool(self._heap) and self._heap[0] < (self._taken, submitted_at, name)
 
-    def _put(self, name: str, since: float) -> None:
+    def _put(self, name: str, submitted_at: float) -> None:
         """Let it take part again, by its score of now and its next gang."""
-        heappush(self._heap, (self._score(name), since, name))
+        heappush(self._heap, (self._score(name), submitted_at, name))
 
 
 def first_asked(lines: Iterable[Line]) -> float:
     """When the first of all that wait in `lines` was submitted; infinite when none does."""
-    return min([line.gangs[line.at][1] for line in lines if line.at < len(line.gangs)], default=inf)
+    return min([line.first.submitted_at for line in lines if not line.is_over], default=inf)
 
 
 def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:
     """In which line `gang` stands, and where."""
     first, shape = gang[0], shapes.of(gang)
-    key = first.project, first.user, id(shape), first.fail_when_busy
+    key = LineKey(first.project, first.user, id(shape), first.fail_when_busy)
     name = first.id if first.task is None else first.sort_name
-    return first, key, shape, (rank(gang), first.submitted_at, name, gang, first.queued_at)
+    entry = Entry(rank(gang), first.submitted_at, name, gang, first.queued_at)
+    return Standing(key, shape, entry)
 
 
 def of_head(line: Line) -> tuple[Rank, float, str]:

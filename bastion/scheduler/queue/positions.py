@@ -41,7 +41,7 @@ class Crowd:
 
     def reasons(self) -> Reasons:
         """Every gang with it, line by line."""
-        return ((entry[3], self.reason) for gangs, at in self.tails for entry in gangs[at:])
+        return ((entry.gang, self.reason) for gangs, at in self.tails for entry in gangs[at:])
 
 
 class Stretch(NamedTuple):
@@ -86,7 +86,7 @@ class Row:
     def _places(self, most: int | None = None) -> list[_Place]:
         """Those of every gang, or of so many of each line at `most`."""
         return [
-            (entry[0], usage, entry[1], entry[2], number, entry[3])
+            (entry.rank, usage, entry.submitted_at, entry.name, number, entry.gang)
             for number, stretch in enumerate(self.stretches)
             for (gangs, at), usage in stretch.tails
             for entry in gangs[at : None if most is None else at + most]

@@ -74,5 +74,5 @@ def _forms_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Form
 
 
 def _place(line: Line) -> tuple[Rank, float, str]:
-    place: tuple[Rank, float, str] = place_of(line.gangs[line.at])
+    place: tuple[Rank, float, str] = place_of(line.first)
     return place

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bastion.scheduler.queue.order import place_of
 from bastion.scheduler.state.draft import Draft
 
 
@@ -69,7 +70,7 @@ def _facts(draft: Draft) -> Iterator[tuple[str, object]]:
     yield (
         "in line",
         {
-            project: [(line.user, [entry[:3] for entry in line.gangs]) for line in lines]
+            project: [(line.user, [*map(place_of, line.gangs)]) for line in lines]
             for project, lines in draft.lines.items()
         },
     )

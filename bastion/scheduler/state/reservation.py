@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from bastion.scheduler.placement.hold import Charge, Hold
-from bastion.scheduler.queue.order import Gang, Line, Rank
+from bastion.scheduler.queue.order import Gang, Line, Rank, place_of
 from bastion.scheduler.state.holders.footprint import Located
 from bastion.scheduler.state.holders.running import Running
 from quota.amounts import Amounts
@@ -198,7 +198,7 @@ class Reservations:
         plans = self._plans.get(line.project)
         if not plans:
             return []
-        rank, _, _, gang, _ = line.gangs[line.at]
+        gang, rank = line.head, line.first.rank
         return [plan for plan in plans.values() if plan.gang is not gang and plan.rank <= rank]
 
     def planned_for(self, project: str) -> Iterable[Reserved]:
@@ -213,6 +213,6 @@ class Reservations:
 
 def _is_behind(line: Line, drain: Reserved) -> bool:
     place = drain.rank, drain.gang[0].submitted_at, drain.name
-    if place >= line.gangs[line.at][:3]:
+    if place >= place_of(line.first):
         return False
     return not drain.shape.scarce.isdisjoint(line.shape.scarce)

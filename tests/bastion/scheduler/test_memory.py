@@ -35,7 +35,8 @@ class Blurred(Memory):
     def keep_ready(self, new: list[Standing]) -> list[Standing]:
         """All of them in one line."""
         first = next((each for each in (*self.ready.values(), *new)), None)
-        return super().keep_ready([(job, *first[1:3], e) for job, _, _, e in new if first])
+        alike = [first._replace(entry=each.entry) for each in new] if first else []
+        return super().keep_ready(alike)
 
 
 def play(seed: int, make: histories.Make, memory: Memory, steps: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from bastion.job import JobRecord
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.queue.order import Entry, Line, Queue
+from bastion.scheduler.queue.order import Entry, Line, Queue, place_of
 from bastion.scheduler.queue.shape import Shapes
 from bastion.spec.request import Request
 from quota import Amounts
@@ -163,8 +163,8 @@ def lines_of(random: Random, w: World) -> list[Line]:
         for at in range(random.randint(1, 4)):
             job = record(f"{number}-{at}", random.choice((1.0, 2.0, 3.0)))
             rank = random.choice((1, 2)), 0.0
-            gangs.append((rank, job.submitted_at, job.id, (job,), job.submitted_at))
-        line.gangs = sorted(gangs, key=lambda entry: entry[:3])
+            gangs.append(Entry(rank, job.submitted_at, job.id, (job,), job.submitted_at))
+        line.gangs = sorted(gangs, key=place_of)
         lines.append(line)
     return lines
 
@@ -202,7 +202,7 @@ def test_a_queue_is_in_order_whatever_is_served(seed: int, *, between_users: boo
         ]
         *_, at, _, first = min(heads, key=lambda head: head[:4])
         assert queue.first is first
-        assert queue.next_since == at
+        assert queue.next_submitted_at == at
         if random.random() < 0.7:
             before = usage[first.user]
             queue.serve(1.5)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from bastion.scheduler.queue.order import Gang, Standing, place_of
+from bastion.scheduler.queue.order import Standing, place_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import OverUserLimit
 from bastion.scheduler.state.holders.running import Running
@@ -52,10 +52,10 @@ class UserLimits:
         self._usage = _usage(running) if limited else {}
         self._waiting: dict[User, list[Standing]] = {}
         for each in standing if limited else ():
-            if each[1][0] in limited:
-                self._waiting.setdefault(each[1][:2], []).append(each)
+            if each.key.project in limited:
+                self._waiting.setdefault((each.key.project, each.key.user), []).append(each)
         for mine in self._waiting.values():
-            mine.sort(key=lambda each: (each[0].id not in first, place_of(each[3])))
+            mine.sort(key=lambda each: (each.gang[0].id not in first, place_of(each.entry)))
 
     def waiting(self, user: User) -> int:
         """How many gangs of `user` wait; 0 where the user has no limit."""
@@ -68,7 +68,7 @@ class UserLimits:
             for user in self._waiting
             for each, reason in self._judged(user, self._usage.get(user, _IDLE))
             if reason is not None
-            for job in _gang(each)
+            for job in each.gang
         }
 
     def let_in(self, user: User, spare: Amounts) -> Iterator[Standing]:
@@ -82,7 +82,7 @@ class UserLimits:
         project, name = user
         limits, has = self._quota.projects[project].limits_of(name), now
         for each in self._waiting.get(user, ()):
-            asked, jobs = self._asks(each[2]), len(_gang(each))
+            asked, jobs = self._asks(each.shape), len(each.gang)
             over = limits.exceeded(has.held, asked, running=has.jobs, jobs=jobs)
             if over is None:
                 has = _Usage(has.held + asked, has.jobs + jobs)
@@ -109,10 +109,6 @@ class _Usage(NamedTuple):
 
 
 _IDLE = _Usage(NOTHING, 0)
-
-
-def _gang(standing: Standing) -> Gang:
-    return standing[3][3]
 
 
 def _usage(running: Iterable[Running]) -> dict[User, _Usage]:

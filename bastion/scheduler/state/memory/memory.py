@@ -140,12 +140,12 @@ class Memory:
 
     def keep_ready(self, new: list[Standing]) -> list[Standing]:
         """Keep those of `new` that wait on their own; the others are returned."""
-        self._come = [each for each in new if not each[0].gang]
+        self._come = [each for each in new if not each.gang[0].gang]
         for each in self._come:
-            name = each[0].id
+            name = each.gang[0].id
             self.ready[name] = each
             del self.unsure[name]
-        return [each for each in new if each[0].gang]
+        return [each for each in new if each.gang[0].gang]
 
     def line_up(self, others: Sequence[Standing]) -> Lines:
         """Let all that are ready wait in line, and the `others`, for this cycle."""
@@ -165,12 +165,11 @@ class Memory:
             if len(gang) < len(ids):
                 return None
             known = stand(gang, self.shapes, rank)
-        _, key, _, wanted = known
-        line = self.lines.get(key)
+        line = self.lines.get(known.key)
         if line is None:
             return None
-        at = bisect_left(line.gangs, place_of(wanted), key=place_of)
-        if at == len(line.gangs) or ids_of(line.gangs[at][3]) != ids:
+        at = bisect_left(line.gangs, place_of(known.entry), key=place_of)
+        if at == len(line.gangs) or ids_of(line.gangs[at].gang) != ids:
             return None
         return line, line.gangs[at]
 
