@@ -14,20 +14,25 @@ STEPS = 1_950
 """Steps of one cycle: about a fifth of a second in plain Python; our own choice."""
 STEP_S = 100e-6
 """What a step takes at most: a little more than on the machine that it was measured on."""
-STANDING = 3 / 4
+STEPS_OF_A_PROMISE = 3 / 4
 """Steps that a standing promise takes. Source: docs/explanation/scheduling-measured.md."""
-LEAST = 4
+PART_FOR_SEARCHES = 4
 """One step in so many is left for searches, however many promises stand."""
 
 
 def left_for_searches(steps: int, standing: int) -> int:
     """How many of `steps` are left, at least one, beside so many `standing` promises."""
-    return max(1, steps // LEAST, steps - int(STANDING * standing))
+    return max(1, steps // PART_FOR_SEARCHES, steps - int(STEPS_OF_A_PROMISE * standing))
 
 
 def steps_within(seconds: float) -> int:
     """How many steps one cycle may take that is to search for no longer than `seconds`."""
     return max(1, min(STEPS, int(seconds / STEP_S)))
+
+
+def beside_searches(steps: int) -> Effort:
+    """What elastic gangs may take beside so many `steps` of search: no commit waits for them."""
+    return Effort(steps // 2)
 
 
 class Effort:

@@ -66,8 +66,9 @@ TRIALS = 8
 SCATTERS = 32
 """Shapes whose parts are all counted over what is free in one cycle; each asks every machine."""
 
-FEW = 200
-"""Running gangs: with more, gangs beyond their share are too many to be estimated."""
+MOST_TRIED = 200
+"""Running gangs: with more no second wall is tried, and no start beyond a share is estimated."""
+
 T = TypeVar("T")
 
 
@@ -208,7 +209,7 @@ class Diagnosis:
     def is_tried(self) -> bool:
         """Whether a trial is made: with many running gangs each would take long."""
         holding = len(self.draft.running) + len(self.draft.admitted)
-        return holding <= FEW and self.trials < TRIALS
+        return holding <= MOST_TRIED and self.trials < TRIALS
 
     def _outage_wall(self, shape: Shape) -> NextWall | None:
         """Machines that have to be back for `shape`, whatever else changes."""
@@ -419,7 +420,7 @@ class Diagnosis:
             there = staying(draft, self.change)
             if not self._fits_without(shape, there):
                 return self._unusable(shape, there) or self._fragmented(shape, free)
-        elif self.searches < (SEARCHES_OF_FEW if len(draft.running) <= FEW else SEARCHES):
+        elif self.searches < (SEARCHES_OF_FEW if len(draft.running) <= MOST_TRIED else SEARCHES):
             there = [running for running in draft.running.values() if not running.is_leaving]
             there.sort(key=lambda running: least_lost(draft, running))
             self.searches += 1

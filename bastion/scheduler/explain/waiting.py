@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
 
-from bastion.scheduler.explain.diagnosis import FEW, Diagnosis
+from bastion.scheduler.explain.diagnosis import MOST_TRIED, Diagnosis
 from bastion.scheduler.forecast.estimate import Estimates, estimates
 from bastion.scheduler.plan import Estimate, Wait
 from bastion.scheduler.queue.forms import Form, form_of
@@ -57,7 +57,7 @@ class WaitingGangs:
         A gang stands behind others of its project that wait for the same devices.
         """
         draft = self.draft
-        hope = HOPE_OF_FEW if len(draft.running) <= FEW else HOPE
+        hope = HOPE_OF_FEW if len(draft.running) <= MOST_TRIED else HOPE
         hopeful: set[Line] = set()
         rows: dict[tuple[str, frozenset[str]], list[tuple[Form, WaitingForCapacity]]] = {}
         yield from self._with_plans()

@@ -48,6 +48,9 @@ from quota.amounts import Amounts
 ONE_SECOND = 1.0
 """Of the whole pool: what every project counts as having borrowed, so that weights order equals."""
 
+GANGS_LEAVING_A_STEP = 4
+"""Gangs that depart, and are counted in the time of one step before victims are searched for."""
+
 
 def borrow(draft: Draft) -> None:
     """Admit every other waiting gang that fits, and note those that do not."""
@@ -255,7 +258,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
         line.head, outranks=True
     ):
         return False
-    draft.search.effort.spend(1 + len(draft.departing()) // 4)
+    draft.search.effort.spend(1 + len(draft.departing()) // GANGS_LEAVING_A_STEP)
     if own is None and _is_too_little(draft, line):
         return False
     told = spare_for(draft, own) if own else {}

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bastion.job import Phase, Placement
-from bastion.scheduler.effort import Effort
+from bastion.scheduler.effort import Effort, beside_searches
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
@@ -39,7 +39,7 @@ After that it has met a shortage, and is given those of its fewest.
 
 def widen(draft: Draft) -> None:
     """Give gangs that start now more than their fewest replicas, as far as it fits."""
-    effort = _effort(draft)
+    effort = beside_searches(draft.snapshot.steps)
     wanted = frozenset() if draft.options.min_runtime_s else _wanted(draft)
     growing = [
         at
@@ -52,11 +52,6 @@ def widen(draft: Draft) -> None:
         growing = [at for at in growing if _widen(draft, at, new[at], effort)]
     for project in projects:
         draft.admitted_by[project] = [e for e in draft.admitted if e.gang[0].project == project]
-
-
-def _effort(draft: Draft) -> Effort:
-    """What growth may take beside the searches: half as much, so that no commit waits for it."""
-    return Effort(draft.snapshot.steps // 2)
 
 
 def _may_make(draft: Draft, admitted: Admitted) -> frozenset[str] | None:
@@ -90,7 +85,7 @@ def grow(draft: Draft) -> None:
     growing = [each for each in draft.occupancy.elastic.values() if _may_grow(draft, each)]
     if not growing or draft.search.unseen:
         return
-    wanted, effort = _wanted(draft), _effort(draft)
+    wanted, effort = _wanted(draft), beside_searches(draft.snapshot.steps)
     draft.capacity.begin()
     for running in sorted(growing, key=lambda each: (each.priority, each.admitted_at, each.name)):
         if running.shape.types & wanted:

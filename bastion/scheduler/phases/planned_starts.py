@@ -65,7 +65,7 @@ from bastion.scheduler.state.reservation import Reserved
 
 SEARCHES = 4
 """Searches for new planned starts in each phase; what is left is looked at in the next cycle."""
-PART = 4
+PART_BEFORE_STARTS = 4
 """Before phase 3 that part of the steps is spent on planned starts at most, as one of so many."""
 
 
@@ -148,7 +148,7 @@ def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
         return
     claims: Claims | None = None
     searches, effort, reservations = 0, draft.search.effort, draft.reservations
-    enough = effort.left - effort.left // PART
+    enough = effort.left - effort.left // PART_BEFORE_STARTS
     for line in lines:
         if searches == SEARCHES or effort.left < enough:
             return

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from bastion.job import Phase
-from bastion.scheduler.effort import Effort
+from bastion.scheduler.effort import Effort, beside_searches
 from bastion.scheduler.preemption.harm import first_to_yield
 from bastion.scheduler.preemption.victims import yields_to
 from bastion.scheduler.queue.order import Standing
@@ -26,7 +26,7 @@ from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.holders.user_limits import User
 from quota.amounts import Amounts
 
-COUNTED = 32
+GANGS_JUDGED_A_STEP = 32
 """Waiting gangs that are held against a limit in the time of one step."""
 
 
@@ -40,7 +40,7 @@ def shrink(draft: Draft) -> None:
         return
     # What they leave may let a job in without any of these.
     leaving = {(each.project, each.user) for each in draft.departing()}
-    effort = Effort(draft.snapshot.steps // 2)
+    effort = beside_searches(draft.snapshot.steps)
     draft.capacity.begin()
     for user in sorted(grown.keys() - leaving):
         mine = sorted(grown[user], key=lambda running: first_to_yield(draft, running))
@@ -95,7 +95,7 @@ def _let_in(
     assert draft.user_limits is not None, "it has users with grown gangs"
     if effort.is_spent:
         return
-    effort.spend(1 + draft.user_limits.waiting(user) // COUNTED)
+    effort.spend(1 + draft.user_limits.waiting(user) // GANGS_JUDGED_A_STEP)
     for standing in draft.user_limits.let_in(user, _spare(draft, chosen)):
         gang, shape = standing.gang, standing.shape
         if effort.is_spent or not isinstance(draft.aside.get(gang[0].id), OverUserLimit):

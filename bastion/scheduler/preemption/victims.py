@@ -35,10 +35,10 @@ from bastion.value import value
 from quota.amounts import Amounts
 from quota.ledger import apart
 
-SEARCH_STEPS = 1
+STEPS_OF_A_SEARCH = 1
 """A search costs so many steps, beside those for each gang that it lets go."""
 
-PASSED_OVER = 12
+GANGS_PASSED_A_STEP = 12
 """Gangs that a search looks at and passes over in the time of one step."""
 
 Allows = Callable[[Amounts, Sequence[Running]], bool]
@@ -90,7 +90,7 @@ def find(
     capacity = draft.capacity
     capacity.begin()
     departing = draft.departing(firm=guaranteed)
-    draft.search.effort.spend(SEARCH_STEPS + len(departing.useful) // PASSED_OVER)
+    draft.search.effort.spend(STEPS_OF_A_SEARCH + len(departing.useful) // GANGS_PASSED_A_STEP)
     but = set(staying)
     more = {running: None for running in going if running in but or running not in departing}
 
@@ -304,7 +304,7 @@ class _Search:
 
     def _pass_over(self) -> None:
         self._passed_over += 1
-        if self._passed_over % PASSED_OVER == 0:
+        if self._passed_over % GANGS_PASSED_A_STEP == 0:
             self.draft.search.effort.spend()
 
     def _number(self, release: Release) -> int:

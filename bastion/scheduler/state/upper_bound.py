@@ -19,7 +19,7 @@ from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.decisions import Victims
 from bastion.scheduler.state.memory.occupancy import Occupancy
 
-LOOKED_AT = 32
+MACHINES_SEEN_A_STEP = 32
 """Machines that are looked at in the time of one step; a question takes as long as one of them."""
 
 
@@ -77,7 +77,7 @@ class UpperBound:
     def _look(self) -> None:
         """Count one look more."""
         self._looked_at += 1
-        if self._looked_at % LOOKED_AT == 0:
+        if self._looked_at % MACHINES_SEEN_A_STEP == 0:
             self._spend(1)
 
     def _on(self, room: Room, resource: str) -> int:

@@ -25,7 +25,7 @@ from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.ledger import Ledger
 from bastion.scheduler.state.holders.running import Running
-from bastion.scheduler.state.upper_bound import LOOKED_AT
+from bastion.scheduler.state.upper_bound import MACHINES_SEEN_A_STEP
 from tests.bastion.scheduler import histories
 from tests.bastion.scheduler.surveyed import surveyed
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
@@ -140,7 +140,7 @@ def test_a_bound_that_is_asked_often_takes_steps() -> None:
     spare_victims(draft)  # from here on a cycle has the steps that standing promises leave
     (shape, *_) = draft.backlogs["C"].shapes
     before = draft.search.effort.left
-    for _ in range(10 * LOOKED_AT):
+    for _ in range(10 * MACHINES_SEEN_A_STEP):
         draft.upper_bound.may_fit(shape)
     assert before - 12 <= draft.search.effort.left <= before - 10
 

@@ -21,7 +21,7 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 
-COUNTED = 32
+HOLDS_COUNTED_A_STEP = 32
 """Reservations whose devices are counted in the time of one step."""
 
 
@@ -105,7 +105,7 @@ def backfill(
     Nothing is opened where machines would lack devices all the same.
     """
     reserved = draft.closed
-    draft.search.effort.spend(1 + len(opened) // COUNTED)
+    draft.search.effort.spend(1 + len(opened) // HOLDS_COUNTED_A_STEP)
     if not may_fit_beside(draft, shape, opened):
         return False
     draft.search.effort.spend(len(reserved))
@@ -123,7 +123,7 @@ def backfill(
 def may_backfill(draft: Draft, shape: Shape) -> bool:
     """Whether a gang of `shape` could start if all that is reserved were open; not for sure."""
     reserved = draft.closed
-    draft.search.effort.spend(1 + len(reserved) // COUNTED)
+    draft.search.effort.spend(1 + len(reserved) // HOLDS_COUNTED_A_STEP)
     return may_fit_beside(draft, shape, reserved)
 
 

@@ -37,7 +37,7 @@ Step = tuple[float, Sequence[Running]]
 """(when, what ends then)"""
 HasRoom = Callable[[Amounts], bool]
 """Whether the quota has room for such a charge."""
-PASSED = 8
+GANGS_PASSED_A_STEP = 8
 """Gangs of which it is known that they leave too little: so many are a step of a search."""
 
 
@@ -103,7 +103,7 @@ def _search(
         lack.let_go(ends.footprint)
     is_near = all(lack.replicas <= 0 for lack in lacks)
     if not (is_near or drains):
-        draft.search.effort.spend(1 + len(ends.bounded) // PASSED)
+        draft.search.effort.spend(1 + len(ends.bounded) // GANGS_PASSED_A_STEP)
         return None
     ending, endless = _ends(draft, line, reclaims=reclaims, drains=drains)
     timed = takewhile(lambda step: step[0] < before, _together(draft, ending) if is_near else ())
@@ -202,7 +202,7 @@ class _Trial:
     def pass_over(self, running: Sequence[Running]) -> None:
         """Let these end, of which it is known that they leave too little."""
         self.gone += running
-        self.draft.search.effort.spend(len(running) // PASSED)
+        self.draft.search.effort.spend(len(running) // GANGS_PASSED_A_STEP)
 
     def let_go(self, running: Sequence[Running]) -> None:
         """Let these end as well."""

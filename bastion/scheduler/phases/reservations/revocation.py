@@ -25,7 +25,7 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.release import Release
 from bastion.scheduler.state.holders.running import Running
 
-CLASSED = 8
+STARTS_CLASSED_A_STEP = 8
 """Starts that are given a class in the time of one step."""
 
 
@@ -63,7 +63,7 @@ def _classify(draft: Draft, new: Sequence[Running]) -> None:
     if draft.search.classified == version:
         return
     draft.search.classified = version
-    draft.search.effort.spend(1 + len(new) // CLASSED)
+    draft.search.effort.spend(1 + len(new) // STARTS_CLASSED_A_STEP)
     classes = classes_after(draft)
     cover = covers_after(draft, classes) if draft.shares.is_nested else {}
     for each in new:

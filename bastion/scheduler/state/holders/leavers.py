@@ -15,8 +15,8 @@ from itertools import chain
 from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 
-FEW = 8
-"""So many gangs are counted one by one."""
+COUNTED_ONE_BY_ONE = 8
+"""So many gangs at most; more are added up project by project."""
 
 
 class Leavers:
@@ -44,7 +44,7 @@ class Leavers:
 
     def be(self, wanted: set[Running]) -> None:
         """Be exactly these from now on."""
-        if not self._members and len(wanted) > FEW:
+        if not self._members and len(wanted) > COUNTED_ONE_BY_ONE:
             self._begin(wanted)
             return
         for running in self._members - wanted:

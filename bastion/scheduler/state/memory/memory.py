@@ -39,7 +39,7 @@ from bastion.scheduler.state.memory.policy_choice import Parts
 from bastion.scheduler.state.memory.standstill import Standstill
 from quota.tree import Quota
 
-FEW = 8
+PART_THAT_MAY_MOVE = 8
 """One in so many gangs may come or go before lines are made from nothing: that is quicker then."""
 
 
@@ -150,7 +150,7 @@ class Memory:
     def line_up(self, others: Sequence[Standing]) -> Lines:
         """Let all that are ready wait in line, and the `others`, for this cycle."""
         gone, come = [*self._gone, *self._passing], [*self._come, *others]
-        if self._are_in_line and (len(gone) + len(come)) * FEW <= len(self.ready):
+        if self._are_in_line and (len(gone) + len(come)) * PART_THAT_MAY_MOVE <= len(self.ready):
             self.lines.change(gone, come)
         else:
             self.lines.make(chain(self.ready.values(), others))
