@@ -232,7 +232,9 @@ class Capacity:
         self.created.pop()
         room.shelf.remove(room)
         room.shelf.left += 1
-        if room.machine.name.endswith("-h0") or room.shelf.hosts == 1:
+        named = parse_machine(room.name, room.shelf.name)
+        assert named is not None, "it was named by this cycle"
+        if not named.host:  # a machine alone, or the first of its slice
             room.shelf.made -= 1
 
     # Trials
