@@ -174,14 +174,6 @@ class Diagnosis:
             known[shape.form] = ask(shape)
         return known[shape.form]
 
-    def _projects_of(self, names: Iterable[str]) -> set[str]:
-        """The projects of `names`, and those in the groups among them."""
-        groups = self.draft.snapshot.quota.groups
-        found: set[str] = set()
-        for name in names:
-            found |= self._projects_of(groups[name].members) if name in groups else {name}
-        return found
-
     def _with_next(self, gang: Gang, shape: Shape, reason: WaitingReason) -> WaitingReason:
         """
         `reason`, with what is in the way of the gang once what it names has changed.
@@ -197,8 +189,7 @@ class Diagnosis:
         if not isinstance(reason, WithNext):
             return reason
         if self.is_tried:
-            change = change_of(self.draft, reason, self._projects_of)
-            then = self._next_wall(gang, shape, change)
+            then = self._next_wall(gang, shape, change_of(self.draft, reason))
             return replace(reason, then=then)
         if isinstance(reason, CapacityLost):
             return reason

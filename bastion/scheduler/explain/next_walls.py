@@ -30,7 +30,7 @@ from bastion.spec.where import CONTAINERS, Where
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from bastion.job import JobRecord
     from bastion.scheduler.queue.shape import Shape
@@ -50,14 +50,12 @@ WithNext = (
 """Reasons that name the next wall, too."""
 
 
-def change_of(
-    draft: Draft, reason: WithNext, members: Callable[[Iterable[str]], set[str]]
-) -> Change:
-    """What is changed when what `reason` names has come; `members` are the projects of groups."""
+def change_of(draft: Draft, reason: WithNext) -> Change:
+    """What is changed when what `reason` names has come."""
     match reason:
         case BeyondShare():
             fits = reason.asked <= reason.share
-            named = set() if fits else members(reason.lenders)
+            named = set() if fits else _projects_of(draft, reason.lenders)
             own = {reason.project} if fits or reason.own else set()
             return Change(gone=running_in(draft, named | own))
         case CapacityLost():
@@ -78,6 +76,15 @@ def change_of(
             return Change(gone=running_in(draft, {reason.project}))
         case WaitingForCapacity():
             return Change(gone=running_in(draft, {name for name, _ in reason.holders}))
+
+
+def _projects_of(draft: Draft, names: Iterable[str]) -> set[str]:
+    """The projects of `names`, and those in the groups among them."""
+    groups = draft.snapshot.quota.groups
+    found: set[str] = set()
+    for name in names:
+        found |= _projects_of(draft, groups[name].members) if name in groups else {name}
+    return found
 
 
 def user_wall(
