@@ -19,7 +19,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from operator import attrgetter
 
-from bastion.job import JobClass
 from bastion.scheduler.phases.entitlement import is_in_vain
 from bastion.scheduler.phases.guarantee import look_again
 from bastion.scheduler.phases.reservations.awaited import (
@@ -143,7 +142,7 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
 
 def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
     """Whether others of its group, within their own share, have left it its place on the share."""
-    if draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED:
+    if draft.has_own_place(reserved.name):
         return True
     with discounted(draft, [reserved]):
         return _is_within_then(draft, reserved.project, reserved.placed)
@@ -256,15 +255,16 @@ def _waits(
     What is stopped for another promise, one of those `named`, is counted on last.
     """
     placed, victims = reserved.placed, reserved.victims
-    is_own = draft.class_of_promise.get(promise.gang[0]) is JobClass.GUARANTEED
     if promise.within_share and not (
-        is_within or is_own or _is_within_then(draft, reserved.project, placed)
+        is_within
+        or draft.has_own_place(reserved.name)
+        or _is_within_then(draft, reserved.project, placed)
     ):
         return None
     going = {victim.name for victim in victims}
 
     def is_gone(running: Running) -> bool:
-        is_told = running.is_leaving or running.name in going or running.name in draft.victims
+        is_told = running.name in going or draft.is_departing(running)
         return is_told or running.frees_at <= promise.deadline
 
     holders = holders_of(draft, reserved)

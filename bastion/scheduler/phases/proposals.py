@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from bastion.job import JobClass
 from bastion.scheduler.effort import left_for_searches
 from bastion.scheduler.phases.reservations.fulfilment import sharing
 from bastion.scheduler.phases.reservations.lending import reopened, set_apart
@@ -141,10 +140,9 @@ def _found(
 ) -> Found | None:
     """Where it fits with some of its `own` victims; they are not being stopped."""
     shares, project = draft.shares, reserved.project
-    is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
     # What never borrows has its class whatever its project holds: only what is held tells.
     counts_all = shares.is_nested or not shares.ever_borrows(project, reserved.shape)
-    is_sure = within_share and is_own and not counts_all
+    is_sure = within_share and draft.has_own_place(reserved.name) and not counts_all
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         if is_sure and not gone and units <= reserved.placed.total:

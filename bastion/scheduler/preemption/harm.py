@@ -59,9 +59,9 @@ def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
         ordered = search.borrowers.get(running.project)
         if ordered is None or not running.is_borrowed or running.is_leaving:
             continue
-        at, stop = bisect_left(ordered, harm(running), key=harm), draft.victims.get(name)
+        at = bisect_left(ordered, harm(running), key=harm)
         is_in = at < len(ordered) and ordered[at] is running
-        if stop is not None and stop.is_firm:
+        if draft.victims.names(name, firm=True):
             search.borrowers[running.project] = [*ordered[:at], *ordered[at + is_in :]]
         elif not is_in:
             search.borrowers[running.project] = [*ordered[:at], running, *ordered[at:]]

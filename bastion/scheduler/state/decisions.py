@@ -51,6 +51,11 @@ class Victims(dict[str, PlannedStop]):
         """Another one after every change."""
         return len(self.changed)
 
+    def names(self, name: str, *, firm: bool = False) -> bool:
+        """Whether that one is among them; `firm`: and may not be spared any more."""
+        stop = self.get(name)
+        return stop is not None and (stop.is_firm or not firm)
+
     def __setitem__(self, name: str, stop: PlannedStop) -> None:
         self.changed.append(name)
         super().__setitem__(name, stop)

@@ -53,9 +53,7 @@ class Departing(Collection[Running]):
     def catch_up(self, victims: Victims, running: Mapping[str, Running]) -> None:
         """Take over what has been named and spared since."""
         for name in victims.changed[self._seen :]:
-            found = running[name]
-            stop = victims.get(name)
-            self._be(found, is_in=stop is not None and (stop.is_firm or not self._firm))
+            self._be(running[name], is_in=victims.names(name, firm=self._firm))
         self._seen = len(victims.changed)
 
     def _be(self, running: Running, *, is_in: bool) -> None:

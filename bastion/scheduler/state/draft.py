@@ -192,8 +192,7 @@ class Draft:
     def admit(self, gang: Gang, shape: Shape, placed: Placed) -> None:
         """Let `gang` start; its devices are taken already."""
         project, charge = gang[0].project, placed.total
-        was = self.class_of_promise.get(gang[0].id)
-        within = was is JobClass.GUARANTEED or self.shares.is_own(project, charge)
+        within = self.has_own_place(gang[0].id) or self.shares.is_own(project, charge)
         admitted = Admitted(gang=gang, shape=shape, placed=placed, within_share=within)
         self.admitted.append(admitted)
         self.reservations.end_drain(gang)
@@ -208,6 +207,10 @@ class Draft:
         """What is closed for promises, then what is for planned starts."""
         return [*self.promised.values(), *self.plans.values()]
 
+    def has_own_place(self, name: str) -> bool:
+        """Whether a gang of that name was promised before this cycle, with a place on its share."""
+        return self.class_of_promise.get(name) is JobClass.GUARANTEED
+
     def is_open_to(self, running: Running, project: str) -> bool:
         """Whether `project` may have it stopped for a share."""
         if not (running.is_borrowed and running.cover):
@@ -221,10 +224,7 @@ class Draft:
 
     def is_departing(self, running: Running, *, firm: bool = False) -> bool:
         """Whether it is being stopped, or will be; `firm` as in `departing`."""
-        if running.is_leaving:
-            return True
-        stop = self.victims.get(running.name)
-        return stop is not None and (stop.is_firm or not firm)
+        return running.is_leaving or self.victims.names(running.name, firm=firm)
 
     def end_of(self, shape: Shape) -> float | None:
         """When a gang of `shape` has ended at the latest if it starts now; None without a limit."""

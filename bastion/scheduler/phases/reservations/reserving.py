@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bastion.job import JobClass
 from bastion.scheduler.phases.reservations.lending import count, lend, shut
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.state.decisions import PlannedStop
@@ -29,8 +28,8 @@ def reserve(draft: Draft, reserved: Reserved) -> None:
     draft.reservations.end_drain(reserved.gang)
     draft.revised += 1
     is_firm = not reserved.is_promise or draft.promises[reserved.name].within_share
-    is_own = draft.class_of_promise.get(reserved.name) is JobClass.GUARANTEED
-    is_shared = reserved.is_promise and is_firm and reserved.name in draft.standing and not is_own
+    is_kept = reserved.is_promise and is_firm and reserved.name in draft.standing
+    is_shared = is_kept and not draft.has_own_place(reserved.name)
     draft.reservations.add(reserved, is_firm=is_firm, is_shared=is_shared)
     shut(draft, reserved)
     if reserved.holds_quota:
