@@ -394,8 +394,7 @@ class Capacity:
             if resource in COUNTED:
                 self._close_count(hold, room, resource, units)
             else:
-                every = ((1 << units) - 1) & ~room.bad.get(resource, 0)
-                self._close_mask(hold, room, resource, every)
+                self._close_mask(hold, room, resource, room.in_order(resource))
 
     def _close_some(self, hold: Hold, room: Room, part: Part, host: HostPlace) -> None:
         for resource, indices in host.devices.items():

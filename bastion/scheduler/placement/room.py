@@ -40,8 +40,10 @@ class Room:
         self.opened = opened
         """Whether anything new may come here."""
         self.full = machine.resources or (shelf.pool.resources if shelf.pool else NOTHING)
+        self.devices = {t: (1 << n) - 1 for t, n in self.full.items() if t not in COUNTED}
+        """All that it has, by type."""
         bad = machine.bad_devices.items()
-        self.bad = {t: mask_of(indices) & ((1 << self.full[t]) - 1) for t, indices in bad}
+        self.bad = {t: mask_of(indices) & self.devices.get(t, 0) for t, indices in bad}
         """Devices that it has, and that are out of order."""
         self.noted_in = 0
         """The last trial in which its state was noted, before anything changed there."""
@@ -51,8 +53,8 @@ class Room:
 
     def empty(self) -> None:
         """Be as if nothing were here."""
+        self.masks = {t: self.in_order(t) for t in self.devices} if self.opened else {}
         items = self.full.items() if self.opened else ()
-        self.masks = {t: ((1 << n) - 1) & ~self.bad.get(t, 0) for t, n in items if t not in COUNTED}
         self.counts = {t: n for t, n in items if t in COUNTED}
         self.spoken: dict[str, int] = {}
         """Devices promised to a gang, and held by another."""
@@ -80,6 +82,15 @@ class Room:
                 else 0
             )
         return self.masks.get(resource, 0).bit_count()
+
+    def in_order(self, resource: str) -> int:
+        """All devices of `resource` but those that are out of order."""
+        return self.devices.get(resource, 0) & ~self.bad.get(resource, 0)
+
+    def freed(self, resource: str, taken: int) -> int:
+        """Those of the devices `taken` that are free and open once what has them is gone."""
+        kept = self.spoken.get(resource, 0) | self.bad.get(resource, 0)
+        return taken & self.devices.get(resource, 0) & ~kept
 
     def slots(self, part: Part) -> int:
         """How many replicas of `part`, one beside the other, fit now."""

@@ -48,8 +48,7 @@ class Lack:
             had = self._free.get(machine)
             if had is None:
                 had = room.masks.get(resource, 0)
-            kept = room.spoken.get(resource, 0) | room.bad.get(resource, 0)
-            has = had | (taken & ((1 << room.full[resource]) - 1) & ~kept)
+            has = had | room.freed(resource, taken)
             self._free[machine] = has
             self.replicas -= has.bit_count() // units - had.bit_count() // units
 

@@ -178,6 +178,4 @@ class MachineBounds:
             if departs(running) or may_stop(running):
                 wanted = running.footprint
                 free |= -1 if name in wanted.whole else wanted.masks[name].get(resource, 0)
-        free &= (1 << room.full[resource]) - 1
-        kept = room.spoken.get(resource, 0) | room.bad.get(resource, 0)
-        return (free & ~kept).bit_count() // units
+        return room.freed(resource, free).bit_count() // units

@@ -83,9 +83,9 @@ class UpperBound:
     def _on(self, room: Room, resource: str) -> int:
         """How many devices may be free on `room` at most."""
         self._look()
-        kept, name = room.bad.get(resource, 0), room.name
+        kept, name = 0, room.name
         for running in self._occupancy.on.get(name, ()):
             if not (running.is_borrowed or running.is_leaving):
                 wanted = running.footprint
                 kept |= -1 if name in wanted.whole else wanted.masks[name].get(resource, 0)
-        return (((1 << room.full[resource]) - 1) & ~kept).bit_count()
+        return (room.in_order(resource) & ~kept).bit_count()

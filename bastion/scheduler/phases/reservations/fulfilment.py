@@ -61,9 +61,7 @@ def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
         room = capacity.by_name.get(machine)
         if room is None or not room.opened:
             return False
-        if any(mask & room.bad.get(resource, 0) for resource, mask in masks.items()):
-            return False
-        if any(mask >> room.full[resource] for resource, mask in masks.items()):
+        if any(mask & ~room.in_order(resource) for resource, mask in masks.items()):
             return False
     return True
 

@@ -88,9 +88,7 @@ class Footprint:
             if room is None or not room.opened:
                 continue
             for resource, free in room.masks.items():
-                taken = masks.get(resource, 0)
-                kept = room.spoken.get(resource, 0) | room.bad.get(resource, 0)
-                if free or taken & ~kept:
+                if free or room.freed(resource, masks.get(resource, 0)):
                     found.append(machine)
                     break
         return found

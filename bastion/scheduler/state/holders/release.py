@@ -48,10 +48,9 @@ class Release:
         self.repeat()
 
     def _note_mask(self, room: Room, resource: str, mask: int) -> None:
-        mask &= (1 << room.full[resource]) - 1  # a machine may have fewer than when it began
-        mask &= ~(room.spoken.get(resource, 0) | room.bad.get(resource, 0))
-        if mask:
-            self._masks.append((room, resource, mask))
+        freed = room.freed(resource, mask)
+        if freed:
+            self._masks.append((room, resource, freed))
 
     def _note_count(self, room: Room, resource: str, units: int) -> None:
         owed = sum(paid for r, t, _, paid in self._counts if r is room and t == resource)
@@ -66,7 +65,7 @@ class Release:
             if resource in COUNTED:
                 self._note_count(room, resource, units)
             else:
-                self._note_mask(room, resource, (1 << units) - 1)
+                self._note_mask(room, resource, room.devices[resource])
 
     @property
     def pays(self) -> bool:
