@@ -32,7 +32,7 @@ from bastion.scheduler.phases.reservations.fulfilment import start_reserved
 from bastion.scheduler.phases.reservations.lending import count_plans, discount_plans, lent
 from bastion.scheduler.phases.reservations.new_promise import make_promise
 from bastion.scheduler.phases.reservations.reserving import forget_plan, spare_for
-from bastion.scheduler.phases.reservations.revocation import may_yield
+from bastion.scheduler.phases.reservations.starts import lower_starting, starting
 from bastion.scheduler.preemption.harm import first_to_yield, in_project
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import find, yields_to
@@ -300,7 +300,7 @@ def _is_too_little(draft: Draft, line: Line) -> bool:
     if others or part.takes_whole or not part.devices or draft.parts.preemption.follows_order:
         return False
     lower = [
-        *may_yield(draft, line.project, shape.priority, follows_order=False),
+        *lower_starting(draft, line.project, shape.priority),
         *draft.occupancy.by_project.get(line.project, ()),
     ]
     lower = [each for each in lower if yields_to(draft, each, gang, shape)]
@@ -317,16 +317,15 @@ def _is_too_little(draft: Draft, line: Line) -> bool:
 def _lower(draft: Draft, line: Line) -> Iterator[Running]:
     """What may be preempted for the head of `line` without a share, the least harm first."""
     gang, shape = line.head, line.shape
-    follows = draft.parts.preemption.follows_order
-    new = may_yield(draft, line.project, shape.priority, follows_order=follows)
 
     def may_stop(running: Running) -> bool:
         return yields_to(draft, running, gang, shape)
 
-    if not follows:
+    if not draft.parts.preemption.follows_order:
+        new = lower_starting(draft, line.project, shape.priority)
         return in_project(draft, line.project, new, may_stop, firm=False)
     running = (each for each in draft.running.values() if not draft.is_departing(each))
-    found = filter(may_stop, [*running, *new])
+    found = filter(may_stop, [*running, *starting(draft)])
     return iter(sorted(found, key=lambda running: first_to_yield(draft, running)))
 
 

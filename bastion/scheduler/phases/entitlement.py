@@ -24,7 +24,7 @@ from bastion.scheduler.phases.reservations.lending import (
     discounted,
     lent,
 )
-from bastion.scheduler.phases.reservations.revocation import borrowing, may_yield
+from bastion.scheduler.phases.reservations.starts import borrowing, lower_starting
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
 from bastion.scheduler.preemption.victims import Allows, Found, find, legal_for
@@ -142,7 +142,7 @@ def legal_victims(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
     """Borrowers of other projects first, those that start now before all; then its own lower."""
     project = gang[0].project
     policy = draft.parts.preemption
-    new = may_yield(draft, project, shape.priority, follows_order=False)
+    new = lower_starting(draft, project, shape.priority)
     lower = in_project(draft, project, new, lambda r: r.priority > shape.priority, firm=True)
     return chain(
         borrowing(draft, project),

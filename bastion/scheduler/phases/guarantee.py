@@ -21,7 +21,7 @@ from bastion.scheduler.phases.entitlement import (
     may_be_within,
 )
 from bastion.scheduler.phases.reservations.awaited import is_covered
-from bastion.scheduler.phases.reservations.backfill import backfill, gaps
+from bastion.scheduler.phases.reservations.backfill import backfill, could_borrow, gaps
 from bastion.scheduler.phases.reservations.breakable import (
     breakable_by,
     cover_of,
@@ -31,7 +31,7 @@ from bastion.scheduler.phases.reservations.breakable import (
 from bastion.scheduler.phases.reservations.lending import closed, counted, lent
 from bastion.scheduler.phases.reservations.new_promise import earlier_of, make_promise
 from bastion.scheduler.phases.reservations.reserving import drop, give_up, spare_for
-from bastion.scheduler.phases.reservations.revocation import could_borrow, waits_for_its_rest
+from bastion.scheduler.phases.reservations.starts import waits_for_its_rest
 from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
 from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of

@@ -27,7 +27,11 @@ from itertools import chain
 from bastion.scheduler.phases.entitlement import would_be_taken
 from bastion.scheduler.phases.reservations.aged import aged, aged_on_shares
 from bastion.scheduler.phases.reservations.awaited import awaited, holders_of, is_covered
-from bastion.scheduler.phases.reservations.backfill import may_borrow_beside, start_borrowing
+from bastion.scheduler.phases.reservations.backfill import (
+    could_borrow,
+    may_borrow_beside,
+    start_borrowing,
+)
 from bastion.scheduler.phases.reservations.claims import Claims
 from bastion.scheduler.phases.reservations.earliest_start import (
     earliest_start,
@@ -47,11 +51,7 @@ from bastion.scheduler.phases.reservations.lending import (
     reopened,
 )
 from bastion.scheduler.phases.reservations.reserving import give_up, reserve
-from bastion.scheduler.phases.reservations.revocation import (
-    borrowing,
-    could_borrow,
-    starting,
-)
+from bastion.scheduler.phases.reservations.starts import borrowing, starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart
 from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of

@@ -19,7 +19,7 @@ from bastion.scheduler.phases.reservations.earliest_start import (
     gone_at,
 )
 from bastion.scheduler.phases.reservations.lending import closed
-from bastion.scheduler.phases.reservations.revocation import starting
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.phases.survey import survey
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.plan import Plan

@@ -6,5 +6,6 @@ start without any, the oldest first (`aged`), beside what projects keep of their
 (`claims`). `awaited` says which gangs a start waits for. `reserving` closes its devices for good,
 or gives it up, and `fulfilment` starts its gang; `lending` opens or closes them for a moment, to
 ask what would be. `breakable` is what a gang within a share may break, `backfill` starts gangs
-beside what is closed for later, and `revocation` takes back a start of the same cycle.
+beside what is closed for later. `starts` are those of this cycle, as the next one will see them,
+and `revocation` takes one back.
 """

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Any
 
-from bastion.scheduler.phases.reservations.revocation import starting
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.spared import spared
 from bastion.scheduler.state.draft import Draft

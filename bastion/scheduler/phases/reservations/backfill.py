@@ -12,7 +12,7 @@ from functools import partial
 from bastion.scheduler.phases.reservations.breakable import stands_within
 from bastion.scheduler.phases.reservations.earliest_start import fits_share
 from bastion.scheduler.phases.reservations.lending import count_plans, set_apart
-from bastion.scheduler.phases.reservations.revocation import newest, waits_for_its_rest
+from bastion.scheduler.phases.reservations.starts import newest, waits_for_its_rest
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.order import Gang, Line
@@ -65,6 +65,16 @@ def displaces(draft: Draft, project: str, units: Amounts) -> bool:
         and not stands_within(draft, each, own=True)
         for each in draft.promised.values()
     )
+
+
+def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
+    """Whether a gang of it could start now on what others leave idle."""
+    if draft.is_too_full(shape, guaranteed=False):
+        return False
+    if not draft.shares.lets_borrow(project, shape, shape.asked):
+        return False
+    may_borrow = partial(draft.shares.lets_borrow, project, shape)
+    return draft.would_place(shape, may_borrow, guaranteed=False) is not None
 
 
 def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:

@@ -18,7 +18,7 @@ from itertools import chain, groupby, takewhile
 from operator import itemgetter
 
 from bastion.scheduler.phases.reservations.claims import Claims
-from bastion.scheduler.phases.reservations.revocation import starting
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.need import Need

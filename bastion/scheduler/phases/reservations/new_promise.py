@@ -13,7 +13,8 @@ from functools import partial
 
 from bastion.scheduler.phases.reservations.awaited import awaited
 from bastion.scheduler.phases.reservations.reserving import reserve
-from bastion.scheduler.phases.reservations.revocation import starting, take_back
+from bastion.scheduler.phases.reservations.revocation import take_back
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.preemption.stop_times import deadline_of, spare_until, stop_at
 from bastion.scheduler.preemption.victims import Found, gives_way
 from bastion.scheduler.promise import Promise

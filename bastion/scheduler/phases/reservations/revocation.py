@@ -1,8 +1,8 @@
 """
-Gangs that start in this cycle, as the next will see them: running, for no time yet.
+A start of this cycle, taken back.
 
-One of higher priority that does not fit beside them would stop them there. It is told now, and they
-do not start at all: what has not begun loses nothing.
+A gang of higher priority that does not fit beside those that start would stop some of them in the
+next cycle. It is told now, and they do not start at all: what has not begun loses nothing.
 
 It must not know what is looked for.
 """
@@ -10,117 +10,14 @@ It must not know what is looked for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 
-from bastion.job import Attempt, initial_hosts
-from bastion.scheduler.outcome import classes_after, covers_after
 from bastion.scheduler.phases.reservations.lending import lent, reopened
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.preemption.stop_times import stop_at
-from bastion.scheduler.queue.order import Gang, ids_of
-from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reasons.reason import Dependency
-from bastion.scheduler.state.decisions import Admitted
+from bastion.scheduler.queue.order import ids_of
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.release import Release
 from bastion.scheduler.state.holders.running import Running
-
-STARTS_CLASSED_A_STEP = 8
-"""Starts that are given a class in the time of one step."""
-
-
-def starting(draft: Draft) -> list[Running]:
-    """All that start in this cycle."""
-    return [_as_running(draft, each) for each in draft.admitted]
-
-
-def newest(draft: Draft) -> Running:
-    """The last of them."""
-    return _as_running(draft, draft.admitted[-1])
-
-
-def may_yield(draft: Draft, project: str, priority: int, *, follows_order: bool) -> list[Running]:
-    """Which of them might yield to a gang of `project`; all of them where the order alone says."""
-    return [
-        _as_running(draft, each)
-        for each in (draft.admitted if follows_order else draft.admitted_by[project])
-        if follows_order or each.shape.priority > priority
-    ]
-
-
-def borrowing(draft: Draft, project: str) -> list[Running]:
-    """Which of them the next cycle will see as borrowers that `project`, another, may stop."""
-    if not (draft.starts_beyond and draft.parts.preemption.reclaims):
-        return []
-    new = starting(draft)
-    _classify(draft, new)
-    return [each for each in new if each.project != project and draft.is_open_to(each, project)]
-
-
-def _classify(draft: Draft, new: Sequence[Running]) -> None:
-    """Give `new`, all that starts, the classes and covers that they will have."""
-    version = len(draft.promises), draft.victims.version, tuple(new)
-    if draft.search.classified == version:
-        return
-    draft.search.classified = version
-    draft.search.effort.spend(1 + len(new) // STARTS_CLASSED_A_STEP)
-    classes = classes_after(draft)
-    cover = covers_after(draft, classes) if draft.shares.is_nested else {}
-    for each in new:
-        each.job_class, each.cover = classes[each.name], cover.get(each.name, "")
-
-
-def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
-    """Whether a gang of it could start now on what others leave idle."""
-    if draft.is_too_full(shape, guaranteed=False):
-        return False
-    if not draft.shares.lets_borrow(project, shape, shape.asked):
-        return False
-    may_borrow = partial(draft.shares.lets_borrow, project, shape)
-    return draft.would_place(shape, may_borrow, guaranteed=False) is not None
-
-
-def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:
-    """
-    Whether the rest of `gang`, which runs, is told to stop now; `gang` is set aside then.
-
-    Once the rest has ended, all of them start together again.
-    """
-    if len(gang) >= len(gang[0].gang):
-        return False
-    rest = {draft.of_job[job].name for job in gang[0].gang if job in draft.of_job}
-    told = [name for name in sorted(rest & draft.victims.keys()) if _stops_now(draft, name)]
-    if told:
-        on = tuple(job for name in told for job in draft.running[name].ids)
-        reason = Dependency(on=on, state="being preempted")
-        draft.aside.update((job.id, reason) for job in gang)
-        draft.search.apart.add(gang[0].project)
-    return bool(told)
-
-
-def _stops_now(draft: Draft, name: str) -> bool:
-    return draft.victims[name].stop_at <= draft.now
-
-
-def _as_running(draft: Draft, admitted: Admitted) -> Running:
-    name = admitted.gang[0].id
-    known = draft.starting.get(name)
-    if known is None:
-        jobs = tuple(
-            replace(
-                job,
-                attempt=Attempt(
-                    number=0,
-                    nonce="",
-                    admitted_at=draft.now,
-                    placement=place,
-                    hosts=initial_hosts(place),
-                ),
-            )
-            for job, place in zip(admitted.gang, admitted.placed.placements)
-        )
-        known = draft.starting[name] = Running(jobs, admitted.shape, draft.capacity)
-    return known
 
 
 def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:

@@ -1,0 +1,102 @@
+"""
+Gangs that start in this cycle, as the next will see them: running, for no time yet.
+
+It must not know what is looked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bastion.job import Attempt, initial_hosts
+from bastion.scheduler.outcome import classes_after, covers_after
+from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.reasons.reason import Dependency
+from bastion.scheduler.state.decisions import Admitted
+from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.running import Running
+
+STARTS_CLASSED_A_STEP = 8
+"""Starts that are given a class in the time of one step."""
+
+
+def starting(draft: Draft) -> list[Running]:
+    """All that start in this cycle."""
+    return [_as_running(draft, each) for each in draft.admitted]
+
+
+def newest(draft: Draft) -> Running:
+    """The last of them."""
+    return _as_running(draft, draft.admitted[-1])
+
+
+def lower_starting(draft: Draft, project: str, priority: int) -> list[Running]:
+    """Those of `project` among them that are of lower priority."""
+    lower = (each for each in draft.admitted_by[project] if each.shape.priority > priority)
+    return [_as_running(draft, each) for each in lower]
+
+
+def borrowing(draft: Draft, project: str) -> list[Running]:
+    """Which of them the next cycle will see as borrowers that `project`, another, may stop."""
+    if not (draft.starts_beyond and draft.parts.preemption.reclaims):
+        return []
+    new = starting(draft)
+    _classify(draft, new)
+    return [each for each in new if each.project != project and draft.is_open_to(each, project)]
+
+
+def _classify(draft: Draft, new: Sequence[Running]) -> None:
+    """Give `new`, all that starts, the classes and covers that they will have."""
+    version = len(draft.promises), draft.victims.version, tuple(new)
+    if draft.search.classified == version:
+        return
+    draft.search.classified = version
+    draft.search.effort.spend(1 + len(new) // STARTS_CLASSED_A_STEP)
+    classes = classes_after(draft)
+    cover = covers_after(draft, classes) if draft.shares.is_nested else {}
+    for each in new:
+        each.job_class, each.cover = classes[each.name], cover.get(each.name, "")
+
+
+def _as_running(draft: Draft, admitted: Admitted) -> Running:
+    name = admitted.gang[0].id
+    known = draft.starting.get(name)
+    if known is None:
+        jobs = tuple(
+            replace(
+                job,
+                attempt=Attempt(
+                    number=0,
+                    nonce="",
+                    admitted_at=draft.now,
+                    placement=place,
+                    hosts=initial_hosts(place),
+                ),
+            )
+            for job, place in zip(admitted.gang, admitted.placed.placements)
+        )
+        known = draft.starting[name] = Running(jobs, admitted.shape, draft.capacity)
+    return known
+
+
+def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:
+    """
+    Whether the rest of `gang`, which runs, is told to stop now; `gang` is set aside then.
+
+    Once the rest has ended, all of them start together again.
+    """
+    if len(gang) >= len(gang[0].gang):
+        return False
+    rest = {draft.of_job[job].name for job in gang[0].gang if job in draft.of_job}
+    told = [name for name in sorted(rest & draft.victims.keys()) if _stops_now(draft, name)]
+    if told:
+        on = tuple(job for name in told for job in draft.running[name].ids)
+        reason = Dependency(on=on, state="being preempted")
+        draft.aside.update((job.id, reason) for job in gang)
+        draft.search.apart.add(gang[0].project)
+    return bool(told)
+
+
+def _stops_now(draft: Draft, name: str) -> bool:
+    return draft.victims[name].stop_at <= draft.now
