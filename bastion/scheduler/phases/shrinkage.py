@@ -78,7 +78,7 @@ def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) 
         if any(each is found for each in _let_in(draft, user, fewer, effort)):
             chosen = fewer
     _fits(draft, chosen, found)  # what it takes is not free for others
-    by = found.gang[0].id
+    by = found.entry.gang[0].id
     for running in chosen:
         has, least = len(running.places), running.shape.replicas
         end = draft.now + running.grace_s
@@ -97,7 +97,7 @@ def _let_in(
         return
     effort.spend(1 + draft.user_limits.waiting(user) // GANGS_JUDGED_A_STEP)
     for standing in draft.user_limits.let_in(user, _spare(draft, chosen)):
-        gang, shape = standing.gang, standing.shape
+        gang, shape = standing.entry.gang, standing.shape
         if effort.is_spent or not isinstance(draft.aside.get(gang[0].id), OverUserLimit):
             continue
         if not all(yields_to(draft, running, gang, shape) for running in chosen):

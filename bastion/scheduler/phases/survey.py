@@ -73,7 +73,7 @@ def _line_up(draft: Draft) -> None:
         held_back = _held_back(draft, standing)
     draft.aside = {**waiting.aside, **held_back}
     if is_failing or held_back:
-        lines = memory.line_up_some(e for e in standing if e.gang[0].id not in held_back)
+        lines = memory.line_up_some(e for e in standing if e.entry.gang[0].id not in held_back)
     else:
         lines = memory.line_up(others)
     draft.lines, draft.backlogs = lines.by_project(), lines.backlogs
@@ -87,8 +87,8 @@ def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, Waiti
     used = Amounts.sum(map(shares.held, shares.names())) - spare  # that is given back to what waits
     able = [each for each in standing if draft.beyond(each.shape) is None]
     found: dict[str, WaitingReason] = {}
-    found.update(draft.parts.admission((each.gang for each in able), quota, used))
-    free = [each for each in able if each.gang[0].id not in found]
+    found.update(draft.parts.admission((each.entry.gang for each in able), quota, used))
+    free = [each for each in able if each.entry.gang[0].id not in found]
     first = {*draft.standing, *(planned.gang[0] for planned in draft.snapshot.planned)}
     draft.user_limits = UserLimits(quota, free, draft.running.values(), draft.asks, first)
     found.update(draft.user_limits.kept_out())

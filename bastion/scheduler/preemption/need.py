@@ -173,9 +173,10 @@ class MachineBounds:
     def _most_on(self, room: Room) -> int:
         resource, units = self.need.part.leading
         free, name = room.masks.get(resource, 0), room.name
-        departs, may_stop = self.draft.is_departing, self.may_stop
+        victims, may_stop = self.draft.victims, self.may_stop
         for running in (*self.draft.on(name), *self._new.get(name, ())):
-            if departs(running) or may_stop(running):
+            # As `Draft.is_departing`, which would be asked of thousands.
+            if running.is_leaving or running.name in victims or may_stop(running):
                 wanted = running.footprint
                 free |= -1 if name in wanted.whole else wanted.masks[name].get(resource, 0)
         return room.freed(resource, free).bit_count() // units

@@ -60,7 +60,7 @@ class Lines:
         for key, shape, entry in standing:
             line = lines.get(key)
             if line is None:
-                line = lines[key] = line_for(key, shape)
+                line = lines[key] = Line(key, shape)
                 by_project.setdefault(key.project, []).append(line)
             line.entries.append(entry)
         for line in lines.values():
@@ -80,7 +80,7 @@ class Lines:
             del entries[bisect_left(entries, place_of(entry), key=place_of)]
         for key, shape, entry in come:
             if key not in lines:
-                line = lines[key] = line_for(key, shape)
+                line = lines[key] = Line(key, shape)
                 self._by_project.setdefault(key.project, []).append(line)
             insort(self._changed(changed, key), entry, key=place_of)
         for line in lines.values():
@@ -106,11 +106,6 @@ class Lines:
             self.backlogs[project] = Backlog(self._by_project[project])
         else:
             del self._by_project[project], self.backlogs[project]
-
-
-def line_for(key: LineKey, shape: Shape) -> Line:
-    """A line for gangs of `shape`, without any."""
-    return Line(key.project, key.user, shape, fail_when_busy=key.fail_when_busy)
 
 
 def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:

@@ -14,7 +14,7 @@ It must not know capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from operator import itemgetter
@@ -61,11 +61,6 @@ class Standing(NamedTuple):
     shape: Shape
     entry: Entry
 
-    @property
-    def gang(self) -> Gang:
-        """Its jobs."""
-        return self.entry.gang
-
 
 place_of = itemgetter(0, 1, 2)
 """Of an entry: all that decides which goes first in a line."""
@@ -76,7 +71,7 @@ def age_of(entry: Entry) -> tuple[float, str]:
     return entry.queued_at, entry.gang[0].id
 
 
-def ids_of(gang: Gang) -> Ids:
+def ids_of(gang: Sequence[JobRecord]) -> Ids:
     """Of its jobs."""
     return tuple(job.id for job in gang)
 
@@ -84,12 +79,10 @@ def ids_of(gang: Gang) -> Ids:
 class Line:
     """Gangs of one user that ask for the same, in order."""
 
-    def __init__(self, project: str, user: str, shape: Shape, *, fail_when_busy: bool) -> None:
-        self.project = project
-        self.user = user
+    def __init__(self, key: LineKey, shape: Shape) -> None:
+        self.project, self.user, _, self.fail_when_busy = key
         self.shape = shape
-        self.fail_when_busy = fail_when_busy
-        self.key = project, id(shape)
+        self.key = self.project, id(shape)
         """Equal for lines that the same victims would serve."""
         self.entries: list[Entry] = []
         """All that wait when a cycle begins."""
@@ -160,7 +153,7 @@ class Queue:
         self._between_users = between_users
         self._rows: dict[tuple[Rank, str], _Row] = {}
         for line in lines:
-            if not line.is_over:
+            if line.at < len(line.gangs):
                 self._file(line)
         self.served = 0
         """How many heads of its lines were served."""
@@ -174,7 +167,7 @@ class Queue:
 
     def _file(self, line: Line) -> _Row:
         """Put `line` into its row, at the end."""
-        rank, submitted_at, name, _, _ = line.first
+        rank, submitted_at, name, _, _ = line.gangs[line.at]
         user = line.user if self._between_users else ""
         row = self._rows.get((rank, user))
         if row is None:
@@ -228,7 +221,7 @@ class Queue:
         if self._between_users:
             self._usage[line.user] = self._usage.get(line.user, 0.0) + usage
         into = row
-        if not line.is_over:
+        if line.at < len(line.gangs):
             into = self._file(line)
             heappush(into.heap, into.heap.pop())
         self._renew_first(row)

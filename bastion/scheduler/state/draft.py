@@ -14,7 +14,7 @@ from bastion.job import JobClass
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import PlannedStart, Promise
-from bastion.scheduler.queue.lines import Backlog, line_for
+from bastion.scheduler.queue.lines import Backlog
 from bastion.scheduler.queue.order import Gang, Line, stand
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import WaitingReason
@@ -148,7 +148,7 @@ class Draft:
     def line_of(self, gang: Gang) -> Line:
         """A line of `gang` alone."""
         key, shape, entry = stand(gang, self.shapes, self.rank)
-        line = line_for(key, shape)
+        line = Line(key, shape)
         line.gangs = [entry]
         return line
 

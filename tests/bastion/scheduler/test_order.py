@@ -9,7 +9,7 @@ import pytest
 
 from bastion.job import JobRecord
 from bastion.scheduler.cycle import decide
-from bastion.scheduler.queue.order import Entry, Line, Queue, place_of
+from bastion.scheduler.queue.order import Entry, Line, LineKey, Queue, place_of
 from bastion.scheduler.queue.shape import Shapes
 from bastion.spec.request import Request
 from quota import Amounts
@@ -158,7 +158,7 @@ def lines_of(random: Random, w: World) -> list[Line]:
     shape = Shapes(w.quota).of((record("any", 0.0),))
     lines = []
     for number in range(random.randint(1, 9)):
-        line = Line("A", f"user{random.randrange(3)}", shape, fail_when_busy=False)
+        line = Line(LineKey("A", f"user{random.randrange(3)}", id(shape), False), shape)
         gangs: list[Entry] = []
         for at in range(random.randint(1, 4)):
             job = record(f"{number}-{at}", random.choice((1.0, 2.0, 3.0)))

@@ -61,7 +61,7 @@ def _merged(
     def sorted_by(some: Sequence[Line]) -> Iterator[tuple[Any, Line]]:
         for line in some:
             if _is_aged(line, now, after_s) and line.head[0].id not in draft.plans:
-                yield place(line.first), line
+                yield place(line.gangs[line.at]), line
 
     changed, streams = [], []
     for project, found in lines.items():
@@ -79,4 +79,6 @@ def _merged(
 
 
 def _is_aged(line: Line, now: float, after_s: float) -> bool:
-    return not (line.is_over or line.fail_when_busy) and line.first.queued_at + after_s <= now
+    return (
+        not (line.is_over or line.fail_when_busy) and line.gangs[line.at].queued_at + after_s <= now
+    )

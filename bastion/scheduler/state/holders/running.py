@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 
 from bastion.job import Attempt, JobClass, JobRecord, Phase, ReplicaPlace
 from bastion.scheduler.placement.capacity import Capacity, Occupied
 from bastion.scheduler.placement.hold import Charge
-from bastion.scheduler.queue.order import Ids
+from bastion.scheduler.queue.order import Ids, ids_of
 from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.holders.footprint import Footprint
 from quota.amounts import NOTHING, Amounts
@@ -57,7 +58,6 @@ class Running:
         self.frees_at = self._frees_at()
         self.cover = ""
         """The group on whose share it stands, where it is beyond that of its project."""
-        self._footprint: Footprint | None = None
         self._was = JobClass.BORROWED if JobClass.BORROWED in recorded else JobClass.GUARANTEED
         self.recorded_class = self._was if len(recorded) == 1 else None
         """Its class, where the records of all its jobs say the same."""
@@ -122,12 +122,10 @@ class Running:
         """Whether it stands on what others leave idle."""
         return self.job_class is JobClass.BORROWED
 
-    @property
+    @cached_property
     def footprint(self) -> Footprint:
         """What it takes of which machine."""
-        if self._footprint is None:
-            self._footprint = Footprint(self.places)
-        return self._footprint
+        return Footprint(self.places)
 
     def on(self, machine: str, *, is_guaranteed: bool) -> Iterator[Occupied]:
         """What its replicas hold of `machine`."""
@@ -136,10 +134,10 @@ class Running:
                 if host.machine == machine:
                     yield part, host, is_guaranteed
 
-    @property
+    @cached_property
     def ids(self) -> Ids:
         """Of its jobs."""
-        return tuple(job.id for job in self.jobs)
+        return ids_of(self.jobs)
 
     @property
     def gang(self) -> Ids:

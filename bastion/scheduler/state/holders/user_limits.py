@@ -55,7 +55,7 @@ class UserLimits:
             if each.key.project in limited:
                 self._waiting.setdefault((each.key.project, each.key.user), []).append(each)
         for mine in self._waiting.values():
-            mine.sort(key=lambda each: (each.gang[0].id not in first, place_of(each.entry)))
+            mine.sort(key=lambda each: (each.entry.gang[0].id not in first, place_of(each.entry)))
 
     def waiting(self, user: User) -> int:
         """How many gangs of `user` wait; 0 where the user has no limit."""
@@ -68,7 +68,7 @@ class UserLimits:
             for user in self._waiting
             for each, reason in self._judged(user, self._usage.get(user, _IDLE))
             if reason is not None
-            for job in each.gang
+            for job in each.entry.gang
         }
 
     def let_in(self, user: User, spare: Amounts) -> Iterator[Standing]:
@@ -82,7 +82,7 @@ class UserLimits:
         project, name = user
         limits, has = self._quota.projects[project].limits_of(name), now
         for each in self._waiting.get(user, ()):
-            asked, jobs = self._asks(each.shape), len(each.gang)
+            asked, jobs = self._asks(each.shape), len(each.entry.gang)
             over = limits.exceeded(has.held, asked, running=has.jobs, jobs=jobs)
             if over is None:
                 has = _Usage(has.held + asked, has.jobs + jobs)

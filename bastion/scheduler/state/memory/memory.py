@@ -140,12 +140,12 @@ class Memory:
 
     def keep_ready(self, new: list[Standing]) -> list[Standing]:
         """Keep those of `new` that wait on their own; the others are returned."""
-        self._come = [each for each in new if not each.gang[0].gang]
+        self._come = [each for each in new if not each.entry.gang[0].gang]
         for each in self._come:
-            name = each.gang[0].id
+            name = each.entry.gang[0].id
             self.ready[name] = each
             del self.unsure[name]
-        return [each for each in new if each.gang[0].gang]
+        return [each for each in new if each.entry.gang[0].gang]
 
     def line_up(self, others: Sequence[Standing]) -> Lines:
         """Let all that are ready wait in line, and the `others`, for this cycle."""
