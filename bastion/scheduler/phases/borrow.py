@@ -37,7 +37,6 @@ from bastion.scheduler.preemption.harm import first_to_yield, in_project
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import find, yields_to
 from bastion.scheduler.queue.order import Line, Projects, Queue, Score, first_asked
-from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.blocked import moved
 from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
@@ -66,11 +65,10 @@ def borrow(draft: Draft) -> None:
     outranks_none: set[tuple[str, int]] = set()
     hopeless: set[tuple[str, int]] = set()
     blocked, drains = draft.blocked, len(draft.reservations.drained())
-    openings = _Openings(draft)
 
     @cache
     def queue_at_its_first_turn(project: str) -> Queue:
-        return queue_of(draft, project, _hopeful(draft, project, openings))
+        return queue_of(draft, project, _hopeful(draft, project))
 
     for queue, line in projects.turns(queue_at_its_first_turn):
         if line.key in hopeless and not line.fail_when_busy:
@@ -145,7 +143,7 @@ def _start_blocked(draft: Draft) -> None:
             line.at += 1
 
 
-def _hopeful(draft: Draft, project: str, openings: _Openings) -> list[Line]:
+def _hopeful(draft: Draft, project: str) -> list[Line]:
     """The lines of `project` for which something might be done; the others are blocked."""
     lines, highest = draft.rest[project], _highest_to_outrank(draft, project)
     roomy: dict[int, bool] = {}
@@ -155,7 +153,7 @@ def _hopeful(draft: Draft, project: str, openings: _Openings) -> list[Line]:
             roomy[shape.form] = not draft.is_too_full(
                 shape, guaranteed=False
             ) and draft.shares.lets_borrow(project, shape, shape.asked)
-        if roomy[shape.form] or shape.priority < highest or openings.may_take(shape):
+        if roomy[shape.form] or shape.priority < highest or may_backfill(draft, shape):
             hopeful.add(id(shape))
     if not hopeful:
         draft.blocked += lines
@@ -164,25 +162,6 @@ def _hopeful(draft: Draft, project: str, openings: _Openings) -> list[Line]:
     for line in lines:
         (found if id(line.shape) in hopeful else draft.blocked).append(line)
     return found
-
-
-class _Openings:
-    """Which gangs might start on what is closed for others: they are gone again in time."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
-        self._roomy: dict[int, bool] = {}
-        """Form -> whether there is room for it if all that is closed were open."""
-
-    def may_take(self, shape: Shape) -> bool:
-        """Whether a gang of `shape` might."""
-        draft = self.draft
-        is_any = shape.max_runtime_s is not None and (draft.promised or draft.plans)
-        if not (is_any and shape.borrows):
-            return False
-        if shape.form not in self._roomy:
-            self._roomy[shape.form] = may_backfill(draft, shape)
-        return self._roomy[shape.form]
 
 
 def _outrank_again(draft: Draft, *, is_better: bool) -> None:

@@ -27,7 +27,7 @@ from bastion.scheduler.phases.reservations.lending import (
 from bastion.scheduler.phases.reservations.starts import borrowing, lower_starting
 from bastion.scheduler.preemption.borrowers import borrowers_for
 from bastion.scheduler.preemption.harm import in_project
-from bastion.scheduler.preemption.victims import Allows, Found, find, legal_for
+from bastion.scheduler.preemption.victims import Allows, Found, find, is_legal
 from bastion.scheduler.queue.order import Gang, Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
@@ -113,10 +113,10 @@ def found_within_share(
     gang, shape = line.head, line.shape
     legal = (each for each in legal_victims(draft, gang, shape) if each not in without)
     allows = within_share_after(draft, line.project, shape, going, others)
-    is_legal, gone = legal_for(draft, gang, shape), set(going)
+    gone = set(going)
 
     def may_stop(running: Running) -> bool:
-        return running in gone or is_legal(running)
+        return running in gone or is_legal(draft, running, gang, shape, within_share=True)
 
     return find(
         draft,
@@ -126,7 +126,7 @@ def found_within_share(
         guaranteed=True,
         going=going,
         staying=staying,
-        may_stop=may_stop if gone else is_legal,
+        may_stop=may_stop,
     )
 
 

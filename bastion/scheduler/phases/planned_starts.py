@@ -35,8 +35,8 @@ from bastion.scheduler.phases.reservations.backfill import (
 from bastion.scheduler.phases.reservations.claims import Claims
 from bastion.scheduler.phases.reservations.earliest_start import (
     earliest_start,
-    ends_at,
     fits_share,
+    gone_at,
     is_reclaimable,
     known_ends,
 )
@@ -392,7 +392,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
 
     def order(running: Running) -> tuple[bool, float, str]:
         """None is rotated for room that comes anyway."""
-        end = ends_at(draft, running, shape, project)
+        end = gone_at(draft, running, shape, project)
         return draft.ends_at(running) > plan.until, end, running.name
 
     def search(borrows: bool) -> list[Running] | None:
@@ -419,7 +419,7 @@ def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:
     least_s = draft.options.min_runtime_s
 
     def is_gone(running: Running) -> bool:
-        end = ends_at(draft, running, plan.shape, project)
+        end = gone_at(draft, running, plan.shape, project)
         if end <= until and not math.isinf(end):
             return True
         if not is_on_share:
@@ -441,7 +441,7 @@ def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
     """Whether it goes on beyond the start of `plan` unless it is rotated, as it may be."""
     if draft.ends_at(running) <= plan.until:
         return False
-    return ends_at(draft, running, plan.shape, plan.project) <= plan.until
+    return gone_at(draft, running, plan.shape, plan.project) <= plan.until
 
 
 def _commit(draft: Draft, plan: Reserved) -> None:

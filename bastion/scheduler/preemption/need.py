@@ -53,23 +53,20 @@ class Need:
         return self.count(Release(self.capacity, running))
 
     def count(self, release: Release) -> Release:
-        """Count in what `release` has freed."""
-        self._count(release)
+        """Count the machines of `release`, which has changed."""
+        self.draft.search.effort.spend()
+        self.refresh(release)
         return release
 
     def withdraw(self, release: Release) -> None:
         """Put it back."""
         release.withdraw()
-        self._count(release)
+        self.count(release)
 
     def again(self, release: Release) -> None:
         """Let it go again."""
         release.repeat()
-        self._count(release)
-
-    def _count(self, release: Release) -> None:
-        self.draft.search.effort.spend()
-        self.refresh(release)
+        self.count(release)
 
     def refresh(self, release: Release) -> None:
         """Count the machines of `release` anew; the step is counted already."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -181,18 +180,25 @@ def _going(
     if shape.takes_whole or not all(part.devices for part in shape.parts):
         going = [running for running in departing if is_leaving(running) and running not in more]
         return [_Going(running) for running in (*going, *more)]
-    capacity, near, machines = draft.capacity, _Near(draft.capacity, shape), set[str]()
+    capacity, machines = draft.capacity, set[str]()
+    scopes = [capacity.scope_of(part) for part in shape.parts]
+
+    def may_hold(machine: str) -> bool:
+        """Whether some of the gang could lie there."""
+        room = capacity.by_name.get(machine)
+        return room is not None and any(scope.has(room) for scope in scopes)
+
     useful, far = set[Running](), set[Running]()
     for running in [*departing.useful, *more]:
         wanted = running.footprint
-        if not near.has_any(wanted.masks):
+        if not any(map(may_hold, wanted.masks)):
             if not running.is_spent:
                 far.add(running)
             continue
         opens = wanted.opens(capacity)
         if opens or wanted.whole or not running.is_spent:
             useful.add(running)
-            machines.update(filter(near.has, opens))
+            machines.update(filter(may_hold, opens))
         elif running not in more:
             departing.leaves_nothing(running)
     for machine in machines:
@@ -204,23 +210,6 @@ def _going(
     )
     going += [running for running in more if running in useful or running in far]
     return [_Going(running, is_far=running in far) for running in going]
-
-
-class _Near:
-    """The machines where some of `shape` could lie."""
-
-    def __init__(self, capacity: Capacity, shape: Shape) -> None:
-        self._rooms = capacity.by_name
-        self._scopes = [capacity.scope_of(part) for part in shape.parts]
-
-    def has(self, machine: str) -> bool:
-        """Whether `machine` is one of them."""
-        room = self._rooms.get(machine)
-        return room is not None and any(scope.has(room) for scope in self._scopes)
-
-    def has_any(self, machines: Iterable[str]) -> bool:
-        """Whether any of `machines` is."""
-        return any(map(self.has, machines))
 
 
 class _Search:
@@ -388,20 +377,6 @@ def _has_had_its_turn(draft: Draft, running: Running) -> bool:
     """
     has_run = running.has_run_for(draft.options.min_runtime_s, draft.now)
     return has_run or running.name in draft.starting
-
-
-def legal_for(draft: Draft, gang: Gang, shape: Shape) -> Callable[[Running], bool]:
-    """`is_legal` for a gang within its share, to be asked of thousands."""
-    project = gang[0].project
-    if draft.snapshot.quota.groups:
-        return partial(is_legal, draft, gang=gang, shape=shape, within_share=True)
-
-    def may_stop(running: Running) -> bool:
-        if running.project != project:
-            return running.is_borrowed
-        return yields_to(draft, running, gang, shape)
-
-    return may_stop
 
 
 def is_legal(

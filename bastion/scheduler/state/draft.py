@@ -213,10 +213,10 @@ class Draft:
 
     def is_open_to(self, running: Running, project: str) -> bool:
         """Whether `project` may have it stopped for a share."""
-        if not (running.is_borrowed and running.cover):
-            return running.is_borrowed
-        groups = self.snapshot.quota.groups_of(project)
-        return any(each.name == running.cover for each in groups)
+        if not running.is_borrowed:
+            return False
+        cover, groups_of = running.cover, self.snapshot.quota.groups_of
+        return not cover or any(each.name == cover for each in groups_of(project))
 
     def departing(self, *, firm: bool = False) -> Departing:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""

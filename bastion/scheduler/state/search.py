@@ -42,6 +42,8 @@ class Search:
         """Whether what was kept for a gang is open again: it was given up, or started elsewhere."""
         self.no_gap: set[tuple[str, int]] = set()
         """(project, shape) that does not start before the planned starts of its project."""
+        self.gaps: dict[int, bool] = {}
+        """Form -> whether it might fit if all that is closed were open, once phase 5 has asked."""
         self.no_start: set[str] = set()
         """First jobs of gangs for which no planned start was found in this cycle."""
         self.no_room: dict[tuple[str, int], int] = {}

@@ -131,10 +131,14 @@ def backfill(
 
 
 def may_backfill(draft: Draft, shape: Shape) -> bool:
-    """Whether a gang of `shape` could start if all that is reserved were open; not for sure."""
-    reserved = draft.closed
-    draft.search.effort.spend(1 + len(reserved) // HOLDS_COUNTED_A_STEP)
-    return may_fit_beside(draft, shape, reserved)
+    """Whether a gang of `shape` might start on what is closed for others, and be gone in time."""
+    known, reserved = draft.search.gaps, draft.closed
+    if shape.max_runtime_s is None or not (reserved and shape.borrows):
+        return False
+    if shape.form not in known:
+        draft.search.effort.spend(1 + len(reserved) // HOLDS_COUNTED_A_STEP)
+        known[shape.form] = may_fit_beside(draft, shape, reserved)
+    return known[shape.form]
 
 
 def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bool:

@@ -261,13 +261,14 @@ def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:
     return own + max((each for each in others), default=0.0)
 
 
-def ends_at(draft: Draft, running: Running, shape: Shape, project: str) -> float:
-    """When `running` is gone at the latest, if it is rotated for a gang of `project` in time."""
-    return gone_at(draft, running, shape, project, reclaims=False)
+def gone_at(
+    draft: Draft, running: Running, shape: Shape, project: str, *, reclaims: bool = False
+) -> float:
+    """
+    When `running` is gone at the latest, if it is rotated for a gang of `project` in time.
 
-
-def gone_at(draft: Draft, running: Running, shape: Shape, project: str, *, reclaims: bool) -> float:
-    """`ends_at`, or sooner where a gang that `reclaims` may have it stopped for its share."""
+    Or sooner where that `reclaims`, and may have it stopped for its share.
+    """
     end = draft.ends_at(running)
     if not is_reclaimable(draft, running, project):
         return end
