@@ -32,13 +32,15 @@ def promises_of(draft: Draft) -> tuple[Promise, ...]:
 
 def planned_of(draft: Draft) -> tuple[PlannedStart, ...]:
     """What `draft` plans, and then what it drains."""
-    drained = (
-        PlannedStart(gang=ids_of(each.gang), placements=each.placed.placements, at=None)
-        for each in draft.reservations.drained()
-    )
-    return (
-        *sorted(draft.planned.values(), key=lambda p: (p.at, p.gang)),
-        *sorted(drained, key=lambda p: p.gang),
+    kept = [*draft.plans.values(), *draft.reservations.drained()]
+    kept.sort(key=lambda plan: (plan.until, ids_of(plan.gang)))
+    return tuple(
+        PlannedStart(
+            gang=ids_of(plan.gang),
+            placements=plan.placed.placements,
+            at=None if plan.drains else plan.until,
+        )
+        for plan in kept
     )
 
 

@@ -257,7 +257,6 @@ def _with_own_plan_open(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()
     with lent(draft, [own]):
         done = _within_share(draft, line, [*ahead, own])
         if done:
-            draft.planned.pop(own.name, None)
             drop(draft, own)
     if not done:
         draft.victims.update(told)

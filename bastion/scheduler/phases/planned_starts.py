@@ -54,7 +54,7 @@ from bastion.scheduler.phases.reservations.reserving import give_up, reserve
 from bastion.scheduler.phases.reservations.starts import borrowing, starting
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.promise import PlannedStart
-from bastion.scheduler.queue.order import Entry, Gang, Line, ids_of
+from bastion.scheduler.queue.order import Entry, Gang, Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import Rotated
 from bastion.scheduler.state.decisions import PlannedStop
@@ -446,7 +446,7 @@ def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
 
 def _commit(draft: Draft, plan: Reserved) -> None:
     """
-    Let the plan hold its room in the quota and write it down; rotate what has had its time.
+    Let the plan hold its room in the quota, and rotate what has had its time.
 
     It is given up where a gang within its share would take what these borrowers leave.
     """
@@ -457,9 +457,6 @@ def _commit(draft: Draft, plan: Reserved) -> None:
         draft.search.no_start.add(plan.name)
         give_up(draft, plan)
         return
-    draft.planned[plan.name] = PlannedStart(
-        gang=ids_of(plan.gang), placements=plan.placed.placements, at=plan.until
-    )
     for running in rotated:
         if plan.until - running.grace_s <= draft.now:
             borrowed_s = draft.now - running.started_at

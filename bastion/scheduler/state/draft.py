@@ -13,7 +13,7 @@ from functools import cached_property
 from bastion.job import JobClass
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
 from bastion.scheduler.placement.place import Placed, place
-from bastion.scheduler.promise import PlannedStart, Promise
+from bastion.scheduler.promise import Promise
 from bastion.scheduler.queue.lines import Backlog
 from bastion.scheduler.queue.order import Gang, Line, stand
 from bastion.scheduler.queue.shape import Shape
@@ -76,7 +76,6 @@ class Draft:
         """Gangs whose promise is not carried out in this cycle: what is free now would do."""
         self.taken_back: list[Line] = []
         """Gangs, each in a line of its own, that were to start and do not after all."""
-        self.planned: dict[str, PlannedStart] = {}
         self.plans: dict[str, Reserved] = {}
         """What is closed for planned starts, by the name of the gang."""
         self.promised: dict[str, Reserved] = {}

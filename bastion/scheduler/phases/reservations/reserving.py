@@ -49,7 +49,6 @@ def give_up(draft: Draft, reserved: Reserved) -> None:
         draft.wait_again(reserved.gang)
     else:
         spare_for(draft, reserved)
-        draft.planned.pop(reserved.name, None)
 
 
 def forget_plan(draft: Draft, gang: Gang) -> None:
@@ -57,7 +56,6 @@ def forget_plan(draft: Draft, gang: Gang) -> None:
     plan = draft.plans.get(gang[0].id)
     if plan is not None:
         spare_for(draft, plan)
-        draft.planned.pop(plan.name, None)
         lend(draft, plan)
         drop(draft, plan)
 
