@@ -104,11 +104,6 @@ def can_never_run(reason: Reason) -> bool:
     )
 
 
-def code(reason: Reason) -> str:
-    """The name of the reason, as programs know it."""
-    return reason.kind
-
-
 def text(reason: Reason, now: float) -> str:
     """
     The reason in plain words: one line, no full stop.
