@@ -39,22 +39,14 @@ class Effort:
     """The steps that are left in one cycle."""
 
     def __init__(self, steps: int) -> None:
-        self._left = steps
-
-    def begin_again(self, steps: int) -> None:
-        """Have so many `steps` from now on, whatever was spent."""
-        self._left = steps
+        self.left = steps
+        """Negative where a search went on beyond them."""
 
     def spend(self, steps: int = 1) -> None:
         """Count `steps`; a search that has begun goes on to its end."""
-        self._left -= steps
-
-    @property
-    def left(self) -> int:
-        """The steps that are left; negative where a search went on beyond them."""
-        return self._left
+        self.left -= steps
 
     @property
     def is_spent(self) -> bool:
         """Whether no further search may begin."""
-        return self._left <= 0
+        return self.left <= 0

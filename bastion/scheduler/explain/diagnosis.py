@@ -122,7 +122,7 @@ class Diagnosis:
         self._waits = waits
         self._opened: dict[int, WaitingReason | None] = {}
         """Form of a shape -> what is closed that it would fit on, once that has been tried."""
-        self._maintained: dict[int, WaitingReason | None] = {}
+        self._maintained: dict[int, Maintenance | None] = {}
         self._outages: dict[int, NextWall | None] = {}
         self._scatters: dict[int, Scatter] = {}
         self._capacity: dict[int, WaitingReason] = {}
@@ -139,7 +139,7 @@ class Diagnosis:
         found = (
             self.draft.beyond(shape)
             or self.quota.find(project, shape)
-            or self._once(self._maintained, self._by_maintenance, shape)
+            or self._once(self._maintained, self._closed_without, shape)
             or self._by_closure(shape)
             or self._by_first(gang, shape)
             or self._by_capacity(project, shape)
@@ -220,7 +220,7 @@ class Diagnosis:
             drained = there._by_first(gang, shape)
             if drained is None and there._starts(project, shape):
                 return None
-            reason = there.quota.find(project, shape) or there._by_maintenance(shape) or drained
+            reason = there.quota.find(project, shape) or there._closed_without(shape) or drained
         closed = [each for each in draft.closed if each.name not in change.opened]
         if reason is None and closed:
             with (
@@ -246,12 +246,8 @@ class Diagnosis:
     def _is_placed(self, shape: Shape, allows: Callable[[Amounts], bool] | None = None) -> bool:
         return self.draft.would_place(shape, allows, guaranteed=False) is not None
 
-    def _by_maintenance(self, shape: Shape) -> WaitingReason | None:
-        """Whether it would fit if nothing were closed for maintenance."""
-        return self._closed_without(shape, ())
-
-    def _closed_without(self, shape: Shape, gone: Iterable[Running]) -> Maintenance | None:
-        """What is closed that it would fit on, if `gone` had ended and no machine were closed."""
+    def _closed_without(self, shape: Shape, gone: Iterable[Running] = ()) -> Maintenance | None:
+        """What maintenance closes that it would fit on, if `gone` had ended and nothing closed."""
         capacity = self.draft.capacity
         if not capacity.closures:
             return None

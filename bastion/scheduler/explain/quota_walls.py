@@ -66,20 +66,16 @@ class QuotaWalls:
         """What the quota has against a gang of `project`; None where it would let it start."""
         if self._is_trial:
             return self._look(project, shape)
-        walls = self._walls.get(project)
+        memory, shares, walls = self.draft.memory, self.draft.shares, self._walls.get(project)
         if walls is None:
-            walls = self._walls[project] = self._known_of(project)
-        asked, memory = (self.draft.asks(shape), shape.borrows), self.draft.memory
+            holds = shares.held(project), shares.closes(project)
+            walls = self._walls[project] = memory.quota_walls.of(project, holds)
+        asked = self.draft.asks(shape), shape.borrows
         if asked not in walls:
             walls[asked] = self._look(project, shape)
         elif memory.is_check_due and walls[asked] != self._look(project, shape):
             memory.problems.append(f"what the quota has against {project} was another")
         return walls[asked]
-
-    def _known_of(self, project: str) -> Walls:
-        shares = self.draft.shares
-        holds = shares.held(project), shares.closes(project)
-        return self.draft.memory.quota_walls.of(project, holds)
 
     def _look(self, project: str, shape: Shape) -> QuotaWall | None:
         shares, asked = self.draft.shares, self.draft.asks(shape)

@@ -40,7 +40,7 @@ def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
     """
     shelves = list(draft.capacity.shelves.values())
     together, want = draft.parts.placement.together, shape.replicas
-    is_counted = not in_full or (len(shape.parts) == 1 and _is_plain(shape.parts[0]))
+    is_counted = not in_full or (len(shape.parts) == 1 and not shape.takes_whole)
     slots = [_Slots(draft.capacity, part) for part in shape.parts] if is_counted else []
 
     def fill(block: Shelf | None = None, *, is_limited: bool = True) -> int:
@@ -68,11 +68,6 @@ def _placed(draft: Draft, shape: Shape, block: Shelf | None, *, is_limited: bool
     count = replicas_placed(capacity, shape, draft.parts.placement, block)
     capacity.undo()
     return count
-
-
-def _is_plain(part: Part) -> bool:
-    """Whether its replicas share machines with others: one machine says nothing of the next."""
-    return part.hosts == 1 and not part.takes_whole
 
 
 class _Slots:

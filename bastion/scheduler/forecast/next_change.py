@@ -20,16 +20,12 @@ def wake_at(draft: Draft, blocked: Blocked, passes_at: float) -> float | None:
     At `passes_at` an estimate has not come true, and another is to be told.
     """
     is_open = draft.search.unseen or draft.search.apart
-    if is_open or any(is_due(draft, name) for name in draft.victims):
-        return draft.now
+    due = (name for name, stop in draft.victims.items() if stop.stop_at <= draft.now)
+    if is_open or not all(is_told(draft, draft.running[name]) for name in due):
+        return draft.now  # the next cycle tells those to stop that this one names
     soonest = min((at for at in _times(draft, blocked) if at > draft.now), default=math.inf)
     soonest = min(soonest, passes_at)
     return None if math.isinf(soonest) else soonest
-
-
-def is_due(draft: Draft, name: str) -> bool:
-    """Whether the next cycle tells a victim to stop that this one names."""
-    return draft.victims[name].stop_at <= draft.now and not is_told(draft, draft.running[name])
 
 
 def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:

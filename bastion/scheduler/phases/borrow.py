@@ -38,7 +38,6 @@ from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import find, yields_to
 from bastion.scheduler.queue.order import Line, Projects, Queue, Score, first_asked
 from bastion.scheduler.state.blocked import moved
-from bastion.scheduler.state.decisions import Admitted
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
@@ -219,7 +218,7 @@ def _start(draft: Draft, line: Line) -> bool:
     count_plans(draft)
     done = backfill(draft, shape, opened, partial(start_borrowing, draft, gang, shape))
     if done:
-        _borrows(draft, draft.admitted[-1])
+        _borrows(draft)
     return done
 
 
@@ -276,7 +275,7 @@ def _highest_to_outrank(draft: Draft, project: str) -> float:
 def _is_too_little(draft: Draft, line: Line) -> bool:
     """Whether there are too few devices for it even with all of lower priority gone."""
     gang, shape, (part, *others) = line.head, line.shape, line.shape.parts
-    if others or part.takes_whole or not part.devices or draft.parts.preemption.follows_order:
+    if others or not part.is_plain or draft.parts.preemption.follows_order:
         return False
     lower = [
         *lower_starting(draft, line.project, shape.priority),
@@ -352,8 +351,8 @@ def _leaving(draft: Draft) -> Sequence[Running]:
     return known[1]
 
 
-def _borrows(draft: Draft, admitted: Admitted) -> None:
+def _borrows(draft: Draft) -> None:
     """Give the newest that starts its place on a share after what was promised before."""
-    draft.starts_beyond = True
+    draft.starts_beyond, admitted = True, draft.admitted[-1]
     for found in (draft.admitted, draft.admitted_by[admitted.gang[0].project]):
         found[-1] = admitted._replace(within_share=False)

@@ -31,7 +31,7 @@ def spare_victims(draft: Draft) -> None:
     """Make every proposal again that is to be carried out now and can do with fewer victims."""
     _spare_each(draft)
     standing = len(draft.promised)
-    draft.search.effort.begin_again(left_for_searches(draft.snapshot.steps, standing))
+    draft.search.effort.left = left_for_searches(draft.snapshot.steps, standing)
 
 
 def spare_victims_again(draft: Draft) -> None:
@@ -72,9 +72,11 @@ def _fewest(
     fewest: tuple[Found, bool] | None = None
     for within_share in _ways(draft, promise, reserved, own):
         found = _found(draft, reserved, own, within_share=within_share)
-        if found is None or (is_begun and _is_later(draft, reserved, found)):
+        if found is None:
             continue
-        if not found.victims and _fits_now(draft, reserved, found):
+        if is_begun and any(draft.ends_at(running) > reserved.until for running in found.ending):
+            continue  # it would be later than was told
+        if not found.victims and draft.capacity.is_free(reserved.shape.parts, *found.placed):
             draft.needless.add(reserved.name)
             return None
         kept = [r for r in own if r in found.victims or _is_counted_on(draft, reserved, r)]
@@ -83,16 +85,10 @@ def _fewest(
     return fewest
 
 
-def _is_later(draft: Draft, reserved: Reserved, found: Found) -> bool:
-    """Whether what lies on the devices that were found ends after the deadline that was told."""
-    return any(draft.ends_at(running) > reserved.until for running in found.ending)
-
-
 def _may_spare(draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]) -> bool:
     """Whether there may be devices enough for it with one of its `own` victims still there."""
     part, *others = reserved.shape.parts
-    is_plain = not others and part.devices and not part.takes_whole
-    if not is_plain or len([*_ways(draft, promise, reserved, own)]) > 1:
+    if others or not part.is_plain or len([*_ways(draft, promise, reserved, own)]) > 1:
         return True
     with reopened(draft, [reserved]):
         lack = Lack(draft.capacity, part)
@@ -108,11 +104,6 @@ def _is_enough_with(lack: Lack, running: Running) -> bool:
     is_enough = lack.replicas <= 0
     lack.let_go(running.footprint)
     return is_enough
-
-
-def _fits_now(draft: Draft, reserved: Reserved, found: Found) -> bool:
-    placed = found.placed
-    return draft.capacity.is_free(reserved.shape.parts, placed.placements, placed.charge)
 
 
 def _ways(

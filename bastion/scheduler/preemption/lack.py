@@ -16,7 +16,7 @@ from bastion.scheduler.state.holders.footprint import Footprint
 
 class Lack:
     """
-    Of a `part` with devices that takes no whole machines.
+    Of a `part` that `is_plain`.
 
     Args:
         capacity: As it is until the last `let_go`.

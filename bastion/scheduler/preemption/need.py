@@ -44,9 +44,8 @@ class Need:
     @property
     def is_for_devices(self) -> bool:
         """Whether it is one plain part with devices, and victims leave no room in groups."""
-        if not self.is_exact or self.draft.shares.is_nested:
-            return False
-        return bool(self.parts[0].part.devices)
+        is_one = self.is_exact and not self.draft.shares.is_nested
+        return is_one and self.shape.parts[0].is_plain
 
     def release(self, running: Running) -> Release:
         """Let `running` go."""

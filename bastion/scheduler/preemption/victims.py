@@ -177,7 +177,7 @@ def _going(
     Most of them leave what is promised already, on machines where nothing is free: whether they
     are there makes a difference only once another goes from there.
     """
-    if shape.takes_whole or not all(part.devices for part in shape.parts):
+    if not all(part.is_plain for part in shape.parts):
         going = [running for running in departing if is_leaving(running) and running not in more]
         return [_Going(running) for running in (*going, *more)]
     capacity, machines = draft.capacity, set[str]()

@@ -57,6 +57,8 @@ class Part:
         """The type, and how much of it, by which machines are searched."""
         self.takes_whole = self.exclusive or self.hosts > 1
         """Whether it takes, and is charged for, whole machines."""
+        self.is_plain = bool(self.devices) and not self.takes_whole
+        """Whether it asks for devices of machines that it shares."""
 
     def _set_times(self, request: Request, quota: Quota, *, resumes: bool) -> None:
         self.max_runtime_s = request.max_runtime_s

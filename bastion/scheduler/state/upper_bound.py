@@ -59,7 +59,7 @@ class UpperBound:
         return not self._holds or all(map(self._may_hold, shape.parts))
 
     def _may_hold(self, part: Part) -> bool:
-        if part.takes_whole or part.hosts > 1 or not part.devices:
+        if not part.is_plain:
             return True
         scope, (resource, units) = self._capacity.scope_of(part), part.leading
         if scope.is_narrow or any(shelf.left for tier in scope.singles for shelf in tier):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import chain, islice
 from typing import Any
 
@@ -148,14 +147,14 @@ def _is_paid(draft: Draft, reserved: Reserved) -> bool:
         for resource, units in charge.items():
             if units and free[resource] < 0:
                 running = chain(draft.running.values(), starting(draft))
-                ending = filter(partial(_ends_by, draft, reserved.until), running)
-                if free[resource] + sum(running.left[tier][resource] for running in ending) < 0:
+                ending = (
+                    each
+                    for each in running
+                    if draft.is_departing(each) or draft.ends_at(each) <= reserved.until
+                )
+                if free[resource] + sum(each.left[tier][resource] for each in ending) < 0:
                     return False
     return True
-
-
-def _ends_by(draft: Draft, until: float, running: Running) -> bool:
-    return draft.is_departing(running) or draft.ends_at(running) <= until
 
 
 def _in_order(draft: Draft, some: Iterable[Running], order: EndOrder | None) -> Iterator[Running]:

@@ -173,8 +173,7 @@ def known_ends(draft: Draft) -> Ends:
 
 
 def _lacks_of(draft: Draft, shape: Shape) -> list[Lack]:
-    plain = [part for part in shape.parts if part.devices and not part.takes_whole]
-    return [Lack(draft.capacity, part) for part in plain]
+    return [Lack(draft.capacity, part) for part in shape.parts if part.is_plain]
 
 
 class _Trial:

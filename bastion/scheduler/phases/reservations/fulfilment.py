@@ -71,8 +71,9 @@ def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> boo
     if not may_fit_again(draft, reserved):
         return False
     with set_apart(draft, [reserved], sharing(draft, reserved)):
-        if not _has_room(draft, reserved):
-            return False
+        shape, total = reserved.shape, reserved.placed.total
+        if not draft.shares.has_room(reserved.project, shape, total):
+            return False  # victims may still hold what it needs of the quota
         placed = _taken(draft, reserved, guaranteed=guaranteed)
         if placed is None:
             return False
@@ -89,12 +90,6 @@ def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
     if not payers:
         return []
     return [each for each in draft.reservations.waiting_for(payers) if each is not reserved]
-
-
-def _has_room(draft: Draft, reserved: Reserved) -> bool:
-    """Whether the quota has room already; victims may still hold what it needs of that."""
-    project = reserved.project
-    return draft.shares.has_room(project, reserved.shape, reserved.placed.total)
 
 
 def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:

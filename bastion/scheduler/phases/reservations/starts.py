@@ -89,14 +89,14 @@ def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:
     if len(gang) >= len(gang[0].gang):
         return False
     rest = {draft.of_job[job].name for job in gang[0].gang if job in draft.of_job}
-    told = [name for name in sorted(rest & draft.victims.keys()) if _stops_now(draft, name)]
+    told = [
+        name
+        for name in sorted(rest & draft.victims.keys())
+        if draft.victims[name].stop_at <= draft.now
+    ]
     if told:
         on = tuple(job for name in told for job in draft.running[name].ids)
         reason = Dependency(on=on, state="being preempted")
         draft.aside.update((job.id, reason) for job in gang)
         draft.search.apart.add(gang[0].project)
     return bool(told)
-
-
-def _stops_now(draft: Draft, name: str) -> bool:
-    return draft.victims[name].stop_at <= draft.now

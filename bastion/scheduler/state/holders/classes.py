@@ -52,7 +52,7 @@ Classify = Callable[
 
 
 def derive(
-    quota: Quota, claimants: Iterable[Claimant], *, stopped: Collection[str] = ()
+    quota: Quota, claimants: Iterable[Claimant], *, stopped: Collection[str]
 ) -> dict[str, JobClass]:
     """The class of every gang, by name; those `stopped` are being stopped from now on."""
     by_project: dict[str, list[Claimant]] = {}

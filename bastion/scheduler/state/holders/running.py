@@ -113,11 +113,6 @@ class Running:
         return self.shape.borrows
 
     @property
-    def has_other_class(self) -> bool:
-        """Whether its class is another than its record says."""
-        return self.job_class is not self.recorded_class
-
-    @property
     def is_borrowed(self) -> bool:
         """Whether it stands on what others leave idle."""
         return self.job_class is JobClass.BORROWED

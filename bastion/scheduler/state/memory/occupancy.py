@@ -229,7 +229,7 @@ class Occupancy:
             each.restore_class()
         classes = classify(self._quota, running, promised, victims)
         for each in running:
-            if each.has_other_class:
+            if each.job_class is not each.recorded_class:
                 self.reclassed[each.name] = each
             else:
                 self.reclassed.pop(each.name, None)
