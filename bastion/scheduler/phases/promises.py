@@ -264,8 +264,8 @@ def _waits(
     going = {victim.name for victim in victims}
 
     def is_gone(running: Running) -> bool:
-        is_told = running.name in going or draft.is_departing(running)
-        return is_told or running.frees_at <= promise.deadline
+        is_over = running.frees_at <= promise.deadline
+        return is_over or running.name in going or draft.is_departing(running)
 
     holders = holders_of(draft, reserved)
     if not all(map(is_gone, holders)):

@@ -61,7 +61,7 @@ def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
             continue
         at = bisect_left(ordered, harm(running), key=harm)
         is_in = at < len(ordered) and ordered[at] is running
-        if draft.victims.names(name, firm=True):
+        if draft.is_departing(running, firm=True):
             search.borrowers[running.project] = [*ordered[:at], *ordered[at + is_in :]]
         elif not is_in:
             search.borrowers[running.project] = [*ordered[:at], running, *ordered[at:]]

@@ -13,6 +13,7 @@ from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import PreemptReason
+from bastion.scheduler.state.holders.running import Running
 from bastion.value import value
 
 
@@ -51,9 +52,11 @@ class Victims(dict[str, PlannedStop]):
         """Another one after every change."""
         return len(self.changed)
 
-    def names(self, name: str, *, firm: bool = False) -> bool:
-        """Whether that one is among them; `firm`: and may not be spared any more."""
-        stop = self.get(name)
+    def departs(self, running: Running, *, firm: bool = False) -> bool:
+        """Whether it is being stopped, or will be; `firm`: and may not be spared any more."""
+        if running.is_leaving:
+            return True
+        stop = self.get(running.name)
         return stop is not None and (stop.is_firm or not firm)
 
     def __setitem__(self, name: str, stop: PlannedStop) -> None:

@@ -53,7 +53,7 @@ class Departing(Collection[Running]):
     def catch_up(self, victims: Victims, running: Mapping[str, Running]) -> None:
         """Take over what has been named and spared since."""
         for name in victims.changed[self._seen :]:
-            self._be(running[name], is_in=victims.names(name, firm=self._firm))
+            self._be(running[name], is_in=victims.departs(running[name], firm=self._firm))
         self._seen = len(victims.changed)
 
     def _be(self, running: Running, *, is_in: bool) -> None:

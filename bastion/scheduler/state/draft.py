@@ -87,6 +87,7 @@ class Draft:
         """Of projects with waiting gangs, as far as it counts in their order."""
         self.victims = Victims()
         """Running gangs that will be stopped, or are from this cycle on."""
+        self.is_departing = self.victims.departs
         self.rank = parts.order.rank(snapshot, now)
         self.departures = Departures(self.occupancy.leaving, self.victims)
         self.paid: set[Running] = set()
@@ -220,10 +221,6 @@ class Draft:
     def departing(self, *, firm: bool = False) -> Departing:
         """Running gangs that are being stopped, or will be; `firm`: without those yet to spare."""
         return self.departures.of(self.shares, self.running, firm=firm)
-
-    def is_departing(self, running: Running, *, firm: bool = False) -> bool:
-        """Whether it is being stopped, or will be; `firm` as in `departing`."""
-        return running.is_leaving or self.victims.names(running.name, firm=firm)
 
     def end_of(self, shape: Shape) -> float | None:
         """When a gang of `shape` has ended at the latest if it starts now; None without a limit."""
