@@ -251,15 +251,13 @@ class Diagnosis:
         capacity = self.draft.capacity
         if not capacity.closures:
             return None
-        with capacity.maintained_until():
-            capacity.begin()
+        with capacity.maintained_until(), capacity.trial():
             for running in gone:
                 Release(capacity, running)
             placed = self.draft.try_place(shape, guaranteed=False)
             places = [] if placed is None else [r for each in placed.placements for r in each]
             hosts = [host.machine for place in places for host in place.hosts]
             machines = [capacity.by_name[name].machine for name in hosts]
-            capacity.undo()
         window = capacity.closures.first(machines)
         if window is None:
             return None
@@ -315,12 +313,10 @@ class Diagnosis:
     @contextmanager
     def _open_all(self, closed: Sequence[Reserved]) -> Iterator[None]:
         """Open what machines and tiers keep for `closed`, for a moment; the quota still counts."""
-        capacity = self.draft.capacity
-        capacity.begin()
-        for hold in [each.hold for each in closed if each.hold is not None]:
-            capacity.lift(hold)
-        yield
-        capacity.undo()
+        with self.draft.capacity.trial():
+            for hold in [each.hold for each in closed if each.hold is not None]:
+                self.draft.capacity.lift(hold)
+            yield
 
     def _by_capacity(self, project: str, shape: Shape) -> WaitingReason:
         free = self._once(self._free_of, self.supply.free, shape)
@@ -349,13 +345,10 @@ class Diagnosis:
 
     def _fits_without(self, shape: Shape, gone: Iterable[Running]) -> bool:
         """Whether it could be placed if all of `gone` had ended."""
-        capacity = self.draft.capacity
-        capacity.begin()
-        for running in gone:
-            Release(capacity, running)
-        is_placed = self._is_placed(shape)
-        capacity.undo()
-        return is_placed
+        with self.draft.capacity.trial():
+            for running in gone:
+                Release(self.draft.capacity, running)
+            return self._is_placed(shape)
 
     def _missing(self, shape: Shape, short: Amounts, *, is_machines: bool = False) -> WaitingReason:
         for shelf in self.supply.shelves(shape):

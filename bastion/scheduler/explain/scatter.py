@@ -61,13 +61,10 @@ def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
 
 def _placed(draft: Draft, shape: Shape, block: Shelf | None, *, is_limited: bool) -> int:
     """How many replicas placement finds a place for, the totals of the tiers aside or not."""
-    capacity = draft.capacity
-    capacity.begin()
-    for free in () if is_limited else capacity.tier_free:
-        free.update(dict.fromkeys(free, UNLIMITED))
-    count = replicas_placed(capacity, shape, draft.parts.placement, block)
-    capacity.undo()
-    return count
+    with draft.capacity.trial():
+        for free in () if is_limited else draft.capacity.tier_free:
+            free.update(dict.fromkeys(free, UNLIMITED))
+        return replicas_placed(draft.capacity, shape, draft.parts.placement, block)
 
 
 class _Slots:

@@ -35,8 +35,7 @@ def window_of(draft: Draft, running: Running) -> Window | None:
     """The window that `running` will not have left by itself, if it resumes after it."""
     if running.is_leaving or not running.shape.resumes:
         return None
-    hosts = {host.machine for _, place in running.places for host in place.hosts}
-    rooms = (draft.capacity.by_name.get(name) for name in sorted(hosts))
+    rooms = (draft.capacity.by_name.get(name) for name in sorted(running.footprint.masks))
     window = draft.capacity.closures.first(room.machine for room in rooms if room is not None)
     if window is None or draft.ends_at(running) <= window.starts_at:
         return None

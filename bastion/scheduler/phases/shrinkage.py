@@ -41,11 +41,10 @@ def shrink(draft: Draft) -> None:
     # What they leave may let a job in without any of these.
     leaving = {(each.project, each.user) for each in draft.departing()}
     effort = beside_searches(draft.snapshot.steps)
-    draft.capacity.begin()
-    for user in sorted(grown.keys() - leaving):
-        mine = sorted(grown[user], key=lambda running: first_to_yield(draft, running))
-        _shrink(draft, user, mine, effort)
-    draft.capacity.undo()
+    with draft.capacity.trial():
+        for user in sorted(grown.keys() - leaving):
+            mine = sorted(grown[user], key=lambda running: first_to_yield(draft, running))
+            _shrink(draft, user, mine, effort)
 
 
 def shrinks_at(draft: Draft) -> Iterable[float]:
@@ -96,29 +95,23 @@ def _let_in(
     if effort.is_spent:
         return
     effort.spend(1 + draft.user_limits.waiting(user) // GANGS_JUDGED_A_STEP)
-    for standing in draft.user_limits.let_in(user, _spare(draft, chosen)):
+    for standing in draft.user_limits.let_in(user, draft.spare(chosen)):
         gang, shape = standing.entry.gang, standing.shape
         if effort.is_spent or not isinstance(draft.aside.get(gang[0].id), OverUserLimit):
             continue
         if not all(yields_to(draft, running, gang, shape) for running in chosen):
             continue
         effort.spend(len(chosen))
-        draft.capacity.begin()
-        fits = _fits(draft, chosen, standing)
-        draft.capacity.undo()
+        with draft.capacity.trial():
+            fits = _fits(draft, chosen, standing)
         if fits:
             yield standing
-
-
-def _spare(draft: Draft, chosen: Iterable[Running]) -> Amounts:
-    """What they have above their fewest."""
-    return Amounts.sum(each.held - draft.asks(each.shape) for each in chosen)
 
 
 def _fits(draft: Draft, chosen: Sequence[Running], standing: Standing) -> bool:
     """Whether it has room beside those `chosen` at their fewest; it takes the devices."""
     project, shape = standing.key.project, standing.shape
-    shares, spare = draft.shares, _spare(draft, chosen)
+    shares, spare = draft.shares, draft.spare(chosen)
 
     def is_own(units: Amounts) -> bool:
         may_start = shares.may_start(project, units, own=not shape.borrows)

@@ -83,8 +83,8 @@ def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, Waiti
     """What admission and the limits of users keep out of the queue."""
     quota, shares = draft.snapshot.quota, draft.shares
     grown = (each for each in draft.occupancy.elastic.values() if each.is_grown)
-    spare = Amounts.sum(each.held - draft.asks(each.shape) for each in grown)
-    used = Amounts.sum(map(shares.held, shares.names())) - spare  # that is given back to what waits
+    used = Amounts.sum(map(shares.held, shares.names()))
+    used = used - draft.spare(grown)  # that is given back to what waits
     able = [each for each in standing if draft.beyond(each.shape) is None]
     found: dict[str, WaitingReason] = {}
     found.update(draft.parts.admission((each.entry.gang for each in able), quota, used))

@@ -239,6 +239,15 @@ class Capacity:
 
     # Trials
 
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Try something that is undone in any case."""
+        self.begin()
+        try:
+            yield
+        finally:
+            self.undo()
+
     def begin(self) -> None:
         """Begin a trial; `undo` or `agree` ends it."""
         before = [tier.copy() for tier in self.tier_free]
@@ -284,14 +293,7 @@ class Capacity:
             devices[resource] = indices
         for resource, units in part.counts:
             room.counts[resource] -= units
-        if part.asks_nothing:
-            room.best_effort += 1
-        else:
-            room.occupants += 1
-            if guaranteed:
-                room.guaranteed += 1
-            else:
-                room.borrowed += 1
+        room.count(part, guaranteed=guaranteed)
         room.shelf.settle(room)
         return HostPlace(machine=room.name, devices=devices)
 
@@ -327,12 +329,7 @@ class Capacity:
         for resource, units in counts_of(part):
             if resource in room.counts:
                 room.counts[resource] -= units
-        if part.asks_nothing:
-            room.best_effort += 1
-        else:
-            room.occupants += 1
-            room.guaranteed += guaranteed
-            room.borrowed += not guaranteed
+        room.count(part, guaranteed=guaranteed)
         if part.takes_whole:
             self.seal(room)
 
@@ -348,6 +345,13 @@ class Capacity:
         for tier, amounts in zip(self.tier_free, charge):
             for resource, units in amounts.items():
                 tier[resource] -= sign * units
+
+    def charge_more(self, charge: list[Amounts], tier: int, units: Amounts) -> None:
+        """Count `units` against one tier, and add them to `charge`."""
+        free = self.tier_free[tier]
+        for resource, number in units.items():
+            free[resource] -= number
+        charge[tier] = charge[tier] + units
 
     def nothing(self) -> list[Amounts]:
         """A charge of nothing, to add to."""

@@ -204,7 +204,7 @@ class _Search:
                 self.places.append(ReplicaPlace(hosts=(host,), tier=tier))
             done += count
         if done and self.part.capped:
-            self._spend(done * self.part.charged, tier, charge)
+            self.capacity.charge_more(charge, tier, done * self.part.charged)
         return done
 
     def _allowed(self, tier: int) -> int:
@@ -212,12 +212,6 @@ class _Search:
         for resource, units in self.part.capped:
             allowed = min(allowed, max(0, free[resource]) // units)
         return allowed
-
-    def _spend(self, spent: Amounts, tier: int, charge: list[Amounts]) -> None:
-        free = self.capacity.tier_free[tier]
-        for resource, units in spent.items():
-            free[resource] -= units
-        charge[tier] = charge[tier] + spent
 
     def _new(self, shelves: list[Shelf]) -> tuple[Room, int] | None:
         for shelf in shelves:

@@ -87,10 +87,7 @@ class Wholes:
                     host = self.capacity.take(room, self.part, guaranteed=guaranteed)
                     places.append(ReplicaPlace(hosts=(host,), tier=unit.tier))
                 self.capacity.seal(room)
-            free = self.capacity.tier_free[unit.tier]
-            for resource, units in unit.cost.items():
-                free[resource] -= units
-            charge[unit.tier] = charge[unit.tier] + unit.cost
+            self.capacity.charge_more(charge, unit.tier, unit.cost)
         return places
 
     def _chosen(self, want: int) -> list[_Unit]:
@@ -117,7 +114,8 @@ class Wholes:
             found += self._standing(shelf, place)
             size = shelf.pool.resources if shelf.pool else NOTHING
             if self.part.per_replica <= shelf.hosts * size:
-                key = self._key(size, self._slots_of(size), place)
+                slots = 1 if shelf.hosts > 1 else self.part.most_on(size)
+                key = self._key(size, slots, place)
                 is_last = self.order is SearchOrder.BY_TIER
                 found.append([((is_last, *key, len(self.capacity.rooms)), shelf)])
         for _, each in merge(*found, key=itemgetter(0)):
@@ -172,19 +170,13 @@ class Wholes:
         return (False, *self._key(rooms[0].full, slots, place), rooms[0].ordinal)
 
     def _is_whole(self, rooms: Sequence[Room], shelf: Shelf) -> bool:
-        if len(rooms) != shelf.hosts or not all(map(self._is_free, rooms)):
+        if len(rooms) != shelf.hosts:
+            return False
+        if not all(room.is_idle and self.scope.has(room) for room in rooms):
             return False
         return self.part.per_replica <= Amounts.sum(room.full for room in rooms)
 
-    def _is_free(self, room: Room) -> bool:
-        return room.is_idle and self.scope.has(room)
-
-    def _slots(self, rooms: _Rooms) -> int:
-        return 1 if self.part.hosts > 1 else rooms[0].slots(self.part)
-
-    def _slots_of(self, size: Amounts) -> int:
-        return 1 if self.part.hosts > 1 else self.part.most_on(size)
-
     def _unit(self, rooms: _Rooms) -> _Unit:
         cost = Amounts.sum(room.full for room in rooms).only(self.capacity.types)
-        return _Unit(rooms=rooms, slots=self._slots(rooms), cost=cost)
+        slots = 1 if self.part.hosts > 1 else rooms[0].slots(self.part)
+        return _Unit(rooms=rooms, slots=slots, cost=cost)

@@ -7,7 +7,7 @@ The phases change it one after the other; nothing else sees it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from bastion.job import JobClass
@@ -135,6 +135,10 @@ class Draft:
         """What a gang is charged: where it takes whole machines, as much as it would be alone."""
         placed = self.extent.alone(shape) if shape.takes_whole else None
         return shape.asked if placed is None else placed.total
+
+    def spare(self, grown: Iterable[Running]) -> Amounts:
+        """What these have above their fewest replicas."""
+        return Amounts.sum(each.held - self.asks(each.shape) for each in grown)
 
     def wait_again(self, gang: Gang) -> Line:
         """Put `gang`, which was taken out of its line, back among those that wait."""

@@ -30,12 +30,14 @@ class Release:
         self._masks: list[tuple[Room, str, int]] = []
         self._counts: list[tuple[Room, str, int, int]] = []
         self._seals: list[Room] = []
-        self._places = () if is_far else running.places
-        for part, place in self._places:
+        self._replicas: list[tuple[Room, Part]] = []
+        """What it has on each of them."""
+        for part, place in () if is_far else running.places:
             for host in place.hosts:
                 room = capacity.by_name.get(host.machine)
                 if room is None or not room.opened:
                     continue
+                self._replicas.append((room, part))
                 if room not in self.rooms:
                     self.rooms.append(room)
                 if part.takes_whole:
@@ -95,21 +97,8 @@ class Release:
                 del room.owed[resource]
         for room in self._seals:
             room.sealed = sign < 0
-        for part, place in self._places:
-            for host in place.hosts:
-                self._leave(host.machine, part, sign=sign)
+        is_guaranteed = not self.running.is_borrowed
+        for room, part in self._replicas:
+            room.count(part, guaranteed=is_guaranteed, sign=-sign)
         for room in self.rooms:
             room.shelf.settle(room)
-
-    def _leave(self, machine: str, part: Part, *, sign: int) -> None:
-        room = self.capacity.by_name.get(machine)
-        if room is None or not room.opened:
-            return
-        if part.asks_nothing:
-            room.best_effort -= sign
-        else:
-            room.occupants -= sign
-            if self.running.is_borrowed:
-                room.borrowed -= sign
-            else:
-                room.guaranteed -= sign
