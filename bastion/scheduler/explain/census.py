@@ -58,10 +58,8 @@ def _kept(draft: Draft, project: str) -> dict[str, str]:
     """The gang that something is kept for from jobs of `project`, by machine."""
     found: dict[str, str] = {}
     for reserved in (*draft.closed, *draft.reservations.drained_for(project)):
-        for placement in reserved.placed.placements:
-            for replica in placement:
-                for host in replica.hosts:
-                    found.setdefault(host.machine, reserved.name)
+        for machine in reserved.footprint.masks:
+            found.setdefault(machine, reserved.name)
     return found
 
 

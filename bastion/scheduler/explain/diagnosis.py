@@ -30,6 +30,7 @@ from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
 from bastion.scheduler.phases.reservations.backfill import put_off
 from bastion.scheduler.phases.reservations.lending import counted
+from bastion.scheduler.placement.capacity import machines_of
 from bastion.scheduler.placement.feasibility import Beyond
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
@@ -255,9 +256,8 @@ class Diagnosis:
             for running in gone:
                 Release(capacity, running)
             placed = self.draft.try_place(shape, guaranteed=False)
-            places = [] if placed is None else [r for each in placed.placements for r in each]
-            hosts = [host.machine for place in places for host in place.hosts]
-            machines = [capacity.by_name[name].machine for name in hosts]
+            names = [] if placed is None else [*machines_of(placed.placements)]
+            machines = [capacity.by_name[name].machine for name in names]
         window = capacity.closures.first(machines)
         if window is None:
             return None

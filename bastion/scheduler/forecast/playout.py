@@ -94,7 +94,7 @@ class Future:
                     began += self._start(max(at, draft.now))
         finally:
             draft.capacity.undo()
-            draft.shares.stay(*gone)
+            draft.shares.let_end(gone, sign=-1)
             for project, total in began:
                 draft.shares.add(project, -total)
 
@@ -102,7 +102,7 @@ class Future:
         release = Release(self._draft.capacity, running)
         for each in self._waiting:
             each.need.count(release)
-        self._draft.shares.leave(running)
+        self._draft.shares.let_end([running])
 
     def _start(self, now: float) -> Iterator[tuple[str, Amounts]]:
         """Start what fits now: (project, charge) of each."""

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 
 from bastion.job import Phase, Placement
 from bastion.scheduler.effort import Effort, beside_searches
+from bastion.scheduler.placement.capacity import machines_of
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape
@@ -195,13 +196,12 @@ def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
 
 def _is_together(draft: Draft, beside: Placement, placed: Placed) -> bool:
     """Whether it lies in the pool in which the others lie."""
-    places = (*beside, *placed.placements[0])
-    rooms = (draft.capacity.by_name.get(h.machine) for each in places for h in each.hosts)
+    rooms = map(draft.capacity.by_name.get, machines_of((beside, *placed.placements)))
     return len({None if room is None else room.shelf.name for room in rooms}) == 1
 
 
 def _new_machines(draft: Draft, placed: Placed) -> frozenset[str]:
     """Those of its machines that do not stand yet."""
     rooms = draft.capacity.by_name
-    names = {host.machine for places in placed.placements for each in places for host in each.hosts}
+    names = machines_of(placed.placements)
     return frozenset(name for name in names if name not in rooms or rooms[name].is_being_made)

@@ -168,8 +168,7 @@ class Capacity:
 
     def make_again(self, placements: Iterable[Placement]) -> None:
         """Make the machines of `placements` that a trial, undone since, had made; same names."""
-        places = (host for each in placements for replica in each for host in replica.hosts)
-        missing = {host.machine for host in places if host.machine not in self.by_name}
+        missing = {name for name in machines_of(placements) if name not in self.by_name}
         if not missing:
             return
         for shelf in self.shelves.values():
@@ -485,6 +484,11 @@ class Capacity:
                 return False
         self.occupy(part, replica, guaranteed=True)
         return True
+
+
+def machines_of(placements: Iterable[Placement]) -> Iterator[str]:
+    """The machine of every replica, and of every host of its slice."""
+    return (host.machine for each in placements for place in each for host in place.hosts)
 
 
 def counts_of(part: Part) -> tuple[tuple[str, int], ...]:

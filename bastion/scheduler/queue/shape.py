@@ -190,32 +190,28 @@ class Shapes:
         """The shape of `gang`."""
         if len(gang) > 1:
             requests = tuple(job.request for job in gang)
-            resumes = all(job.resume for job in gang)
-            return self._of((*map(_key, requests), resumes), requests, resumes=resumes)
+            return self._of(requests, resumes=all(job.resume for job in gang))
         job = gang[0]
         request, resumes, last = job.request, job.resume, self._last
         if last is not None and last[0] is request and last[1] is resumes:
             return last[2]
-        found = self._of((*_key(request), resumes), (request,), resumes=resumes)
+        found = self._of((request,), resumes=resumes)
         self._last = request, resumes, found
         return found
 
     def if_filtered(self, gang: Sequence[JobRecord], other: Callable[[Where], Where]) -> Shape:
         """What `gang` would ask for with `other` filters than its own."""
         requests = tuple(replace(j.request, where=other(j.request.where)) for j in gang)
-        resumes = all(job.resume for job in gang)
-        key = _key(requests[0]) if len(requests) == 1 else tuple(map(_key, requests))
-        return self._of((*key, resumes), requests, resumes=resumes)
+        return self._of(requests, resumes=all(job.resume for job in gang))
 
     def one_more(self, gang: Sequence[JobRecord]) -> Shape:
         """What one replica more of `gang`, a job that may grow, asks for."""
         request = replace(gang[0].request, replicas=1, max_replicas=0)
-        resumes = gang[0].resume
-        return self._of((*_key(request), resumes), (request,), resumes=resumes)
+        return self._of((request,), resumes=gang[0].resume)
 
-    def _of(
-        self, key: tuple[object, ...], requests: tuple[Request, ...], *, resumes: bool
-    ) -> Shape:
+    def _of(self, requests: tuple[Request, ...], *, resumes: bool) -> Shape:
+        keys = _key(requests[0]) if len(requests) == 1 else tuple(map(_key, requests))
+        key = *keys, resumes
         found = self._by_value.get(key)
         if found is None:
             found = self._by_value[key] = self._made(requests, resumes=resumes)

@@ -87,7 +87,7 @@ def in_turn(draft: Draft, line: Line, claims: Claims, *, reclaims: bool) -> Fit 
         if at:
             gone.append(ends[at - 1][2])
             Release(draft.capacity, gone[-1])
-            draft.shares.leave(gone[-1])
+            draft.shares.let_end(gone[-1:])
         if at < len(ends) and ends[at][0] == end < math.inf:
             continue
 
@@ -107,7 +107,7 @@ def in_turn(draft: Draft, line: Line, claims: Claims, *, reclaims: bool) -> Fit 
             break
     draft.capacity.undo()
     for running in gone:
-        draft.shares.stay(running)
+        draft.shares.let_end([running], sign=-1)
     return found
 
 

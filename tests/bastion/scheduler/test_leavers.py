@@ -66,16 +66,16 @@ def test_many_at_once_leave_what_they_leave_one_by_one(quota: Quota) -> None:
             assert told(shares) == first
         assert told(shares) == before
         for each in gone:
-            shares.leave(each)
+            shares.let_end([each])
         assert told(shares) == first
         for each in more:
-            shares.leave(each)
+            shares.let_end([each])
         assert told(shares) == both
         for each in (*gone, *more):
-            shares.stay(each)
-        shares.leave(*gone, *more)
+            shares.let_end([each], sign=-1)
+        shares.let_end([*gone, *more])
         assert told(shares) == both
-        shares.stay(*more, *gone)
+        shares.let_end([*more, *gone], sign=-1)
         assert told(shares) == before
         giver = random.choice(running)
         sign = 1 if shares.left_of(giver) else -1  # it has one unit to give
@@ -121,8 +121,8 @@ def test_a_question_alone_counts_what_left_in_all_projects_that_it_depends_on(qu
             name = random.choice("ABC")
             with shares.without(gone):
                 alone = ask(shares, name)
-            shares.leave(*gone)
+            shares.let_end(gone)
             assert alone == ask(shares, name)
-            shares.stay(*gone)
+            shares.let_end(gone, sign=-1)
             found[ask].add(str(alone))
     assert quota is not TIGHT or all(len(answers) > 1 for answers in found.values())

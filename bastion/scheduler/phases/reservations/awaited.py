@@ -79,7 +79,7 @@ def awaited(
     def go(some: Sequence[Running], sign: int) -> None:
         gone.count(some, sign=sign)
         if counts_quota:
-            draft.shares.move(some, sign=-sign)
+            draft.shares.let_end(some, sign=sign)
 
     needed: dict[str, Running] = {}
     with draft.shares.without(certain.values() if counts_quota else ()):
@@ -90,7 +90,7 @@ def awaited(
                 del needed[running.name]
         finally:
             if counts_quota:
-                draft.shares.stay(*needed.values())
+                draft.shares.let_end(needed.values(), sign=-1)
     return _last_first(draft, [*certain.values(), *needed.values()])
 
 

@@ -51,7 +51,7 @@ def _undo(draft: Draft, back: Sequence[Running]) -> None:
                 left = [other for other in each.waits if other is not running]
                 draft.reservations.wait_for(each, left)
             Release(draft.capacity, running)
-            draft.shares.leave(running)
+            draft.shares.let_end([running])
         del draft.starting[running.name]
         gang = tuple(draft.snapshot.jobs[name] for name in running.ids)
         draft.taken_back.append(draft.wait_again(gang))

@@ -10,7 +10,7 @@ It must not know machines, nor what a project may still get.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from bastion.scheduler.state.holders.leavers import Leavers, Questions
@@ -199,23 +199,15 @@ class Ledger:
         """What `running` holds and has not yet given to another."""
         return self._left.get(running.name, running.held)
 
-    def leave(self, *gone: Running) -> None:
-        """Count without those that are `gone`, as if they had ended; `stay` puts them back."""
-        self.move(gone, sign=-1)
-
-    def stay(self, *gone: Running) -> None:
-        """End what `leave` began."""
-        self.move(gone, sign=1)
-
-    def move(self, gone: Sequence[Running], *, sign: int) -> None:
-        """`leave` with `sign=-1`, `stay` with 1."""
+    def let_end(self, gone: Collection[Running], *, sign: int = 1) -> None:
+        """Count as if those that are `gone` had ended, or with `sign=-1` as if they had not."""
         if not gone:
             return
         sums = self._questions.once(gone)
         for project, held in sums.held.items():
-            self.add(project, sign * held)
+            self.add(project, -sign * held)
         for (project, is_own), given in sums.given.items():
-            self._depart(project, sign * given, to=project if is_own else "")
+            self._depart(project, -sign * given, to=project if is_own else "")
 
     def standing(self, gone: Iterable[Running]) -> Leavers:
         """What `gone` leave, kept up to date for many questions; see `without`."""
