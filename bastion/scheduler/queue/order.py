@@ -307,7 +307,8 @@ class Projects:
 
 def first_asked(lines: Iterable[Line]) -> float:
     """When the first of all that wait in `lines` was submitted; infinite when none does."""
-    return min([line.first.submitted_at for line in lines if not line.is_over], default=inf)
+    heads = [line.gangs[line.at] for line in lines if line.at < len(line.gangs)]
+    return min([head.submitted_at for head in heads], default=inf)
 
 
 def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:

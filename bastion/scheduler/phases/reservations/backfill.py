@@ -132,10 +132,11 @@ def backfill(
 
 def may_backfill(draft: Draft, shape: Shape) -> bool:
     """Whether a gang of `shape` might start on what is closed for others, and be gone in time."""
-    known, reserved = draft.search.gaps, draft.closed
-    if shape.max_runtime_s is None or not (reserved and shape.borrows):
+    known = draft.search.gaps
+    if shape.max_runtime_s is None or not (shape.borrows and (draft.promised or draft.plans)):
         return False
     if shape.form not in known:
+        reserved = draft.closed
         draft.search.effort.spend(1 + len(reserved) // HOLDS_COUNTED_A_STEP)
         known[shape.form] = may_fit_beside(draft, shape, reserved)
     return known[shape.form]
