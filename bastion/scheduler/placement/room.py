@@ -53,8 +53,8 @@ class Room:
 
     def empty(self) -> None:
         """Be as if nothing were here."""
-        self.masks = {t: self.in_order(t) for t in self.devices} if self.opened else {}
-        items = self.full.items() if self.opened else ()
+        devices, items = (self.devices, self.full.items()) if self.opened else ({}, ())
+        self.masks = {t: every & ~self.bad.get(t, 0) for t, every in devices.items()}
         self.counts = {t: n for t, n in items if t in COUNTED}
         self.spoken: dict[str, int] = {}
         """Devices promised to a gang, and held by another."""
