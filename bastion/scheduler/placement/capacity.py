@@ -292,7 +292,12 @@ class Capacity:
             devices[resource] = indices
         for resource, units in part.counts:
             room.counts[resource] -= units
-        room.count(part, guaranteed=guaranteed)
+        if part.asks_nothing:
+            room.best_effort += 1
+        else:
+            room.occupants += 1
+            room.guaranteed += guaranteed
+            room.borrowed += not guaranteed
         room.shelf.settle(room)
         return HostPlace(machine=room.name, devices=devices)
 
@@ -328,7 +333,12 @@ class Capacity:
         for resource, units in counts_of(part):
             if resource in room.counts:
                 room.counts[resource] -= units
-        room.count(part, guaranteed=guaranteed)
+        if part.asks_nothing:
+            room.best_effort += 1
+        else:
+            room.occupants += 1
+            room.guaranteed += guaranteed
+            room.borrowed += not guaranteed
         if part.takes_whole:
             self.seal(room)
 

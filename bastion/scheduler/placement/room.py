@@ -83,17 +83,6 @@ class Room:
             )
         return self.masks.get(resource, 0).bit_count()
 
-    def count(self, part: Part, *, guaranteed: bool, sign: int = 1) -> None:
-        """Count one replica of `part` more that is here, or with `sign=-1` one less."""
-        if part.asks_nothing:
-            self.best_effort += sign
-            return
-        self.occupants += sign
-        if guaranteed:
-            self.guaranteed += sign
-        else:
-            self.borrowed += sign
-
     def in_order(self, resource: str) -> int:
         """All devices of `resource` but those that are out of order."""
         return self.devices.get(resource, 0) & ~self.bad.get(resource, 0)
