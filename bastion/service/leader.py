@@ -299,6 +299,7 @@ class Leader:
         """Apply the results of the actions that have ended since the last turn."""
         for done in self._lane.collect():
             deleted = done.key.removeprefix(_DELETE)
+            self._intake.written(done.key, done.error, at=self.held.root.now)
             if done.error is not None:
                 self._journal.problem(done.key, done.error)
                 self._absorbed.failed(deleted, done.error)
@@ -318,8 +319,7 @@ class Leader:
 
     def _apply_requests(self, draft: Draft, inbox: InboxBatch) -> list[ReadRequest]:
         """Apply a portion of the requests, and return those that need not wait."""
-        rules = self._files.rules
-        apply = partial(self._intake.apply_request, draft, rules=rules)
+        apply = partial(self._intake.apply_request, draft, rules=self._files.rules)
         most = self._pace.turn_jobs
         return apply_portion(inbox.requests, apply, most_jobs=most, named=draft.by_launch.named)
 
@@ -445,6 +445,7 @@ class Leader:
         for key, answer in root.answers.items():
             work = act.answer_work(self._store, key, answer)
             self._lane.submit(f"answer {key}", work, is_urgent=True)
+        self._intake.write_again(self._lane)
         for segment in root.sealed:
             self._lane.submit(f"events {segment.first}", act.segment_work(self._store, segment))
         if self._compaction is not None:
@@ -473,13 +474,13 @@ class Leader:
             self._guarded(key, self._submit, key, make)
 
     def _submit(self, key: str, make: Callable[[], Callable[[], object] | None]) -> None:
-        work = make()
-        if work is not None:
+        if (work := make()) is not None:
             self._lane.submit(key, work, is_urgent=key == "views")
 
     def _clear(self, inbox: InboxBatch, absorbed: list[ReadRequest]) -> None:
         """Delete from the inbox what committed state has absorbed, once its answer is written."""
         self._absorbed.add(absorbed, inbox.bells, inbox.misplaced)
+        self._intake.forget(absorbed)
         for arrived in absorbed:
             self._inbox_reader.forget(arrived.waiting.entry.key)
         for misplaced in inbox.misplaced:

@@ -96,8 +96,8 @@ class Draft:
         self.by_launch = LaunchIndex(root.jobs, self.jobs, self.arrays)
         self._kept_events = root.events
         self._events: list[Event] = []
-        self.first: dict[str, bytes] = {}
-        """Objects that are written before the commit."""
+        self.first: dict[str, tuple[str, bytes]] = {}
+        """Objects written before the commit: the request that each is for, and its bytes."""
         self._instructions: dict[str, list[Instruction]] = {}
         self._followed: set[tuple[str, Follow]] = set()
 
@@ -363,9 +363,9 @@ class Draft:
         self._instructions.setdefault(machine, []).append(instruction)
         self.is_changed = True
 
-    def write_first(self, key: str, data: bytes) -> None:
-        """Have an object written before the commit, which relies on it."""
-        self.first[key] = data
+    def write_first(self, key: str, data: bytes, *, request: str) -> None:
+        """Have an object written before the commit, which relies on it; `request` asked for it."""
+        self.first[key] = request, data
 
     def tell(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import NoReturn
 
 from bastion.errors import BastionError, ConflictError, StoreError
 from bastion.lane import Lane
@@ -14,6 +15,7 @@ from bastion.records.keys import layout
 from bastion.records.register import create_same
 from bastion.records.reports.facts import Bell, Heartbeat, Hello
 from bastion.records.requests.answer import Answer
+from bastion.records.requests.inbox import Waiting
 from bastion.records.requests.job_request import FollowRequest, JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.scheduler.machine_report import MachineReport
@@ -32,12 +34,15 @@ from bastion.service.intake.requests import (
     refuse,
     spec_record,
 )
+from bastion.service.intake.unwritten import Unwritten
 from bastion.service.journal import Journal
 from bastion.spec import task_id
 from bastion.store import ObjectStore
 
 SPECS_S = 30.0
-"""A turn whose specs take longer to write is discarded and repeated."""
+"""A turn whose specs take longer to write is discarded; the next one goes on without these."""
+_WRITE_FOR = "write for "
+"""Begins the lane's key of an object that is written again, before that of its request."""
 _TAKEN = "there was a launch of this id; submit again"
 
 
@@ -53,6 +58,9 @@ class Intake:
         self._store = store
         self._lane = lane
         self._journal = journal
+        self._unwritten = Unwritten()
+        self._again: dict[str, Callable[[], object]] = {}
+        """What the requests that this turn has left out rely on, to be written again beside it."""
 
     def apply_bell(self, draft: Draft, read_bell: ReadBell, pools: Mapping[str, Pool]) -> None:
         """Apply a bell. A bad one is only logged: the registers hold the same facts."""
@@ -100,6 +108,8 @@ class Intake:
         if problems or arrived.body is None:
             refuse(draft, waiting, problems)
             return True
+        if waiting.entry.key in self._unwritten:
+            return self._write_again(draft, arrived)
         try:
             if not apply_request(
                 draft,
@@ -117,6 +127,40 @@ class Intake:
             self._journal.failure(waiting.entry.key, error)
             refuse(draft, waiting, [f"internal error: {error!r}; the bastion's log has more"])
         return True
+
+    def _write_again(self, draft: Draft, arrived: ReadRequest) -> bool:
+        """Have what a request relies on written again beside the turn, or refuse it after long."""
+        waiting, body = arrived.waiting, arrived.body
+        request = waiting.entry.key
+        if self._unwritten.is_given_up(request):
+            refuse(draft, waiting, [self._unwritten.problem(request)])
+            return True
+        key, data = self._unwritten.small(request)
+        if isinstance(body, LaunchRequest):
+            key, data = _spec(waiting, body)
+        self._again[f"{_WRITE_FOR}{request}"] = partial(_write, self._store, key, data)
+        return False
+
+    def write_again(self, lane: Lane) -> None:
+        """Have written on `lane` what the requests rely on that this turn has left out."""
+        for key, work in self._again.items():
+            lane.submit(key, work)
+        self._again.clear()
+
+    def written(self, key: str, error: Exception | None, *, at: float) -> None:
+        """Record the outcome of work on the lane; root was committed `at` last."""
+        request = key.removeprefix(_WRITE_FOR)
+        if request == key:
+            return
+        if error is None or isinstance(error, ConflictError):
+            self._unwritten.forget(request)  # a launch whose id is taken is told in the next turn
+        else:
+            self._unwritten.add(request, error, at=at)
+
+    def forget(self, absorbed: Iterable[ReadRequest]) -> None:
+        """Drop what was absorbed."""
+        for arrived in absorbed:
+            self._unwritten.forget(arrived.waiting.entry.key)
 
     def judge(self, draft: Draft, absorbed: Iterable[ReadRequest], plan: Plan) -> bool:
         """
@@ -176,30 +220,47 @@ class Intake:
         Return whether a launch was refused because another one has its id.
 
         Raises:
-            StoreError: Some may not be written; this turn must not be committed.
+            StoreError: Some may not be written; this turn must not be committed. The next one goes
+                on without the requests that it was for.
         """
         launches, refused = self._submit_specs(draft, absorbed)
-        for key, data in draft.first.items():
-            self._lane.submit(key, partial(create_same, self._store, key, data))
+        for key, (_, data) in draft.first.items():
+            self._lane.submit(key, partial(_write, self._store, key, data))
         if not launches and not draft.first:
             return refused
         self._lane.settle(SPECS_S)
         written = {done.key: done.error for done in self._lane.collect()}
-        for key, same in launches.items():
-            match written.get(key, StoreError(f"{key} is not written after {SPECS_S:g} s")):
-                case None:
-                    pass
-                case ConflictError():
-                    for arrived in same:
-                        self._withdraw(draft, arrived, [_TAKEN])
-                    refused = True
-                case error:
-                    raise error
-        for key in draft.first:
-            error = written.get(key, StoreError(f"{key} is not written after {SPECS_S:g} s"))
-            if error is not None:
-                raise error
+        failed: dict[str, Exception] = {}
+        for key in (*launches, *draft.first):
+            late = StoreError(f"{key}: not written after {SPECS_S:g} s")
+            error = written.get(key, late)
+            if key in launches and isinstance(error, ConflictError):
+                for arrived in launches[key]:
+                    self._withdraw(draft, arrived, [_TAKEN])
+                refused = True
+            elif error is not None:
+                failed[key] = error
+        if failed:
+            self._leave_out(draft, failed, launches)
         return refused
+
+    def _leave_out(
+        self,
+        draft: Draft,
+        failed: Mapping[str, Exception],
+        launches: Mapping[str, list[ReadRequest]],
+    ) -> NoReturn:
+        """Have the next turns go on without the requests whose objects have `failed`."""
+        for key, error in failed.items():
+            if not isinstance(error, BastionError):
+                self._journal.failure(key, error)
+            for arrived in launches.get(key, ()):
+                self._unwritten.add(arrived.waiting.entry.key, error, at=draft.root.now)
+            if key in draft.first:
+                request, data = draft.first[key]
+                self._unwritten.add(request, error, at=draft.root.now, small=(key, data))
+        more = f"; and {len(failed) - 1} more" if len(failed) > 1 else ""
+        raise StoreError(f"{next(iter(failed.values()))}{more}")
 
     def _submit_specs(
         self, draft: Draft, absorbed: Iterable[ReadRequest]
@@ -216,17 +277,32 @@ class Intake:
             brought = draft.brought(answer_key(arrived.waiting))
             if not isinstance(arrived.body, LaunchRequest) or brought is None:
                 continue
-            record = spec_record(arrived.waiting, arrived.body)
-            key, data = layout.spec(record.project, record.id), encode(record)
+            key, data = _spec(arrived.waiting, arrived.body)
             if key not in launches:
                 launches[key] = [arrived]
-                self._lane.submit(key, partial(create_same, self._store, key, data))
+                self._lane.submit(key, partial(_write, self._store, key, data))
             elif draft.answers[answer_key(launches[key][0].waiting)].jobs == brought.jobs:
                 launches[key].append(arrived)
             else:
                 self._withdraw(draft, arrived, [_TAKEN])
                 refused = True
         return launches, refused
+
+
+def _spec(waiting: Waiting, body: LaunchRequest) -> tuple[str, bytes]:
+    """Return the key and the bytes of a launch's `spec.json`."""
+    record = spec_record(waiting, body)
+    return layout.spec(record.project, record.id), encode(record)
+
+
+def _write(store: ObjectStore, key: str, data: bytes) -> None:
+    """Create an object that a commit relies on; the error names it."""
+    try:
+        create_same(store, key, data)
+    except StoreError as error:
+        if key in error.message:
+            raise
+        raise StoreError(f"{key}: {error.message}", hint=error.hint) from error
 
 
 def _unproven(machine: Machine, life: int) -> BastionError:

@@ -31,10 +31,10 @@ def execute(draft: Draft, asked: RequestName, body: ExecRequest, quota: Quota | 
     if quota is None:
         return "no quota file is in force, so no job may be changed"
     problem = ownership_problem(asked, job, quota)
-    return problem or _instruct(draft, job, asked.ulid, body)
+    return problem or _instruct(draft, job, asked, body)
 
 
-def _instruct(draft: Draft, job: JobRecord, command: str, body: ExecRequest) -> str:
+def _instruct(draft: Draft, job: JobRecord, asked: RequestName, body: ExecRequest) -> str:
     attempt = job.attempt
     if attempt is None or job.phase is not Phase.RUNNING:
         return f"{job.id}: is {job.phase}; a command runs beside the processes of a running job"
@@ -51,11 +51,12 @@ def _instruct(draft: Draft, job: JobRecord, command: str, body: ExecRequest) -> 
         return f"{job.id}: replica {body.replica} has ended on host {body.host}"
     if machine is None or not machine.life:
         return f"{job.id}: the machine of replica {body.replica} has no agent now"
-    argv, digest = body.argv, ""
+    argv, digest, command = body.argv, "", asked.ulid
     if sum(len(each.encode()) + 1 for each in argv) > SHORT_BYTES:
         data = encode(LongCommand(argv=argv))
         argv, digest = (), sha256(data).hexdigest()
-        draft.write_first(layout.argv(machine.name, command, digest), data)
+        request = layout.request(asked.project, asked.user, asked.ulid, asked.verb)
+        draft.write_first(layout.argv(machine.name, command, digest), data, request=request)
     draft.instruct(
         machine.name,
         Exec(
