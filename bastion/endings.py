@@ -17,6 +17,8 @@ class StopReason(StrEnum):
     IDLE = "idle"
     """It showed no sign of life. Only a keeper gives this reason, to a host of its own."""
     HOST_LOST = "host lost"
+    END_MISSING = "end missing"
+    """A host is over, as its machine says, and the bucket does not hold how it ended."""
     NO_MACHINES = "no machines"
     """Machines that it was placed on could not be made, while others of it were ready."""
     LOST_CONTACT = "lost contact"

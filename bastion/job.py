@@ -53,7 +53,7 @@ class JobClass(StrEnum):
     BORROWED = "borrowed"
 
 
-_LOSSES = (StopReason.HOST_LOST, StopReason.LOST_CONTACT)
+_LOSSES = (StopReason.HOST_LOST, StopReason.LOST_CONTACT, StopReason.END_MISSING)
 
 
 FAILURES = frozenset({OutcomeKind.FAILED, OutcomeKind.OUT_OF_MEMORY, OutcomeKind.SETUP_FAILED})
@@ -213,6 +213,8 @@ class HostState:
     """When its end was applied: since then its devices are free."""
     borrowed_s: float = 0.0
     """How long its attempt had been of the class `borrowed` by then."""
+    over_at: float | None = None
+    """When its machine told that it is over, while its end was not in the bucket."""
 
 
 def initial_hosts(placement: Placement) -> tuple[tuple[HostState, ...], ...]:

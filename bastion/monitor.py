@@ -38,6 +38,13 @@ the limit and the grace period.
 """
 
 
+END_MISSING_S = 600.0
+"""
+A machine tells that a host is over once its `end` is in the bucket. Unread after so long it was
+deleted, and not just set aside or written by another version: sweeps read every register.
+"""
+
+
 @value
 class IdleRule:
     """What becomes of a job that leaves its devices idle, in one pool."""
@@ -147,7 +154,7 @@ def watch(
                 _stop_held(job, attempt, machines, now, options),
             )
         case Phase.STOPPING:
-            return _stop_hosts(job, attempt, machines)
+            return _stop_hosts(job, attempt, machines, now)
         case Phase.DRAINING:
             drained = all(state.drained for _, _, _, state in attempt.each_host())
             if drained or now >= job.drain_deadline:
@@ -161,7 +168,8 @@ def quiet_until(job: JobRecord, options: Options) -> float:
         return math.inf
     if job.phase is Phase.DRAINING:
         return job.drain_deadline
-    return _longest_end(job, job.attempt, options)
+    missing_at = min(_missing_at(state) for _, _, _, state in job.attempt.each_host())
+    return min(missing_at, _longest_end(job, job.attempt, options))
 
 
 def _longest_end(job: JobRecord, attempt: Attempt, options: Options) -> float:
@@ -233,9 +241,20 @@ def _stop_wanted(
         if _is_lost(place, state, machines):
             by = f"replica {r} on {place.machine}"
             return Stop(reason=StopReason.HOST_LOST, at=now, deadline=deadline, by=by)
+    for r, _, place, state in attempt.each_host():
+        if now > _missing_at(state):
+            by = f"replica {r} was over on {place.machine}, and its end is not in the bucket"
+            return Stop(reason=StopReason.END_MISSING, at=now, deadline=deadline, by=by)
     if now > _longest_end(job, attempt, options):
         return Stop(reason=StopReason.TIME_LIMIT, at=now, deadline=deadline)
     return None
+
+
+def _missing_at(state: HostState) -> float:
+    """When the end of a host counts as missing; a stop then has its agent write another one."""
+    if state.end is not None or state.over_at is None:
+        return math.inf
+    return state.over_at + END_MISSING_S
 
 
 def _is_lost(place: HostPlace, state: HostState, machines: Mapping[str, Machine]) -> bool:
@@ -327,7 +346,9 @@ def _stop_held(
     return Watched(events=tuple(events), instructions=tuple(instructions))
 
 
-def _stop_hosts(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine]) -> Watched:
+def _stop_hosts(
+    job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine], now: float
+) -> Watched:
     events: list[Event] = []
     instructions: list[tuple[str, Instruction]] = []
     for r, h, place, state in attempt.each_host():
@@ -336,7 +357,7 @@ def _stop_hosts(job: JobRecord, attempt: Attempt, machines: Mapping[str, Machine
         machine = machines.get(place.machine)
         if machine is None or state.claim is None:
             continue
-        if state.stop_instructed != machine.life:
+        if state.stop_instructed != machine.life or now > _missing_at(state):
             events.append(StopInstructed(replica=r, host=h, life=machine.life))
             assert attempt.stop is not None, f"{job.id} is stopping without a stop"
             stop = _stop_host(job, attempt, r, h, attempt.stop)

@@ -13,6 +13,7 @@ How an attempt ended: one table from the reports of its hosts and the stop reque
 | exited after a preemption notice, not *finished*  | preempt      | preempted, requeued           |
 | exited after another job of the launch failed     | -            | stopped, requeued             |
 | never started, its machines could not be made     | no machines  | stopped, requeued             |
+| exited long ago, and its end was deleted unread   | end missing  | lost (next attempt, or lost)  |
 | all exited 0 before any notice, or *finished*     | anything     | succeeded                     |
 
 A replica that was stopped because of a sibling is never the cause. A lost machine takes precedence:
@@ -187,6 +188,8 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
         return Outcome(kind=OutcomeKind.STOPPED, text=f"stopped because {by} failed")
     if reason is StopReason.NO_MACHINES:
         return Outcome(kind=OutcomeKind.STOPPED, text=f"its machines could not be made: {by}")
+    if reason is StopReason.END_MISSING:
+        return Outcome(kind=OutcomeKind.LOST, text=f"how it ended is not known: {by}")
     text = f"stopped: {reason.value if reason else 'for an unknown reason'}" + (
         f" ({by})" if by else ""
     )

@@ -20,8 +20,8 @@ def remark(job: JobRecord) -> str:
     Return the most important remark on `job`, or an empty string.
 
     In this order: the outcome while its logs drain; where a failed host is held and until when;
-    which host looks hung; what delays its start, or why its output is not kept. A host is named
-    where the job has more than one replica.
+    which host is over though its end is missing; which host looks hung; what delays its start, or
+    why its output is not kept. A host is named where the job has more than one replica.
     """
     if job.phase is Phase.DRAINING and job.last is not None:
         return f"{job.last.text}; its last logs and output go to the bucket"
@@ -36,6 +36,10 @@ def remark(job: JobRecord) -> str:
         )
     each = job.attempt.each_host() if job.attempt is not None else ()
     hosts = [(r, place, state) for r, _, place, state in each if state.end is None]
+    over = [(r, place) for r, place, state in hosts if state.over_at is not None]
+    if over:
+        where = f"replica {over[0][0]} " if job.request.replicas > 1 else "it "
+        return f"{where}is over on machine {over[0][1].machine}, and its end is not in the bucket"
     idle = [(r, state.idle) for r, _, state in hosts if state.idle]
     if not idle:
         if job.phase is Phase.STARTING or job.attempt is None:

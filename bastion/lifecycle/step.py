@@ -131,7 +131,8 @@ def _record_start(job: JobRecord, event: ev.Instructed, now: float) -> JobRecord
 
 
 def _record_stop(job: JobRecord, event: ev.StopInstructed, now: float) -> JobRecord:
-    return _with_host(job, event.replica, event.host, stop_instructed=event.life)
+    # It is told anew if it is over: how a host ended is written once more after a stop.
+    return _with_host(job, event.replica, event.host, stop_instructed=event.life, over_at=None)
 
 
 def _claim(job: JobRecord, event: ev.HostClaimed, now: float) -> JobRecord:
@@ -223,6 +224,9 @@ def _started_at(attempt: Attempt, end: End, now: float) -> float | None:
 
 
 def _drain_host(job: JobRecord, event: ev.HostDrained, now: float) -> JobRecord:
+    state = _attempt(job).hosts[event.replica][event.host]
+    if state.end is None and state.over_at is None:
+        job = _with_host(job, event.replica, event.host, over_at=now)
     return _with_host(job, event.replica, event.host, drained=True)
 
 

@@ -314,6 +314,8 @@ def _claim(state: HostState, machine: str, key: str, found: object) -> Broken:
 def _end(seen: Survey, state: HostState, key: str, claim: object) -> Broken:
     found = seen.registers.get(key)
     is_revoked = isinstance(claim, ClaimRegister) and claim.claim is None
+    if state.end is None and state.over_at is not None and found is None:
+        yield key, "its machine told that it is over, and there is no end: it was deleted unread"
     if state.end is None or key in seen.unread or is_revoked:
         return
     found_as = found.end.kind if isinstance(found, EndRegister) else "nothing"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.home import FolderHome, Folders
-from bastion.agent.host.claim import claim_key
+from bastion.agent.host.claim import claim_key, end_key
 from bastion.agent.keeper.fake import Script
 from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.settings import AgentSettings, Tempo
@@ -342,3 +342,22 @@ def test_a_set_up_that_its_machine_fails_is_lost(
     assert end is not None
     assert (end.kind, rig.executions()) == (kind, 0)
     assert detail in end.detail
+
+
+def test_a_stop_for_a_host_whose_end_was_deleted_writes_another_one() -> None:
+    """The keeper has forgotten the host: it is not started again, and the bastion is told."""
+    rig = Rig()
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(5)
+    assert rig.bucket.told()[-2:] == ("ended", "drained")
+    rig.memory.delete(end_key(OF, MACHINE))
+    rig.pass_s(60, step_s=0.5)
+    assert rig.bucket.end() is None
+    rig.bucket.instruct(stop(reason="end missing"))
+    rig.pass_s(5)
+    end = rig.bucket.end()
+    assert end is not None
+    assert (end.kind, end.codes, end.notice) == ("exited", (), "end missing")
+    assert rig.bucket.told()[-2:] == ("ended", "drained")
+    assert rig.executions() == 1
