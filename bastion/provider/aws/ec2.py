@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bastion.errors import (
@@ -37,6 +38,7 @@ from bastion.provider.aws.ec2_request import (
 )
 from bastion.provider.aws.instances import Instance, instance_of, listed
 from bastion.provider.aws.verdicts import MADE_BEFORE
+from bastion.provider.each_place import in_each
 from bastion.provider.port import Listed
 
 _PAGE = 500
@@ -111,15 +113,16 @@ class Ec2Provider:
         parsed = parse_machine(name, self._pool.name)
         if parsed is None:
             return
-        for region in self._regions:
-            ids = [
-                each.id
-                for each in self._instances(region, seq=parsed.seq)
-                if each.machine == name and each.state not in ("deleting", "gone")
-            ]
-            if ids:
-                what = f"delete {name}"
-                self._call("terminate_instances", what, region=region, InstanceIds=ids)
+        in_each(self._regions, partial(self._delete_in, name, parsed.seq))
+
+    def _delete_in(self, name: str, seq: int, region: str) -> None:
+        ids = [
+            each.id
+            for each in self._instances(region, seq=seq)
+            if each.machine == name and each.state not in ("deleting", "gone")
+        ]
+        if ids:
+            self._call("terminate_instances", f"delete {name}", region=region, InstanceIds=ids)
 
     def lacking(self) -> tuple[str, ...]:
         """See `TellsRights`: EC2 is asked what it would answer, with `DryRun`."""

@@ -13,10 +13,12 @@ VMs of Compute Engine, with accelerators or without.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from bastion.errors import ProviderUnavailableError
 from bastion.machine import Machine, Pool
+from bastion.provider.each_place import in_each
 from bastion.provider.gcp.answers import silent_places
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce_request import bulk, instance, properties
@@ -109,16 +111,14 @@ class GceProvider:
     def delete(self, name: str) -> None:
         """See the port; the list tells when it is gone."""
         known = self._zones.get(name)
-        for zone in (known,) if known else self._pool.zones:
-            request = self._vms.delete(
-                project=self._api.project,
-                zone=zone,
-                instance=self._names.cloud(name),
-            )
-            what = f"delete {name} in {zone}"
-            answer = self._api.ask(request, what)
-            if isinstance(answer, Failure) and not answer.is_missing:
-                raise verdict(answer, what)
+        in_each((known,) if known else self._pool.zones, partial(self._delete_in, name))
+
+    def _delete_in(self, name: str, zone: str) -> None:
+        what, called = f"delete {name} in {zone}", self._names.cloud(name)
+        request = self._vms.delete(project=self._api.project, zone=zone, instance=called)
+        answer = self._api.ask(request, what)
+        if isinstance(answer, Failure) and not answer.is_missing:
+            raise verdict(answer, what)
 
     def _insert(
         self, names: Sequence[str], zone: str, labels: Mapping[str, str], pool: Pool

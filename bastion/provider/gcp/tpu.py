@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from bastion.errors import NoCapacityError, ProviderError, ProviderRefusedError
 from bastion.errors import ProviderUnavailableError as UnavailableError
 from bastion.machine import Machine, Pool
+from bastion.provider.each_place import in_each
 from bastion.provider.gcp.answers import silent_places
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.names import Names
@@ -162,15 +164,17 @@ class GcpTpuProvider:
 
     def _delete_slice(self, name: str) -> None:
         known = self._zones.get(name)
-        for zone in (known,) if known else self._pool.zones:
-            what = f"delete {name} in {zone}"
-            path = self._path(zone, "queuedResources", name)
-            answer = self._api.ask(self._requests.delete(name=path, force=True), what)
-            if isinstance(answer, Failure) and answer.is_missing:
-                path = self._path(zone, "nodes", name)
-                answer = self._api.ask(self._nodes.delete(name=path), what)
-            if isinstance(answer, Failure) and not answer.is_missing:
-                raise verdict(answer, what)
+        in_each((known,) if known else self._pool.zones, partial(self._delete_in, name))
+
+    def _delete_in(self, name: str, zone: str) -> None:
+        what = f"delete {name} in {zone}"
+        path = self._path(zone, "queuedResources", name)
+        answer = self._api.ask(self._requests.delete(name=path, force=True), what)
+        if isinstance(answer, Failure) and answer.is_missing:
+            path = self._path(zone, "nodes", name)
+            answer = self._api.ask(self._nodes.delete(name=path), what)
+        if isinstance(answer, Failure) and not answer.is_missing:
+            raise verdict(answer, what)
 
     def _outcome(self, operation: Mapping[str, Any], what: str) -> Failure | None:
         """Wait for an operation; what it failed with, or None if it did not, or still runs."""

@@ -368,6 +368,22 @@ def test_an_endpoint_that_is_away_is_out_of_reach(world: Ec2World) -> None:
         provider(world).list()
 
 
+def test_a_region_that_does_not_answer_keeps_no_delete_from_the_others(world: Ec2World) -> None:
+    """The machine is deleted in its own region, and the one that is away is told."""
+    provider(world).create(batch(1), POOL)
+    world.tick()
+    away = connect_to(Ec2World(endpoint="http://127.0.0.1:9"))
+    both = Ec2Provider(
+        replace(POOL, zones=("eu-west-1a", *POOL.zones)),
+        bucket="bucket",
+        script=lambda *_: "",
+        connect=lambda region: (away if region == "eu-west-1" else connect_to(world))(region),
+    )
+    with pytest.raises(ProviderUnavailableError, match="did not answer"):
+        both.delete("gpu-7-0")
+    assert states(provider(world))["gpu-7-0"] == "deleting"
+
+
 def test_missing_credentials_are_refused(world: Ec2World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bastion without credentials says so, and what to run."""
     mine = provider(world)

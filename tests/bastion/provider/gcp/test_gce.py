@@ -171,6 +171,17 @@ def test_every_page_of_every_zone_is_listed(server: Compute) -> None:
     assert "gpus-8-1" not in states(moved)
 
 
+def test_a_zone_that_does_not_answer_keeps_no_delete_from_the_others(server: Compute) -> None:
+    """Before the first list its zone is not known: it is deleted, and the failing zone is told."""
+    gce(server).create(vms(1, zone=GPUS.zones[1]), GPUS)
+    server.unreachable = {GPUS.zones[0]}
+    with pytest.raises(ProviderUnavailableError, match=f"gpus-7-0 in {GPUS.zones[0]}"):
+        gce(server).delete("gpus-7-0")
+    server.unreachable = set()
+    server.clock.sleep(60)
+    assert states(gce(server)) == {}
+
+
 def test_calls_of_a_list_do_not_grow_with_zones(server: Compute) -> None:
     """One call lists all zones, and each further page is one more."""
     provider = gce(server)

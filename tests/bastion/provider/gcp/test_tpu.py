@@ -118,6 +118,18 @@ def test_a_slice_is_deleted_whole(server: Tpu) -> None:
     assert states(provider) == {f"tpus-7-0-h{host}": "running" for host in range(4)}
 
 
+def test_a_zone_that_does_not_answer_keeps_no_delete_from_the_others(server: Tpu) -> None:
+    """Before the first list its zone is not known: it is deleted, and the failing zone is told."""
+    pool = replace(TPUS, zones=TPUS.zones[::-1])
+    tpu(server).create(hosts(1), TPUS)
+    server.unreachable = {pool.zones[0]}
+    with pytest.raises(ProviderUnavailableError, match=f"tpus-7-0 in {pool.zones[0]}"):
+        tpu(server, pool).delete("tpus-7-0-h0")
+    server.unreachable = set()
+    server.clock.sleep(60)
+    assert states(tpu(server)) == {}
+
+
 def test_a_request_that_expired_is_sold_out_and_cleared(server: Tpu) -> None:
     """A request that Google failed is told as sold out by the next create, and is deleted."""
     pool = replace(TPUS, options={"valid_for": "1h"})

@@ -1,0 +1,24 @@
+"""A call in each zone or region of a pool: one that fails keeps none of the others from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from bastion.errors import ProviderError
+
+
+def in_each(places: Iterable[str], work: Callable[[str], None]) -> None:
+    """
+    Do `work` in each of `places`, also after it failed in one.
+
+    Raises:
+        ProviderError: The first failure, once all places were tried.
+    """
+    failures: list[ProviderError] = []
+    for place in places:
+        try:
+            work(place)
+        except ProviderError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]
