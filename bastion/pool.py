@@ -4,9 +4,10 @@ The reconciler of machines: pure functions that alone decide which to create, ke
 A machine that a committed placement names is created. One that ends before its agent has come, or
 whose agent does not come in time, is given up as one that was refused is. An idle machine is kept
 for its pool's `idle_timeout_s`, then deleted, unless the pool would have fewer machines than its
-least. A cordoned machine is replaced where a pool has a least number. A pool that left the
-configuration keeps its machines, because a truncated file must not delete them. A pool with
-`max_machines = 0` loses each machine once it is idle. A machine never leaves `DELETING`.
+least. A request that waits at its provider is taken back soon after nothing needs it. A cordoned
+machine is replaced where a pool has a least number. A pool that left the configuration keeps its
+machines, because a truncated file must not delete them. A pool with `max_machines = 0` loses each
+machine once it is idle. A machine never leaves `DELETING`.
 
 A slice is one thing: once a host of it is gone or going, the others follow as soon as nothing uses
 them, and only then is any of them deleted.
@@ -42,6 +43,11 @@ SILENT_S = 120.0
 """Four heartbeats of a machine whose provider cannot report it as gone: it gets no more jobs."""
 PERMIT_SLACK_S = 90.0
 """A keeper whose permit has expired takes 30 s to stop its processes; clocks drift far less."""
+UNWANTED_S = 10.0
+"""
+A request that waits at its provider is kept for so long when nothing needs it: a job that is tried
+again takes it over. Kept for longer it may be granted, and be paid for, for nothing.
+"""
 LEAST_BOOT_S = 600.0
 """The least time before such a machine is deleted: providers can be slow for minutes."""
 
@@ -437,6 +443,8 @@ def _idle_longest_first(machines: Sequence[Machine], pool: Pool, now: float) -> 
 
 def _is_surplus(machine: Machine, pool: Pool, now: float) -> bool:
     patience_s = pool.idle_timeout_s if pool.max_machines else 0.0
+    if machine.waits:
+        patience_s = min(patience_s, UNWANTED_S)
     return machine.idle_since is not None and now - machine.idle_since >= patience_s
 
 

@@ -468,6 +468,15 @@ def test_an_outage_of_its_provider_is_no_failed_boot() -> None:
     assert over[new.name].phase is MachinePhase.DELETING
 
 
+def test_a_request_that_waits_is_kept_where_a_pool_has_a_least_number() -> None:
+    """What `min_machines` asks for is needed by no job; beyond it nothing waits for long."""
+    waits = replace(COMING, waits="2 ahead", idle_since=0.0)
+    kept = turn(waits, now=50.0, pool=replace(POOL, min_machines=1))
+    assert kept[waits.name].phase is MachinePhase.CREATING
+    assert turn(waits, now=50.0)[waits.name].phase is MachinePhase.DELETING
+    assert turn(waits, now=5.0)[waits.name].phase is MachinePhase.CREATING
+
+
 def test_a_request_that_waits_too_long_moves_to_another_zone() -> None:
     """It is given up after the pool's patience, and only where there is another zone to try."""
     waits = replace(COMING, waits="2 ahead", zone="a")

@@ -18,6 +18,7 @@ from bastion.errors import (
 )
 from bastion.job import Attempt, End
 from bastion.machine import MachinePhase
+from bastion.pool import UNWANTED_S
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Ended
 from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig, ScriptedProvider
@@ -394,6 +395,40 @@ def test_a_queued_request_waits_and_then_moves() -> None:
     assert zones(rig) == ["b"]
     assert rig.root.jobs[job].unstarted_in_row == 0
     assert list(provider.states) == list(rig.root.machines)
+
+
+def test_a_queued_request_that_nothing_needs_is_taken_back() -> None:
+    """Its job was cancelled: it is not kept as an idle machine is, since it may be granted."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    rig.are_agents_up = False
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.queues = {"a": "WAITING_FOR_RESOURCES: 2 ahead"}
+    job = rig.submit(h100=8)
+    rig.turn(3)
+    rig.verb("cancel", job)
+    assert rig.ended(job).outcome == "cancelled"
+    rig.turn(int(UNWANTED_S) + 10)
+    assert provider.states == {}
+    assert [each.phase for each in rig.root.machines.values()] == [MachinePhase.DELETING]
+
+
+def test_a_queued_request_is_taken_over_by_the_next_job() -> None:
+    """One that comes soon has the request, with its place in the provider's queue."""
+    rig = Rig(quota=WIDE, config=ZONES)
+    rig.are_agents_up = False
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.queues = {"a": "WAITING_FOR_RESOURCES: 2 ahead"}
+    job = rig.submit(h100=8)
+    rig.turn(3)
+    (asked,) = rig.root.machines
+    rig.verb("cancel", job)
+    assert rig.ended(job).outcome == "cancelled"
+    after = rig.submit("next", h100=8)
+    rig.turn(3 * int(UNWANTED_S))
+    assert attempt(rig, after).placement[0].hosts[0].machine == asked
+    assert (list(rig.root.machines), provider.deletes) == ([asked], [])
 
 
 def test_what_is_odd_about_a_machine_is_a_problem_until_it_is_mended() -> None:
