@@ -74,8 +74,6 @@ class Session:
     @cached_property
     def out(self) -> Output:
         """The output of this command."""
-        from bastion.clock import SystemClock
-
         args = self.args
         form = getattr(args, "output", "table")
         if getattr(args, "json", False):
@@ -86,8 +84,16 @@ class Session:
             format=form,
             colored=wants_color(args.color),
             terminal=sys.stdout.isatty(),
-            now=SystemClock().wall(),
+            date=self._date,
         )
+
+    def _date(self) -> float:
+        """The date by the clock of the bucket, once this command has opened it."""
+        if "client" in vars(self):
+            return self.client.now()
+        from bastion.clock import SystemClock
+
+        return SystemClock().wall()
 
     def again(self) -> Session:
         """The same verb a moment later: what its client knows is kept."""

@@ -20,6 +20,7 @@ from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError, in_notebooks
 from bastion.profile import as_url
 from bastion.spec.names import check_name
+from bastion.store.date import date_of
 from bastion.store.open import open_store
 from bastion.store.port import ObjectStore
 from bastion.store.reach import Reach, reach_of
@@ -77,7 +78,8 @@ class Connection:
         reach = reach_of(root)
         self.is_local = reach is Reach.FOLDER
         self.poll_s = POLL_S[reach]
-        self._views = ViewReader(self.store, self.clock.wall, place=root)
+        self.now = date_of(opened, self.clock)
+        self._views = ViewReader(self.store, self.now, place=root)
         self._quota_file = QuotaFile(self.store)
         self.presence = Presence(self._views, self._views.through(opened), self.root, self.clock)
 

@@ -14,6 +14,7 @@ from bastion.errors import (
     StoreRefusedError,
 )
 from bastion.metrics.meter import Meter
+from bastion.store.date import Dated
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
 
 _T = TypeVar("_T")
@@ -67,6 +68,10 @@ class MeteredStore:
         return self._told(
             "list", lambda: self._store.list(prefix, start_after=start_after, limit=limit)
         )
+
+    def date(self) -> float | None:
+        """See `Dated`; it asks nothing."""
+        return self._store.date() if isinstance(self._store, Dated) else None
 
     def _told(self, operation: str, call: Callable[[], _T]) -> _T:
         began, outcome = self._clock.monotonic(), "failed"

@@ -33,6 +33,7 @@ from bastion.errors import (
     StoreError,
     StoreRefusedError,
 )
+from bastion.store.date import AnswerDate
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 from bastion.value import value
@@ -119,6 +120,7 @@ class GcsStore:
         self._endpoint = endpoint
         self._deadline_s = deadline_s
         self._refreshing = threading.Lock()
+        self._date = AnswerDate()
         self._http = Roads(
             maxsize=_CONNECTIONS,
             retries=False,
@@ -203,6 +205,10 @@ class GcsStore:
                 break
             query["pageToken"] = page["nextPageToken"]
         return tuple(found[:limit])
+
+    def date(self) -> float | None:
+        """See `Dated`."""
+        return self._date.now()
 
     def _insert(self, key: str, data: bytes, generation: str, lost: str) -> Written:
         query = {
@@ -306,6 +312,7 @@ class GcsStore:
             response = self._http.request(
                 method, url, body=body, headers=headers, redirect=False, preload_content=False
             )
+            self._date.hear(response.headers.get("date"))
             try:
                 received = _received(response, deadline, limit_bytes)
             except BaseException:

@@ -57,6 +57,10 @@ class MemoryStore:
             raise OversizeError(key, limit_bytes=limit_bytes)
         return found
 
+    def date(self) -> float | None:
+        """See `bastion.store.date.Dated`."""
+        return self._now()
+
     def create(self, key: str, data: bytes) -> Written:
         """See the port; refuses a key that is a folder of others, or lies inside an object."""
         with self._lock:

@@ -29,10 +29,12 @@ from bastion.errors import (
     StoreError,
     StoreRefusedError,
 )
+from bastion.store.date import AnswerDate
 from bastion.store.keys import checked, checked_prefix, is_key
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 
 if TYPE_CHECKING:
+    from botocore.awsrequest import AWSResponse
     from botocore.exceptions import ClientError
     from botocore.response import StreamingBody
     from mypy_boto3_s3 import S3Client
@@ -124,9 +126,11 @@ class S3Store:
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         self._deadline_s = deadline_s
+        self._date = AnswerDate()
         self._client = self._ask(
             lambda: _client(endpoint_url, region_name, deadline_s), "make a client"
         )
+        self._client.meta.events.register("after-call.s3", self._hear)
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -211,6 +215,14 @@ class S3Store:
                 break
             query["ContinuationToken"] = page["NextContinuationToken"]
         return tuple(found)
+
+    def date(self) -> float | None:
+        """See `Dated`."""
+        return self._date.now()
+
+    def _hear(self, http_response: AWSResponse, **_: object) -> None:
+        """Take the date of any answer, also of one that is an error."""
+        self._date.hear(http_response.headers.get("date"))
 
     def _stands(self, key: str) -> bool:
         """Whether there is certainly an object at `key`."""

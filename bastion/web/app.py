@@ -68,7 +68,7 @@ class Shown:
         self.board = self.look.board
         self.uses = bucket.uses.look()
         self.parts = parts
-        self.status: StatusView | None = self.board.status(wall=bucket.clock.wall())
+        self.status: StatusView | None = self.board.status(wall=bucket.now())
         projects = (project.name for project in self.status.projects) if self.status else ()
         self.palette = Palette(projects)
         self.frame: Frame = frame_of(
@@ -81,8 +81,8 @@ class Shown:
 
     @property
     def now(self) -> float:
-        """The bucket's time as far as it is known, else this machine's."""
-        return self.frame.as_of or self.bucket.clock.wall()
+        """When the views were true, else the date of the bucket."""
+        return self.frame.as_of or self.bucket.now()
 
     def page(self, template: str, **values: Any) -> str:
         """The page of `template` in its frame."""

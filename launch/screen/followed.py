@@ -13,7 +13,6 @@ from quota.pattern import pattern
 
 if TYPE_CHECKING:
     from bastion.client import Chunk, JobView
-    from bastion.clock import Clock
 
 _SPAN = pattern(r"\d+(\.\d+)?[smhd]\b( \d+[smhd]\b)?")
 """A duration in a text; a change of it alone is not printed."""
@@ -50,14 +49,14 @@ def write(
             out.write(f"{name} | ".encode() + line + b"\n" if prefix else line)
 
 
-def tell_ended(out: Output, clock: Clock, job: JobView) -> None:
+def tell_ended(out: Output, job: JobView) -> None:
     """Print how a job ended, and after how long; with `--quiet` the exit code is enough."""
     from bastion.phrases import after_phrase, state_phrase
 
     if out.is_quiet:
         return
     state = job.outcome or job.state
-    took = span((job.ended_at or clock.wall()) - job.submitted_at)
+    took = span((job.ended_at or out.now) - job.submitted_at)
     rest = after_phrase(state, job.text)
     note(f"{job.id} {out.state(state, state_phrase(state))} after {took}{rest}", is_prose=True)
 

@@ -78,8 +78,13 @@ class Output:
     """table, wide, json or name."""
     colored: bool = False
     terminal: bool = False
-    now: float = 0.0
-    """This machine's clock, for what is relative."""
+    date: Callable[[], float] = float
+    """The date, for what is relative."""
+
+    @property
+    def now(self) -> float:
+        """The date, in seconds since 1970."""
+        return self.date()
 
     @property
     def is_quiet(self) -> bool:

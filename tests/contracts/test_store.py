@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.clock import SystemClock, VirtualClock
 from bastion.errors import (
     ConflictError,
     NotFoundError,
@@ -17,9 +18,11 @@ from bastion.errors import (
     StoreError,
     StoreRefusedError,
 )
+from bastion.store.date import date_of
 from bastion.store.port import Object, ObjectStore, Version
 from bastion.store.probe import probe
 from tests.contracts.places import PROVEN, SHOPS, Place
+from tests.rigs.limits import PATIENCE_S
 
 ODD_KEYS = (
     "a b/üß/日本/😀.json",
@@ -102,6 +105,18 @@ def keys_patiently(store: ObjectStore, prefix: str) -> list[str]:
             return keys(store, prefix)
         except StoreError:
             continue
+
+
+def test_its_date_is_known_from_its_answers(place: Place) -> None:
+    """Whatever this machine's clock says, the date is the one that its objects bear."""
+    here = SystemClock() if place.name == "local" else VirtualClock(wall=0.0)
+    date, store = date_of(place.store, here), place.store
+    written = store.create("a", b"1")
+    assert date() == pytest.approx(written.modified_at, abs=PATIENCE_S)
+    assert store.read("a", unless=written.version) is None
+    with pytest.raises(NotFoundError):
+        store.read("b")
+    assert date() == pytest.approx(written.modified_at, abs=PATIENCE_S)
 
 
 def test_what_was_created_is_read(store: ObjectStore) -> None:

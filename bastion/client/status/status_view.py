@@ -69,7 +69,11 @@ class StatusView:
     machines_host: str = ""
     """The host that has this folder."""
     silent_s: float = 0.0
-    """For how long nothing was published, by this machine's clock; never below 0."""
+    """
+    For how long nothing was published, by the bucket's clock; never below 0.
+
+    By this machine's where the bucket tells no date, as a folder of this machine.
+    """
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items() if count)
@@ -100,7 +104,7 @@ class StatusView:
         if self.is_silent:
             return (
                 f"no bastion answers: {self.leader} on {self.host} published nothing for"
-                f" {_span(self.silent_s)} by this machine's clock"
+                f" {_span(self.silent_s)}"
             )
         return ""
 

@@ -30,7 +30,7 @@ class ViewReader:
 
     Args:
         store: The bucket.
-        wall: This machine's clock, only to say how old something looks.
+        wall: The date by the bucket's clock, to say how old something is.
         place: The URL of the bucket, for messages.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bastion.clock import Clock
+from bastion.store.date import date_of
 from bastion.store.port import ObjectStore
 from bastion.web.reading.board_reader import BoardReader
 from bastion.web.reading.host_use import HostUseReader
@@ -35,10 +36,11 @@ class Bucket:
     ) -> None:
         self.store = store
         self.clock = clock
+        self.now = date_of(store, clock)
         self.boards = BoardReader(store, clock, every_s=read_every_s)
         self.uses = UseReader(store, clock, every_s=use_every_s)
         self.host_use = HostUseReader(store, clock)
-        self.jobs = Jobs(store, clock.wall)
+        self.jobs = Jobs(store, self.now)
         self.trail = Trail(store)
         self.record = record
 

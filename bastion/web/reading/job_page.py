@@ -40,7 +40,7 @@ class Jobs:
 
     Args:
         store: The bucket; asked once, without retries.
-        wall: This machine's clock, only to say how old something looks.
+        wall: The date by the bucket's clock, to say how old something is.
     """
 
     def __init__(self, store: ObjectStore, wall: Callable[[], float]) -> None:

@@ -74,7 +74,7 @@ def open_notebook(args: argparse.Namespace) -> int:
         found = _wait_for_url(session, handle)
         if found is None:
             (ended,) = handle.wait().jobs
-            tell_ended(session.out, session.client.clock, ended)
+            tell_ended(session.out, ended)
             return exits.of_job(ended)
         return _enter(session, handle, *found, password)
     except KeyboardInterrupt:

@@ -38,8 +38,8 @@ def wait_for(args: argparse.Namespace) -> int:
         note("stopped waiting; the jobs go on")
         return exits.DETACHED
     out = session.out
-    out.show("jobs", jobs, job_columns(out, session.client.clock.wall(), jobs), name=id_of)
+    out.show("jobs", jobs, job_columns(out, out.now, jobs), name=id_of)
     for job in jobs:
         if not job.has_ended and not session.is_quiet:
-            tell_ended(out, session.client.clock, job)
+            tell_ended(out, job)
     return exits.of_jobs(jobs)

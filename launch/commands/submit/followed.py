@@ -40,7 +40,7 @@ def _wait_for_tasks(session: Session, handle: LaunchHandle) -> int:
     except KeyboardInterrupt:
         note(f"detached; {handle.id} goes on, bastion wait {handle.id} comes back to it")
         return exits.DETACHED
-    tell_ended(session.out, session.client.clock, array)
+    tell_ended(session.out, array)
     return exits.of_job(array)
 
 
@@ -71,5 +71,5 @@ def follow(session: Session, handle: LaunchHandle) -> int:
     if not session.is_quiet:
         out.end_line()
     for job in ended:
-        tell_ended(session.out, session.client.clock, job)
+        tell_ended(session.out, job)
     return exits.of_jobs(ended)

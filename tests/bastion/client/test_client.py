@@ -22,6 +22,7 @@ from tests.rigs.scripted_bastion import (
     QUOTA,
     ScriptedBastion,
     end,
+    lead,
     print_log,
     publish,
     put,
@@ -405,6 +406,19 @@ def test_reading_says_as_of_when() -> None:
     status = client.status()
     assert status.silent_s == pytest.approx(90)
     assert status.quota_problem == "line 3: bad"
+
+
+@pytest.mark.parametrize("off_s", [-600.0, 0.0, 600.0])
+def test_a_wrong_clock_of_a_laptop_makes_no_bastion_silent(off_s: float) -> None:
+    """How long a bastion is silent is told by the bucket's clock, which its answers bear."""
+    _, store, clock, _ = client_of()
+    client = Client(
+        "gs://b", user="ada", store=store, clock=VirtualClock(wall=clock.wall() + off_s)
+    )
+    lead(store, now=clock.wall())
+    assert not client.status().absence
+    clock.advance(90)
+    assert client.status().absence.endswith("on vm published nothing for 1m 30s")
 
 
 def test_why_is_the_reason_with_its_numbers() -> None:
