@@ -161,6 +161,8 @@ MAX_WORD_BYTES = 64 << 10
 MAX_NUMBER_BYTES = 64
 """Two numbers of at most 12 digits, as in the names in the bucket."""
 _NUMBER = re.compile(rb"[0-9]{1,12}")
+MAX_NAME = 64
+"""Characters of the name of such a number."""
 MAX_REPORTED = 32
 """Numbers per report that are kept: root holds them."""
 
@@ -174,7 +176,7 @@ def _last_report(path: str) -> dict[str, float]:
         return {}
     if not isinstance(said, dict):
         return {}
-    numbers = {name[:64]: n for name, n in said.items() if _is_number(n) and _is_text(name)}
+    numbers = {name[:MAX_NAME]: n for name, n in said.items() if _is_number(n) and _is_text(name)}
     return {name: float(n) for name, n in sorted(numbers.items())[:MAX_REPORTED]}
 
 

@@ -28,7 +28,7 @@ class HostRun:
         processes: How many it has.
         started_at: When the keeper started them.
         is_new: Whether this agent asked for the start.
-        secrets: Values that are masked in its logs; None: they are not known any more.
+        secrets: Values that are masked in its logs and reports; None: they are not known any more.
         holding: What it holds; None: an earlier agent started it.
     """
 
@@ -50,7 +50,8 @@ class HostRun:
         self._key = key
         self._context = context
         self._saving = saving
-        self._marking = Marking(of, key, context, saving)
+        redaction = Redaction(secrets)
+        self._marking = Marking(of, key, context, saving, redaction)
         self._has_secrets = bool(secrets)
         self.logs = Shipping(
             context.store,
@@ -71,7 +72,7 @@ class HostRun:
             ),
             is_new=is_new,
             started_at=started_at,
-            redaction=Redaction(secrets),
+            redaction=redaction,
         )
 
     def watch(self, now: float) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from bastion.agent.home import Marks
+from bastion.agent.home import MAX_NAME, Marks
 from bastion.agent.host.context import Surroundings
 from bastion.agent.host.output_saving import Saving
+from bastion.agent.report.redaction import Redaction
 from bastion.records.reports import facts
 from bastion.records.reports.facts import HostFact
 
@@ -18,13 +19,23 @@ _MARKS_S = 0.5
 
 
 class Marking:
-    """The marks of one host; at a checkpoint `saving` keeps its output."""
+    """
+    The marks of one host.
 
-    def __init__(self, of: HostFact, key: str, around: Surroundings, saving: Saving) -> None:
+    Args:
+        of: The host, called `key` on its machine.
+        saving: Keeps its output at a checkpoint.
+        redaction: What is masked in the names of its numbers.
+    """
+
+    def __init__(
+        self, of: HostFact, key: str, around: Surroundings, saving: Saving, redaction: Redaction
+    ) -> None:
         self._of = of
         self._key = key
         self._around = around
         self._saving = saving
+        self._redaction = redaction
         self._marks = Marks()
         self._look_at = 0.0
         self._reported: Mapping[str, float] = {}
@@ -55,5 +66,10 @@ class Marking:
         is_new = bool(marks.report) and marks.report != self._reported
         if is_new:
             self._reported = marks.report
-            self._around.bells.ring(facts.Reported(of=self._of, numbers=marks.report))
+            # Masking is by the byte, so a name of other letters may grow.
+            numbers = {
+                self._redaction.name(name)[:MAX_NAME]: number
+                for name, number in marks.report.items()
+            }
+            self._around.bells.ring(facts.Reported(of=self._of, numbers=numbers))
         return is_new

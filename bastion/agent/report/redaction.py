@@ -73,6 +73,11 @@ class Redaction:
                 masked[len(data) - begun :] = _masked(data[len(data) - begun :])
         return bytes(masked[first - begin : end - begin])
 
+    def name(self, text: str) -> str:
+        """Return a short text that a job chose, masked as the end of a log is."""
+        data = text.encode()
+        return self.masked(0, len(data), lambda at, to: data[at:to], log_end=len(data)).decode()
+
     def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Yield (first, end) of the parts of `data` that values cover."""
         for pattern in self._patterns:

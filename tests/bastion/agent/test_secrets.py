@@ -13,6 +13,7 @@ import pytest
 from bastion.agent.settings import AgentSettings
 from bastion.lane import InlineLane
 from bastion.records.keys import layout
+from bastion.records.reports.facts import Reported
 from bastion.spec import Job, Process, PythonEnv, Secret
 from bastion.value import replace
 from tests.bastion.agent.real_machine import Machine, shell
@@ -215,3 +216,17 @@ def test_a_set_up_that_outlasts_its_host_leaves_no_secret(*, fails: bool) -> Non
     rig.pass_s(1)
     assert rig.executions() == 0
     assert [path for path in rig.home_folder.rglob("*") if VALUE.encode() in read(path)] == []
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+def test_a_number_that_is_called_as_a_secret_is_reported_masked(
+    machine: Machine, *, is_long: bool
+) -> None:
+    """Names of numbers go to the bucket too; what is left of one that is cut is masked."""
+    value = VALUE * 8 if is_long else VALUE
+    Path(os.environ["BASTION_SECRETS_DIR"], "vision", "HF_TOKEN").write_text(value)
+    line = 'echo "{\\"loss\\": 1, \\"for $HF_TOKEN\\": 2}" > $BASTION_MARKS_DIR/report'
+    begin(machine, job(line))
+    machine.until(lambda: "drained" in machine.bucket.told())
+    (told,) = (each for each in machine.bucket.facts() if isinstance(each, Reported))
+    assert told.numbers == {"loss": 1.0, f"for {STARS * 8 if is_long else STARS}"[:64]: 2.0}
