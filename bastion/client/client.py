@@ -374,7 +374,8 @@ class Client(Reader):
             project: Only look for the job in this project.
 
         Raises:
-            NotFoundError: There is no such job, it has ended, or is an array.
+            NotFoundError: There is no such job, replica, host or process, it has ended, or is an
+                array.
             SpecError: An argument is not allowed.
             RefusedError: The bastion refused; the message says why.
             TimedOutError: No answer yet; the request is in the inbox and will be processed.
@@ -387,7 +388,7 @@ class Client(Reader):
         from bastion.spec.values.quantity import seconds_of
 
         job = self.job(name, project=project)
-        check_takes_command(job)
+        check_takes_command(self._published, job, replica=replica, host=host, process=process)
         body = ExecRequest(
             job=job.id,
             argv=tuple(argv),

@@ -393,13 +393,9 @@ class Reader(EventReader):
                 f"{job.id} has no replica {wanted.replica}; it has {replicas}, counted from 0"
             )
         if wanted.process:
-            spec = self._published.spec(job.project, job.launch)
-            processes = {len(each.processes) for each in spec.launch.jobs} if spec else set()
-            if processes and wanted.process >= max(processes):
-                raise NotFoundError(
-                    f"{job.id} has no process {wanted.process};"
-                    f" each replica has {max(processes)}, counted from 0"
-                )
+            from bastion.client.look.find_job import check_process
+
+            check_process(self._published, job, wanted.process)
 
     def fetch(
         self,

@@ -397,16 +397,54 @@ def _listed(ids: Sequence[str]) -> str:
     return f"{', '.join(ids[:_SHOWN])}{more}"
 
 
-def check_takes_command(job: JobView) -> None:
+def check_takes_command(
+    published: Published, job: JobView, *, replica: int, host: int, process: int
+) -> None:
     """
-    Return if a command may run beside `job`, as far as is known here.
+    Return if a command may run beside that process of `job`, as far as is known here.
 
     Raises:
-        NotFoundError: It has ended, or stands for all tasks of an array.
+        NotFoundError: It has ended, stands for all tasks of an array, or has no such process.
+        StoreError: Out of reach.
     """
     if job.has_ended:
         raise NotFoundError(f"{job.id} has ended: {job.state}; a command needs a running job")
     check_is_one(job)
+    if job.placement:
+        machine_of(job, replica=replica, host=host)
+    check_process(published, job, process)
+
+
+def check_process(published: Published, job: JobView, process: int) -> None:
+    """
+    Check that replicas of `job` have that process.
+
+    Raises:
+        NotFoundError: They have not.
+        StoreError: Out of reach.
+    """
+    spec = published.spec(job.project, job.launch) if process else None
+    most = max((len(each.processes) for each in spec.launch.jobs), default=0) if spec else 0
+    if most and process >= most:
+        each = f"each replica has {most}, counted from 0"
+        raise NotFoundError(f"{job.id} has no process {process}; {each}")
+
+
+def machine_of(job: JobView, *, replica: int, host: int) -> str:
+    """
+    Return the machine of one host of `job`, which has machines.
+
+    Raises:
+        NotFoundError: It has no such replica, or its replicas have no such host.
+    """
+    if not 0 <= replica < len(job.placement):
+        count = len(job.placement)
+        raise NotFoundError(f"{job.id} has no replica {replica}; it has {count}, counted from 0")
+    hosts = job.placement[replica]
+    if not 0 <= host < len(hosts):
+        each = f"each replica has {len(hosts)}, counted from 0"
+        raise NotFoundError(f"{job.id} has no host {host}; {each}")
+    return hosts[host]
 
 
 def check_is_one(job: JobView) -> None:

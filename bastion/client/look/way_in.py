@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from bastion.client.look.find_job import check_is_one
+from bastion.client.look.find_job import check_is_one, machine_of
 from bastion.client.look.published import Published
 from bastion.client.look.views import JobView
 from bastion.errors import NotFoundError
@@ -24,18 +24,12 @@ def way_to(published: Published, job: JobView, *, replica: int, host: int) -> Wa
     if not job.placement:
         is_over = f"has ended: {job.state}" if job.has_ended else f"is {job.state}"
         raise NotFoundError(f"{job.id} {is_over}; it has no machine")
-    if not 0 <= replica < len(job.placement):
-        count = len(job.placement)
-        raise NotFoundError(f"{job.id} has no replica {replica}; it has {count}, counted from 0")
-    hosts = job.placement[replica]
-    if not 0 <= host < len(hosts):
-        each = f"each replica has {len(hosts)}, counted from 0"
-        raise NotFoundError(f"{job.id} has no host {host}; {each}")
+    name = machine_of(job, replica=replica, host=host)
     machines = {machine.name: machine for machine in published.pools().machines}
-    machine = machines.get(hosts[host])
+    machine = machines.get(name)
     pool = published.pool_records().get(machine.pool) if machine is not None else None
     if machine is None or pool is None:
-        raise NotFoundError(f"{hosts[host]}: nothing is published of this machine or its pool")
+        raise NotFoundError(f"{name}: nothing is published of this machine or its pool")
     target = Target(
         machine=machine.name,
         zone=machine.zone,

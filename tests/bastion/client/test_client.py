@@ -44,6 +44,28 @@ def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
     assert not bastion_.taken
 
 
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"replica": 2}, "has no replica 2; it has 2, counted from 0"),
+        ({"host": 1}, "has no host 1; each replica has 1, counted from 0"),
+        ({"process": 1}, "has no process 1; each replica has 1, counted from 0"),
+    ],
+)
+def test_a_command_where_nothing_is_finds_nothing(asked: dict[str, int], why: str) -> None:
+    """As a shell there does, and as logs of it do; the bastion is not asked."""
+    client, store, _, bastion = client_of()
+    handle = client.launch(launch_of())
+    placement = [["m0"], ["m1"]]
+    publish(store, "queue", {"jobs": [row(handle.id, state="running", placement=placement)]})
+    with pytest.raises(NotFoundError, match=why):
+        client.execute(handle.id, ["ls"], **asked)
+    if "process" not in asked:
+        with pytest.raises(NotFoundError, match=why):
+            client.way_in(handle.id, **asked)
+    assert len(bastion.taken) == 1
+
+
 def test_a_command_beside_an_array_is_told_to_name_a_task() -> None:
     """An array has no machine: its tasks have, and the hint says how one is named."""
     client, store, _, bastion_ = client_of()
