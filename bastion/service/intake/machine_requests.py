@@ -14,6 +14,7 @@ from bastion.machine import Check, Machine, MachinePhase, Pool
 from bastion.records.keys import layout
 from bastion.records.keys.layout import RequestName
 from bastion.records.requests.machine_request import (
+    MAX_REASON_CHARACTERS,
     NO_SUCH_MACHINE,
     CheckRequest,
     DrainRequest,
@@ -64,8 +65,7 @@ def change_machines(
             changed = _closed(machine, body, draft.now, asked.user)
         if changed != machine:
             draft.put_machine(changed)
-            why = changed.cordoned or f"by {asked.user}"
-            draft.tell(what=f"machine {_TOLD[verb]}", text=f"{name}: {why}")
+            draft.tell(what=f"machine {_TOLD[verb]}", text=f"{name}: {_why(body, asked.user)}")
     return problems
 
 
@@ -112,11 +112,17 @@ def _opened(machine: Machine) -> Machine:
     return replace(machine, cordoned="", draining=False, drain_by=None, drained_at=None)
 
 
+def _why(body: MachinesRequest | DrainRequest, by: str) -> str:
+    return f"{body.reason} ({by})" if body.reason else f"by {by}"
+
+
 def _closed(machine: Machine, body: MachinesRequest | DrainRequest, now: float, by: str) -> Machine:
-    reason = f"{body.reason} ({by})" if body.reason else f"by {by}"
+    reason, known = _why(body, by), machine.cordoned
+    if known and not body.reason:
+        reason = known  # it tells more than a name does
+    elif machine.draining and not isinstance(body, DrainRequest):
+        reason = known if reason in known else f"{known}; {reason}"[: 2 * MAX_REASON_CHARACTERS]
     if not isinstance(body, DrainRequest):
         return replace(machine, cordoned=reason)
-    if machine.draining and not body.reason:
-        reason = machine.cordoned
     until = machine.drain_by if body.deadline_s is None else now + body.deadline_s
     return replace(machine, cordoned=reason, draining=True, drain_by=until)

@@ -19,6 +19,7 @@ from bastion.records.requests.request import Body
 from bastion.service.intake.machine_requests import BURN_S, HELLO_S
 from bastion.service.publish.queue_view import queue_view
 from bastion.service.publish.views import pool_view
+from bastion.value import replace
 from tests.rigs.leader import Rig
 
 ONE = """
@@ -129,6 +130,31 @@ def test_a_second_drain_keeps_what_it_does_not_say() -> None:
     asked(rig, "uncordon", MachinesRequest(machines=(name,)))
     after = rig.root.machines[name]
     assert after.accepts and after.drain_by is None and not after.draining
+
+
+def test_a_cordon_keeps_why_a_machine_is_drained() -> None:
+    """What a cordon or a drain says is added to the reason of a drain, and takes nothing away."""
+    rig, name = begun()
+    rig.start("long", h100=4)
+    asked(rig, "drain", DrainRequest(machines=(name,), reason="kernel", deadline_s=600.0))
+    before = rig.root.machines[name]
+    assert asked(rig, "cordon", MachinesRequest(machines=(name,))) == ""
+    assert rig.root.machines[name] == before
+    for _ in range(2):
+        asked(rig, "cordon", MachinesRequest(machines=(name,), reason="fan"))
+        assert rig.root.machines[name] == replace(before, cordoned="kernel (root); fan (root)")
+    assert told(rig, "machine cordoned") == [f"{name}: fan (root)"]
+
+
+def test_what_says_nothing_keeps_why_a_machine_is_cordoned() -> None:
+    """A drain of a cordoned machine, too, has no other reason than the machine had."""
+    rig, name = begun()
+    asked(rig, "cordon", MachinesRequest(machines=(name,), reason="fan"))
+    asked(rig, "cordon", MachinesRequest(machines=(name,)))
+    asked(rig, "drain", DrainRequest(machines=(name,)))
+    assert rig.root.machines[name].cordoned == "fan (root)"
+    assert told(rig, "machine cordoned") == [f"{name}: fan (root)"]
+    assert told(rig, "machine draining") == [f"{name}: by root"]
 
 
 def test_only_the_inbox_of_admins_changes_machines() -> None:
