@@ -193,6 +193,7 @@ class MachineView:
     resources: Amounts = NOTHING
     used: Amounts = NOTHING
     free: Amounts = NOTHING
+    """What new jobs can get; nothing where none may start."""
     jobs: tuple[str, ...] = ()
     cordoned: str = ""
     """Why no new job may start there, or empty."""

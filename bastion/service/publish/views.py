@@ -279,8 +279,12 @@ def pool_view(
             elif name in root.machines:
                 used[name] = root.machines[name].resources
     machines = [
-        _machine_row(machine, used.get(machine.name, NOTHING), jobs.get(machine.name, []))
-        | {"held": held.get(machine.name, {})}
+        _machine_row(
+            machine,
+            used.get(machine.name, NOTHING),
+            jobs.get(machine.name, []),
+            held.get(machine.name, {}),
+        )
         for machine in root.machines.values()
     ]
     return {
@@ -295,15 +299,30 @@ def pool_view(
     }
 
 
-def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, Any]:
-    free = machine.resources - used
+def _free_of(
+    machine: Machine, used: Amounts, held: Mapping[str, Mapping[str, list[int]]]
+) -> Amounts:
+    """Return what new jobs can get of `machine`: nothing of one that takes none."""
+    if not machine.accepts:
+        return NOTHING
+    bad = {kind: set(indices) for kind, indices in machine.bad_devices.items()}
+    for kinds in held.values():
+        for kind, indices in kinds.items():
+            bad.get(kind, set()).difference_update(indices)
+    left_alone = Amounts({kind: len(indices) for kind, indices in bad.items()})
+    return (machine.resources - used - left_alone).positive()
+
+
+def _machine_row(
+    machine: Machine, used: Amounts, jobs: list[str], held: Mapping[str, Mapping[str, list[int]]]
+) -> dict[str, Any]:
     return {
         "name": machine.name,
         "pool": machine.pool,
         "phase": machine.phase.value,
         "resources": dict(machine.resources.items()),
         "used": dict(used.items()),
-        "free": dict(free.items()),
+        "free": dict(_free_of(machine, used, held).items()),
         "jobs": sorted(set(jobs)),
         "cordoned": machine.cordoned,
         "unwell": machine.unwell,
@@ -323,6 +342,7 @@ def _machine_row(machine: Machine, used: Amounts, jobs: list[str]) -> dict[str, 
         "heartbeat_s": machine.heartbeat_s,
         "idle_since": machine.idle_since,
         "slice": machine.slice,
+        "held": held,
     }
 
 

@@ -115,7 +115,7 @@ def show_pools(args: argparse.Namespace) -> int:
 
 
 def _note_troubles(machines: Sequence[MachineView], now: float) -> None:
-    """Say which machines take no new job, or leave devices alone, and why: FREE counts them."""
+    """Say which machines take no new job, or leave devices alone, and why."""
     told = [(each.name, _phase(each) + _silence(each, now)) for each in machines]
     troubled = [f"{name}: {phase}" for name, phase in told if phase not in _UNTROUBLED]
     for line in troubled[:_MOST_TROUBLES]:
@@ -180,7 +180,7 @@ def _free(machines: list[MachineView]) -> str:
     """
     What is free of all that `machines` have; used-up types are told as 0.
 
-    Nothing is free of a machine that is being deleted.
+    Nothing is free of a machine that takes no new job, and no device that is left alone.
     """
     from bastion.spec.values.quantity import text_of_units
 

@@ -16,7 +16,7 @@ from bastion.client.look.rows import job_of_result, job_of_row, machine_of_row
 from bastion.clock import VirtualClock
 from bastion.job import Outcome, OutcomeKind
 from bastion.lifecycle import HostReported, step
-from bastion.machine import Machine
+from bastion.machine import Machine, MachinePhase
 from bastion.metrics.meter import NoMeter
 from bastion.records.keys import layout
 from bastion.records.root import Root
@@ -73,6 +73,30 @@ def test_what_is_wrong_with_a_machine_is_published(name: str) -> None:
     (row,) = pool_view(root, {})["machines"]
     assert getattr(machine_of_row(row), name) == "no space left"
     assert trouble_of(row) == f"{name}: no space left"
+
+
+@pytest.mark.parametrize(
+    ("fields", "free"),
+    [
+        ({}, {"h100": 6, "cpu": 60}),
+        ({"cordoned": "fan"}, {}),
+        ({"draining": True}, {}),
+        ({"unwell": "no space left"}, {}),
+        ({"phase": MachinePhase.DELETING}, {}),
+        ({"bad_devices": {"h100": (0, 7)}}, {"h100": 5, "cpu": 60}),
+    ],
+)
+def test_what_is_free_is_what_a_new_job_can_get(
+    fields: Mapping[str, Any], free: Mapping[str, int]
+) -> None:
+    """Nothing of a machine that takes none, and no device that is left alone."""
+    request = replace(queued().request, per_replica=Amounts({"h100": 2, "cpu": 4}))
+    job = replace(running(), request=request)
+    machine = Machine(name="m0-0", pool="gpu", resources=Amounts({"h100": 8, "cpu": 64}), **fields)
+    machines, jobs = {machine.name: machine}, {job.id: job}
+    root = Root(epoch=1, seq=1, now=T0, write_id="w", machines=machines, jobs=jobs)
+    (row,) = pool_view(root, {})["machines"]
+    assert (row["held"], row["free"]) == ({job.id: {"h100": [0, 1]}}, free)
 
 
 GPU = Amounts({"h100": 1})
