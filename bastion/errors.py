@@ -2,7 +2,8 @@
 The errors that Bastion raises on purpose.
 
     BastionError
-    ├── InvalidCodeError       (bundler) a LocalDir, GitRepo, Image or DockerBuild is wrong
+    ├── BundleError            (bundler) code cannot be selected, built, sent or fetched
+    │   └── InvalidCodeError   a LocalDir, GitRepo, Image or DockerBuild is wrong
     ├── SpecError              the user's input is wrong: every problem, each with its field
     ├── RefusedError           the bastion refused a request, and why
     │   └── BusyError          (bastion.client) a launch that may not wait; why, for every machine
@@ -24,8 +25,7 @@ The errors that Bastion raises on purpose.
         ├── StoreRefusedError  it refused: credentials, a missing bucket, a full disk
         └── InDoubtError       a request may have been accepted: check before it is sent again
 
-The root itself is in `quota.bastion_error`: what is wrong about code as it is written raises the
-bundler's `InvalidCodeError`, a `BastionError` too, and the bundler knows nothing of this package.
+The root itself is in `quota.bastion_error`, since the bundler knows nothing of this package.
 
 A class exists only where a caller would do something different. Every message is one line: what is
 wrong, the value, and what is allowed. `hint` is what the user can do, or empty.

@@ -1,7 +1,7 @@
 """
 The errors of the bundler.
 
-    BundleError
+    BundleError             a BastionError, as every error that users meet
     ├── InvalidCodeError    a user's value is wrong: every problem, each with its field
     ├── ChangedError        a file changed during bundling: select again
     ├── BuildError          a Dockerfile failed: show its last lines
@@ -16,32 +16,13 @@ from __future__ import annotations
 from quota.bastion_error import BastionError
 
 
-class BundleError(Exception):
-    """
-    The base class of all errors.
-
-    Args:
-        message: One line, no full stop: what is wrong, the value, what is allowed.
-        hint: What to do about it, or empty.
-    """
-
-    def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        if hint:
-            self.add_note(f"hint: {hint}")  # which Python prints below an uncaught error
-
-    def __str__(self) -> str:
-        """Return the message; hints are shown separately."""
-        return self.message
+class BundleError(BastionError):
+    """The base class of all errors of the bundler."""
 
 
-class InvalidCodeError(BundleError, BastionError, ValueError):
+class InvalidCodeError(BundleError, ValueError):
     """
     A user's value about code is wrong (a ValueError too, so that pydantic collects several).
-
-    It alone is a `BastionError`: users make such values themselves.
 
     Args:
         problems: Every problem found, each beginning with the name of its field.
@@ -69,17 +50,7 @@ class ChangedError(BundleError):
 
 
 class BuildError(BundleError):
-    """
-    A Dockerfile could not be built.
-
-    Args:
-        message: As for every `BundleError`.
-        output: The last lines of the build, oldest first; for the caller to show.
-    """
-
-    def __init__(self, message: str, *, hint: str, output: tuple[str, ...]) -> None:
-        super().__init__(message, hint=hint)
-        self.output = output
+    """A Dockerfile could not be built; `output` has the last lines of the build."""
 
 
 class UnreachableError(BundleError):

@@ -23,7 +23,7 @@ from bastion.value import value
 from bundler.bundle.select import Selection, select
 from bundler.bundle.upload import Bundle, bundle
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
-from bundler.errors import BuildError, BundleError, InvalidCodeError, UnreachableError
+from bundler.errors import BundleError, InvalidCodeError, UnreachableError
 from bundler.progress import Report, unreported
 from bundler.root import find_root
 
@@ -104,10 +104,8 @@ def resolve_code(
         return _resolve_checked(code, store, start=start, report=report, python=python)
     except InvalidCodeError as error:
         raise SpecError(*(f"code.{each}" for each in error.problems), hint=error.hint) from None
-    except BuildError as error:
-        raise BastionError(f"code: {error.message}", hint=error.hint, output=error.output) from None
     except BundleError as error:
-        raise BastionError(f"code: {error.message}", hint=error.hint) from None
+        raise BastionError(f"code: {error.message}", hint=error.hint, output=error.output) from None
 
 
 def _resolve_checked(
