@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bastion.client.change.presence import Presence
 from bastion.client.change.quota_file import QuotaFile
@@ -70,6 +70,7 @@ class Connection:
         problems += check_name("project", self.project) if self.project else []
         if problems:
             raise SpecError(*problems)
+        self._handed_in = "store" if store is not None else "clock" if clock is not None else ""
         self.clock = clock or SystemClock()
         opened = open_store(root) if store is None else store
         outage = Outage(self.clock)
@@ -156,9 +157,24 @@ class Connection:
         def __getattr__(self, name: str) -> object:
             raise in_notebooks(no_attribute(self, name))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made anew in another process: connections, and what is known, stay in this one."""
+        if self._handed_in:
+            from pickle import PicklingError
+
+            raise PicklingError(
+                f"a client whose {self._handed_in} was handed in stays in its process; make another"
+                f" one there: Client({self.root!r})"
+            )
+        return _made_anew, (type(self), self.root, self.user, self.project)
+
     def __repr__(self) -> str:
         project = f", project={self.project!r}" if self.project else ""
         return f"{type(self).__name__}({self.root!r}, user={self.user!r}{project})"
+
+
+def _made_anew(kind: type[Connection], root: str, user: str, project: str) -> Connection:
+    return kind(root, user=user, project=project)
 
 
 def _surrounding() -> Profile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -570,3 +571,19 @@ def test_a_launch_may_be_a_file(tmp_path: Path) -> None:
     path.write_text('name = "train"\n[[jobs]]\n[[jobs.processes]]\ncommand = ["true"]\n')
     client.launch(path)
     assert taken_launch(bastion).name == "train"
+
+
+def test_a_client_is_made_anew_in_another_process(tmp_path: Path) -> None:
+    """With its root, user and project; a handle has its client with it."""
+    client = Client(tmp_path, user="ada", project="blue")
+    handle = LaunchHandle(client, launch="a-0123456789", project="blue", jobs=("a-0123456789",))
+    there, handle_there = pickle.loads(pickle.dumps((client, handle)))
+    assert repr(there) == repr(client)
+    assert (repr(handle_there), handle_there._client.root) == (repr(handle), client.root)
+
+
+def test_a_client_of_a_store_that_was_handed_in_stays_in_its_process() -> None:
+    """A copy would talk to another store; the error names the way."""
+    client, *_ = client_of()
+    with pytest.raises(pickle.PicklingError, match=r"make another one there: Client\('memory:'\)"):
+        pickle.dumps(client)
