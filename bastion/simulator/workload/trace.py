@@ -47,7 +47,9 @@ class BadRow(NamedTuple):
         return f"{place}{self.name} {self.problem}" if self.name else f"{place}{self.problem}"
 
 
-def read_trace(path: str | Path, *, skip_bad: bool = False, fits: Fits | None = None) -> Workload:
+def read_trace(
+    path: str | Path, *, skip_bad: bool = False, fits: Fits | None = None, first: int = 0
+) -> Workload:
     """
     Return the workload of a trace file.
 
@@ -56,6 +58,7 @@ def read_trace(path: str | Path, *, skip_bad: bool = False, fits: Fits | None = 
             an array of JSON is read as `.json`, and every other as `.csv`.
         skip_bad: Leave out rows with problems; they are in `skipped` of the workload.
         fits: What is said of a job that can never run is a problem of its row.
+        first: Only so many jobs, in the order of submission; rows behind them may be bad. 0: all.
 
     Raises:
         SpecError: The file cannot be read, a column is missing or unknown, or rows are bad: every
@@ -74,7 +77,7 @@ def read_trace(path: str | Path, *, skip_bad: bool = False, fits: Fits | None = 
     is_json = suffix in (".json", ".jsonl")
     rows = _json_rows(path, text, suffix) if is_json else _csv_rows(path, text)
     word = "item" if suffix == ".json" else "line"
-    return checked(rows, source=path.name, skip_bad=skip_bad, fits=fits, word=word)
+    return checked(rows, source=path.name, skip_bad=skip_bad, fits=fits, word=word, first=first)
 
 
 def checked(
@@ -84,14 +87,16 @@ def checked(
     skip_bad: bool = False,
     fits: Fits | None = None,
     word: str = "line",
+    first: int = 0,
 ) -> Workload:
     """
-    Return the workload of `rows`, sorted by submission.
+    Return the workload of `rows`, sorted by submission; of the `first` alone, if that is not 0.
 
     Raises:
         SpecError: Rows are bad, or there is none that is not.
     """
     jobs: list[TraceJob] = []
+    places: list[int] = []
     bad: list[BadRow] = []
     names: dict[str, int] = {}
     last = -1.0
@@ -114,8 +119,14 @@ def checked(
             unsorted.append(line)
         last = max(last, found.submit_s)
         jobs.append(found)
-    if unsorted:
-        jobs.sort(key=lambda job: job.submit_s)
+        places.append(line)
+    order = sorted(range(len(jobs)), key=lambda each: jobs[each].submit_s)
+    if 0 < first < len(jobs):
+        order = order[:first]
+        end = max(places[each] for each in order)
+        bad = [each for each in bad if each.place < end]
+        unsorted = [place for place in unsorted if place <= end]
+    jobs = [jobs[each] for each in order]
     if bad and not skip_bad:
         raise bad_rows(source, bad, word=word)
     if not jobs:

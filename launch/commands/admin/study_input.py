@@ -207,9 +207,7 @@ def _workloads(
     if args.trace:
         check_not_drawn(args, "a trace")
         fits = fitting(cluster, quota=quota, anywhere=args.strict_walk)
-        workload = read_trace(args.trace, skip_bad=args.skip_bad, fits=fits)
-        if args.first:
-            workload = replace(workload, jobs=list(workload.jobs[: args.first]))
+        workload = read_trace(args.trace, skip_bad=args.skip_bad, fits=fits, first=args.first or 0)
         return [(None, _tracked(replace(workload, tracked=_track(args.track))))]
     if args.first:
         raise UsageError("--first is of a trace", hint=f"--jobs={args.first} draws so many")

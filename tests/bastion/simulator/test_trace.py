@@ -212,3 +212,14 @@ def test_an_unknown_policy_is_named_before_anything_runs(
     path = trace(tmp_path, "submit,duration\n1,2\n")
     with pytest.raises(SpecError, match=next(iter(given.values())).partition(":")[0]):
         simulate(path, machines="1x1", **given)  # type: ignore[arg-type]
+
+
+def test_the_first_of_a_trace_are_read_whatever_is_behind_them(tmp_path: Path) -> None:
+    """A bad row behind the last of them is not read; one before it is told, or left out."""
+    path = trace(tmp_path, "submit,duration\n5,1\n1,1\n2,never\n3,1\n6,1\n")
+    assert [job.submit_s for job in read_trace(path, first=1).jobs] == [1]
+    for first in (2, 9):
+        with pytest.raises(SpecError, match="line 4: duration"):
+            read_trace(path, first=first)
+    found = read_trace(path, first=2, skip_bad=True)
+    assert ([job.submit_s for job in found.jobs], len(found.skipped)) == ([1, 3], 1)
