@@ -152,7 +152,8 @@ def exit_text(code: int | None) -> str:
 
 def _last_lines(end: End) -> str:
     lines = [line.strip() for line in end.detail.strip().splitlines() if line.strip()]
-    return lines[-1][-_DETAIL_CHARACTERS:] if lines else "no output"
+    last = lines[-1] if lines else "no output"
+    return last if len(last) <= _DETAIL_CHARACTERS else f"…{last[1 - _DETAIL_CHARACTERS :]}"
 
 
 def _lost(attempt: Attempt, lost: list[tuple[int, End]]) -> Outcome:

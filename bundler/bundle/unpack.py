@@ -39,7 +39,7 @@ def write_tree(manifest: Manifest, top: Path, store: Blobs, *, report: Report, l
     def fetch_one(pack: str) -> int:
         packed = store.read(pack_key(pack))
         if packed is None:
-            raise DamagedError(f"the bundle {tree.digest} needs the pack {pack}, which is gone")
+            raise DamagedError(f"it needs the pack {pack}, which is gone")
         return writer.write(pack, packed)
 
     for written_bytes in in_lanes(fetch_one, sorted(needed), lanes=lanes):

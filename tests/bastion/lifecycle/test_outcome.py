@@ -140,6 +140,8 @@ def test_set_up_failed() -> None:
         "set-up failed: ERROR: No matching distribution",
     )
     assert outcome(running(), End(kind="setup_failed"))[1] == "set-up failed: no output"
+    long = End(kind="setup_failed", detail="a" * 100 + "b" * 299)
+    assert outcome(running(), long)[1] == f"set-up failed: …{'b' * 299}"
 
 
 @pytest.mark.parametrize("asked", ASKED)

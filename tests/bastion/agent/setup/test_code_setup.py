@@ -13,6 +13,8 @@ from bastion.agent.settings import AgentSettings
 from bastion.agent.setup import code_setup as set_up
 from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError
+from bastion.job import End
+from bastion.lifecycle.outcome import failure_text
 from bastion.records.code.bundles import Bundles
 from bastion.spec import GitRef
 from bastion.spec.code import BundleRef
@@ -107,6 +109,8 @@ def test_damaged_code_is_sent_anew_as_its_error_says(
         bring(tmp_path / "job", lambda _: None)
     manifest = f"bundles/manifests/{code.digest}"
     assert f"delete {manifest} and what is damaged" in told.value.message
+    shown = failure_text(End(kind="setup_failed", detail=told.value.message))
+    assert shown == f"set-up failed: {told.value.message}"
     for key in (manifest, entry.key):
         with suppress(NotFoundError):
             store.delete(key)
