@@ -34,7 +34,7 @@ from bastion.client.look.views import (
     WarmView,
     name_of,
 )
-from bastion.client.status.view_reader import ViewReader, check_view
+from bastion.client.status.view_reader import ViewReader
 from bastion.errors import NotFoundError, RecordError
 from bastion.records.keys import layout
 from bastion.spec.arrays.task import task_id, tasks_of_id
@@ -116,7 +116,7 @@ class Published(ViewReader):
 
     def _queue(self) -> QueueRows:
         found = self._parsed(layout.view("queue"), QueueRows)
-        check_view("queue", None if found is None else found.head, place=self._place)
+        self._check("queue", None if found is None else found.head)
         assert found is not None
         return found
 

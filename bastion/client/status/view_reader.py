@@ -83,8 +83,32 @@ class ViewReader:
 
     def _view(self, name: str) -> Any:
         found = self._json(layout.view(name))
-        check_view(name, found, place=self._place)
+        self._check(name, found)
         return found
+
+    def _check(self, name: str, found: Any) -> None:
+        """
+        Check that the view `name` is there, in a schema that is known here.
+
+        Raises:
+            NotFoundError: It was deleted, or nothing was ever published here.
+            RecordError: A newer bastion wrote it.
+        """
+        if found is None and name != "status" and self._json(layout.view("status")) is not None:
+            raise NotFoundError(
+                f"{layout.view(name)} is missing: it was deleted",
+                hint="a bastion that leads writes it again within two minutes",
+            )
+        if found is None:
+            raise NotFoundError(
+                "no bastion has published anything here yet",
+                hint=f"start one: {command_to_start(self._place)}",
+            )
+        if found.get("schema") != 1:
+            raise RecordError(
+                f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
+                hint="upgrade: pip install --upgrade bastion-orchestrator",
+            )
 
     def _json(self, key: str) -> Any:
         """The object at `key`, read as JSON; None when there is none."""
@@ -122,26 +146,6 @@ def command_to_start(place: str) -> str:
     """Return what starts a bastion at `place`: with machines of this host where it is a folder."""
     verb = "up" if place.startswith("file:") else "serve"
     return f"bastion {verb} --root={place}"
-
-
-def check_view(name: str, found: Any, *, place: str) -> None:
-    """
-    Check that the view `name` is there, in a schema that is known here.
-
-    Raises:
-        NotFoundError: Nothing was ever published here.
-        RecordError: A newer bastion wrote it.
-    """
-    if found is None:
-        raise NotFoundError(
-            "no bastion has published anything here yet",
-            hint=f"start one: {command_to_start(place)}",
-        )
-    if found.get("schema") != 1:
-        raise RecordError(
-            f"{layout.view(name)}: schema {found.get('schema')!r} is not known here",
-            hint="upgrade: pip install --upgrade bastion-orchestrator",
-        )
 
 
 def _plain(data: bytes) -> bytes:

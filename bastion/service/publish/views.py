@@ -43,6 +43,9 @@ TIME_STEP_S = 20.0
 STATUS_LONGEST_S = 2.0
 """The same of the status, by whose age readers tell whether a bastion lives."""
 
+LOOK_S = 60.0
+"""How often it looks whether its views still stand: a person may have deleted one."""
+
 
 class _Sources:
     """What a view was made of: equal to another if the view would say the same."""
@@ -96,6 +99,7 @@ class Publisher:
         self._totals: tuple[tuple[object, ...], Totals] | None = None
         self._is_writing = False
         self._versions: dict[str, Version] = {}
+        self._look_at = clock.monotonic() + LOOK_S
 
     def works(
         self,
@@ -214,11 +218,24 @@ class Publisher:
         try:
             for name, body in data.items():
                 self._put(layout.view(name), body, seq)
+            if self._clock.monotonic() >= self._look_at and not self._stand():
+                self._forget()
         except BaseException:
             self._forget()
             raise
         finally:
             self._is_writing = False
+
+    def _stand(self) -> bool:
+        """Whether the bucket has every view as it was published."""
+        self._look_at = self._clock.monotonic() + LOOK_S
+        try:
+            return all(
+                self._store.read(key, unless=version) is None
+                for key, version in self._versions.items()
+            )
+        except NotFoundError:
+            return False
 
     def _forget(self) -> None:
         """Publish every view anew, whatever the bucket has."""

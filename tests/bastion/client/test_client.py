@@ -463,8 +463,10 @@ def test_why_is_the_reason_with_its_numbers() -> None:
 
 def test_nothing_published_yet_is_told() -> None:
     """On a root where no bastion ever ran, reading says so."""
+    client, store, *_ = client_of()
+    store.delete(layout.view("status"))
     with pytest.raises(NotFoundError, match="no bastion has published anything here yet"):
-        client_of()[0].jobs()
+        client.jobs()
 
 
 def test_jobs_are_filtered_and_finished_ones_added() -> None:

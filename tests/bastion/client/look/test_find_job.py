@@ -39,6 +39,7 @@ def test_an_id_or_its_unique_beginning_names_a_job() -> None:
 def test_where_no_bastion_was_ever_the_root_is_wrong_and_not_the_name() -> None:
     """A job that is looked for under a wrong root is not said to be missing."""
     store, clock = world()
+    store.delete(layout.view("status"))
     with pytest.raises(NotFoundError, match="no bastion has published anything here yet"):
         find(Published(store, clock.wall), "train")
 

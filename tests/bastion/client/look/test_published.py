@@ -26,6 +26,18 @@ def test_an_unchanged_view_is_neither_read_nor_parsed_again() -> None:
     assert place.queue() == ()
 
 
+def test_a_view_that_was_deleted_is_told_as_such() -> None:
+    """A bastion that has published its status is not to be started; without one it is."""
+    store, clock = world()
+    place = Published(store, clock.wall)
+    for name, read in (("queue", place.queue), ("pool", place.pools)):
+        with pytest.raises(NotFoundError, match=f"view/{name}.json is missing: it was deleted"):
+            read()
+    store.delete(layout.view("status"))
+    with pytest.raises(NotFoundError, match="no bastion has published anything here yet"):
+        place.queue()
+
+
 def test_a_status_of_the_same_commit_keeps_a_view_true() -> None:
     """Views are not written again while nothing changes; the status says until when they hold."""
     store, clock = world()

@@ -305,6 +305,31 @@ def test_rows_that_say_the_same_are_not_written_again() -> None:
     assert published(4, Wait(reason=Held(by="ada")))[0] == 4
 
 
+@pytest.mark.parametrize("name", ["queue", "pool", "status"])
+def test_a_view_that_was_deleted_is_written_again(name: str) -> None:
+    """Nothing changes but the lease, and within two minutes every view is there again."""
+    clock = VirtualClock(wall=T0)
+    store = MemoryStore(clock.wall)
+    publisher = Publisher(store, clock, every_s=0.1)
+    files = AdminFiles(store, store, clock, every_s=0.1)
+    job = running()
+    jobs, machines = {job.id: job}, dict[str, Machine]()
+
+    def publish(seq: int) -> None:
+        clock.advance(10.0)
+        root = Root(epoch=1, seq=seq, now=clock.wall(), write_id="w", jobs=jobs, machines=machines)
+        work = publisher.works(root, None, files, ())
+        assert work is not None
+        work()
+
+    publish(1)
+    store.delete(layout.view(name))
+    for seq in range(2, 13):
+        publish(seq)
+    assert _view(store, name)["seq"] > 1
+    assert _view(store, "queue")["jobs"][0]["id"] == job.id
+
+
 def test_a_text_that_tells_a_time_does_not_grow_old() -> None:
     """Nothing changes, and still a row says every twenty seconds in how long its job starts."""
     clock = VirtualClock(wall=T0)
