@@ -97,6 +97,8 @@ class JobLog:
     ) -> Iterator[Chunk]:
         """What stands of `stream` before the offset `until`, from where `wanted` begins."""
         segments = [each for each in self.segments(stream) if (offset_of(each.key) or 0) < until]
+        if wanted.tail is None and wanted.since is None:
+            self.refuse_headless(stream, segments)
         if wanted.since is not None:
             segments = [entry for entry in segments if entry.modified_at >= wanted.since]
         self.refuse_gaps(stream, segments)
@@ -131,10 +133,27 @@ class JobLog:
                     f"{self.prefix(stream)}: bytes {end} to {offset_of(after.key)} are missing"
                 )
 
+    def refuse_headless(self, stream: LogStream, segments: list[Entry]) -> None:
+        """
+        See that `segments` begin at the first byte.
+
+        Raises:
+            NotFoundError: The beginning was deleted, as by a rule of the bucket for old objects.
+        """
+        if segments and (first := offset_of(segments[0].key)):
+            raise NotFoundError(
+                f"{self.prefix(stream)}: bytes 0 to {first} are missing",
+                hint="its last lines are there: --tail=1000 prints as many of them",
+            )
+
     def end(self, stream: LogStream) -> int:
         """The offset behind the last byte that stands."""
         segments = self.segments(stream)
         return (offset_of(segments[-1].key) or 0) + segments[-1].size if segments else 0
+
+    def first(self, stream: LogStream) -> list[Entry]:
+        """The first segment of `stream` that stands."""
+        return list(self._store.list(self.prefix(stream), limit=1))
 
     def segments(self, stream: LogStream) -> list[Entry]:
         """What stands of `stream`, in order."""
@@ -232,6 +251,7 @@ class Follower:
     def _found(self, stream: LogStream) -> Iterator[Chunk]:
         wanted = self._wanted
         if not self._is_first or (wanted.tail is None and wanted.since is None):
+            self._log.refuse_headless(stream, self._log.first(stream))
             self._positions[stream] = 0
             return
         end = self._log.end(stream)

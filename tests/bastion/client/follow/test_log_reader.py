@@ -84,6 +84,18 @@ def test_a_gap_is_told_not_hidden() -> None:
         read(store)
 
 
+def test_a_beginning_that_was_deleted_is_told() -> None:
+    """A rule for old objects takes the first parts; the last lines are printed all the same."""
+    store, _ = world()
+    print_log(store, JOB, b"abc\n", b"defg\n")
+    prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
+    store.delete(f"{prefix}{layout.padded(0)}.log")
+    with pytest.raises(NotFoundError, match="bytes 0 to 4 are missing"):
+        read(store)
+    assert read(store, Wanted(tail=9)) == b"defg\n"
+    assert read(store, Wanted(since=0.0)) == b"defg\n"
+
+
 @given(st.lists(st.binary(min_size=1, max_size=8), max_size=12), st.integers(0, 8))
 def test_the_tail_is_the_last_lines(parts: list[bytes], count: int) -> None:
     """However the log is cut into segments, its last lines are the same."""
@@ -226,6 +238,16 @@ def test_a_gap_is_told_when_following_ends() -> None:
     store.create(f"{prefix}{layout.padded(5)}.log", b"late")
     script.append(lambda: end(store, JOB))
     with pytest.raises(NotFoundError, match="bytes 3 to 5 are missing"):
+        watched()
+
+
+def test_a_beginning_that_was_deleted_is_told_when_following_begins() -> None:
+    """It would wait for its first byte until the job ends."""
+    script: list[Callable[[], None]] = []
+    watched, store = followed(script)
+    prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
+    store.create(f"{prefix}{layout.padded(5)}.log", b"late")
+    with pytest.raises(NotFoundError, match="bytes 0 to 5 are missing"):
         watched()
 
 
