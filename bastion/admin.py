@@ -142,7 +142,14 @@ class Admin:
         root = self._root()
         unreached = {name: tuple(unreached_hosts(pools[name], providers[name])) for name in seen}
         odd: list[Iterable[Odd]] = [
-            odd_machines(pools[name], listed, root.machines, seq=root.seq, now=root.now)
+            odd_machines(
+                pools[name],
+                listed,
+                root.machines,
+                seq=root.seq,
+                now=root.now,
+                unreached={host.zone for host in unreached[name]},
+            )
             for name, listed in seen.items()
             if not (isinstance(listed, str) and unreached[name])
         ]

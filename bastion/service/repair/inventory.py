@@ -9,7 +9,7 @@ agents ring twice a minute, so root tells which of them are silent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Literal
 
 from bastion.errors import ProviderError
@@ -101,11 +101,13 @@ def odd_machines(
     *,
     seq: int,
     now: float,
+    unreached: Collection[str] = (),
 ) -> Iterator[Odd]:
     """
     What is odd about one pool, given what its provider said before root was read.
 
-    The list prices are those of `now`, in seconds since 1970.
+    The list prices are those of `now`, in seconds since 1970. Of machines in the zones `unreached`
+    nothing is known.
     """
     if isinstance(listed, str):
         yield Odd(pool=pool.name, kind="unreachable", text=listed)
@@ -127,7 +129,8 @@ def odd_machines(
             is_list_price=not pool.price_per_hour,
         )
     for machine in machines.values():
-        if machine.pool == pool.name and machine.made_at and machine.name not in standing:
+        is_listed = machine.name in standing or machine.zone in unreached
+        if machine.pool == pool.name and machine.made_at and not is_listed:
             text = f"is {machine.phase.value} in root, and its provider does not list it"
             yield Odd(
                 pool=pool.name, machine=machine.name, kind="absent", text=text, zone=machine.zone

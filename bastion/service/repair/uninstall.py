@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from bastion.errors import SpecError
-from bastion.machine import Machine, Pool
+from bastion.machine import Machine, MachinePhase, Pool
 from bastion.service.config.inventory import HOST, plain_host
 from quota.amounts import NOTHING
 
@@ -50,8 +50,7 @@ def way_to(
         if machine.zone and plain_host(machine.zone) == plain_host(host):
             raise SpecError(
                 f"{host} still holds machine {machine.name}, which is {machine.phase.value}",
-                hint=f"bastion drain {machine.name}; it leaves once it has been idle for the"
-                " idle_timeout of its pool",
+                hint=_until_left(machine),
             )
     chosen = [own[by]] if by else list(own.values())
     ways = {tuple(pool.options.get(name, "") for name in _WAYS) for pool in chosen}
@@ -69,4 +68,17 @@ def way_to(
         zones=(host,),
         machines_per_zone=1,
         options={name: text for name, text in options.items() if text},
+    )
+
+
+def _until_left(machine: Machine) -> str:
+    """What makes `machine` leave the records."""
+    if machine.phase == MachinePhase.DELETING:
+        return (
+            "it leaves the records once its host has answered, or after the permit of its pool"
+            " where that is off"
+        )
+    return (
+        f"bastion drain {machine.name}; it leaves once it has been idle for the idle_timeout of"
+        " its pool"
     )

@@ -56,6 +56,16 @@ def test_a_pool_that_cannot_be_listed_says_why() -> None:
     assert "cannot be reached" in odd.text
 
 
+def test_of_a_host_that_does_not_answer_nothing_is_concluded() -> None:
+    """Its machine may well run: only those of other hosts are absent."""
+    machines = {
+        name: replace(KNOWN, name=name, zone=zone) for name, zone in (("g", "a"), ("h", "b"))
+    }
+    listed = listed_or_why(provider())
+    odd = odd_machines(POOL, listed, machines, seq=5, now=0.0, unreached={"b"})
+    assert [(each.machine, each.kind) for each in odd] == [("g", "absent")]
+
+
 def test_a_fix_deletes_orphans_alone() -> None:
     """Each with what became of it, and what it cost an hour before."""
     fake = provider("gpu-2-0", "gpu-3-0", "gpu-9-0")
