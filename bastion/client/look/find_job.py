@@ -376,7 +376,10 @@ def _not_found(
             f"no job {text!r}{where}; a name is not a pattern",
             hint="bastion list -q prints ids, one on each line, for grep and xargs",
         )
-    hint = "bastion list shows active jobs, bastion list --all finished ones too"
+    hint = (
+        "bastion list shows active jobs, bastion list --all finished ones too, and bastion history"
+        " those whose final record was deleted"
+    )
     if nearest := _nearest(published, text, project):
         hint = f"did you mean {nearest}? {hint}"
     with suppress(NotFoundError):

@@ -44,6 +44,14 @@ def test_where_no_bastion_was_ever_the_root_is_wrong_and_not_the_name() -> None:
         find(Published(store, clock.wall), "train")
 
 
+def test_a_job_that_is_not_there_may_have_left() -> None:
+    """Final records leave by an age that admins choose; the record has no age."""
+    place, _ = published()
+    with pytest.raises(NotFoundError) as told:
+        find(place, A)
+    assert "bastion history those whose final record was deleted" in told.value.hint
+
+
 def test_a_name_names_the_newest_job_that_has_it() -> None:
     """Plain names repeat; reading takes the newest."""
     place, _ = published(row(A, submitted_at=NOW), row(B, submitted_at=NOW + 5))
