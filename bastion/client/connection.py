@@ -111,6 +111,7 @@ class Connection:
         return Watch(
             self._looked,
             self.clock,
+            patient=self._published,
             poll_s=self.poll_s,
             outage=self._outage,
             on_look=self.presence.glance,

@@ -96,7 +96,7 @@ class LaunchHandle:
         """
         from bastion.client.look.views import LaunchStatus
 
-        found = self._client.watch.look(dict.fromkeys(self.jobs, self.project))
+        found = self._client.watch.now(dict.fromkeys(self.jobs, self.project))
         return LaunchStatus(jobs=tuple(found[job] or self._unpublished(job) for job in self.jobs))
 
     @property

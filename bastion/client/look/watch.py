@@ -47,7 +47,8 @@ class Watch:
     Reads the state of jobs, and waits until they end.
 
     Args:
-        published: The published views.
+        published: The published views, asked once: what waits comes back anyway.
+        patient: The same, asked again while the store does not answer.
         clock: For waiting.
         poll_s: Seconds between two polls.
         outage: Records whether the store answers.
@@ -59,11 +60,13 @@ class Watch:
         published: Published,
         clock: Clock,
         *,
+        patient: Published,
         poll_s: float,
         outage: Outage,
         on_look: Callable[[], None] = lambda: None,
     ) -> None:
         self._published = published
+        self._patient = patient
         self._on_look = on_look
         self._clock = clock
         self._poll_s = poll_s
@@ -78,18 +81,30 @@ class Watch:
         Raises:
             StoreError: Out of reach.
         """
+        return self._views(self._published, jobs)
+
+    def now(self, jobs: Mapping[str, str]) -> dict[str, JobView | None]:
+        """
+        `look`, for what does not come back: a store that does not answer is asked again.
+
+        Raises:
+            StoreError: Out of reach for long.
+        """
+        return self._views(self._patient, jobs)
+
+    def _views(self, published: Published, jobs: Mapping[str, str]) -> dict[str, JobView | None]:
         self._on_look()
         tasks = {job: named for job in jobs if (named := tasks_of_id(job)) is not None}
         wanted = jobs.keys() | {array for array, _ in tasks.values()}
         try:
-            rows = self._published.queued(wanted)
+            rows = published.queued(wanted)
         except NotFoundError:
             rows = {}
         for job, (array, indices) in tasks.items():
             if job not in rows and array in rows:
                 waiting = task_of(rows[array], indices.first)
                 rows |= {} if waiting is None else {job: waiting}
-        return {job: self._latest(job, place, rows.get(job)) for job, place in jobs.items()}
+        return {job: _latest(published, job, place, rows.get(job)) for job, place in jobs.items()}
 
     def wait(
         self,
@@ -141,13 +156,14 @@ class Watch:
         self._outage.over()
         return {job: view for job, view in found.items() if view is not None and view.is_decided}
 
-    def _latest(self, job: str, project: str, row: JobView | None) -> JobView | None:
-        """Return the row of the queue, or the result of a job that may have left it."""
-        if row is not None and row.phase not in ("draining", "done"):
-            return row
-        found = self._published.result(project, job) or row
-        tasks = tasks_of_id(job)
-        if found is not None or tasks is None:
-            return found
-        array = self._published.result(project, tasks[0])
-        return None if array is None else task_of(array, tasks[1].first)
+
+def _latest(published: Published, job: str, project: str, row: JobView | None) -> JobView | None:
+    """Return the row of the queue, or the result of a job that may have left it."""
+    if row is not None and row.phase not in ("draining", "done"):
+        return row
+    found = published.result(project, job) or row
+    tasks = tasks_of_id(job)
+    if found is not None or tasks is None:
+        return found
+    array = published.result(project, tasks[0])
+    return None if array is None else task_of(array, tasks[1].first)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.client import Client
+from bastion.client import Client, LaunchHandle
 from bastion.client.patience import (
     LONGEST_PAUSE_S,
     PATIENCE_S,
@@ -44,6 +44,11 @@ def patient(store: object, clock: Clock, *, said: list[str] | None = None) -> Pa
     return PatientStore(store, Outage(clock, say=lines.append), clock)  # type: ignore[arg-type]
 
 
+def handle_of(client: Client) -> LaunchHandle:
+    """The handle of a launch that was made before."""
+    return LaunchHandle(client, launch=JOB, project="blue", jobs=(JOB,))
+
+
 @pytest.mark.parametrize(
     "ask",
     [
@@ -51,8 +56,10 @@ def patient(store: object, clock: Clock, *, said: list[str] | None = None) -> Pa
         lambda client: client.status(),
         lambda client: client.job(JOB),
         lambda client: client.launch(launch_of()),
+        lambda client: handle_of(client).status(),
+        lambda client: handle_of(client).counts,
     ],
-    ids=["list", "status", "show", "launch"],
+    ids=["list", "status", "show", "launch", "handle.status", "handle.counts"],
 )
 def test_an_outage_of_a_minute_fails_no_command(ask: Callable[[Client], object]) -> None:
     """What reads, and a launch with all that it stores, waits for a store that comes back."""

@@ -118,7 +118,7 @@ def _merged(
     points: Sequence[Point], handle: LaunchHandle, client: Client, *, is_cancelled: bool
 ) -> Runs:
     ids = [task_id(handle.id, number) for number in range(len(points))]
-    views = client.watch.look(dict.fromkeys(ids, handle.project))
+    views = client.watch.now(dict.fromkeys(ids, handle.project))
 
     def found(job: str) -> Result | BastionError | None:
         view = views[job]
