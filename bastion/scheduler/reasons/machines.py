@@ -80,7 +80,7 @@ class NoMachineMatches:
         )
 
 
-NoMachines = Literal["sold out", "limit", "refused", "fails", "busy"]
+NoMachines = Literal["sold out", "limit", "refused", "fails", "busy", "no way in"]
 """Why a provider makes no machines, as far as it makes a difference to what can be done."""
 _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
     "sold out": ("has none", ""),
@@ -91,6 +91,7 @@ _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
     "refused": ("refuses to make machines", "; an admin corrects the rights or the settings"),
     "fails": ("makes machines that do not come up", "; an admin looks why"),
     "busy": ("does not answer", ""),
+    "no way in": ("has no way in", "; an admin looks after the host"),
 }
 
 

@@ -21,6 +21,7 @@ WAITS_S: Mapping[NoMachines, tuple[float, float]] = {
     "refused": (60.0, 960.0),
     "fails": (60.0, 960.0),
     "busy": (5.0, 60.0),
+    "no way in": (60.0, 960.0),
 }
 """Before the same is asked again: after the first no, and at most."""
 MAX_SAID_CHARACTERS = 500
@@ -76,7 +77,7 @@ class Shortages:
                 self._note(pool.name, None, "refused", str(error), now)
             case ProviderUnavailableError() if pool.machines_per_zone:
                 if zone is not None:  # a host that does not answer; others may
-                    self._note(pool.name, zone, "sold out", str(error), now)
+                    self._note(pool.name, zone, "no way in", str(error), now)
             case ProviderUnavailableError(retry_after_s=after_s):
                 self._note(pool.name, None, "busy", str(error), now, after_s=after_s)
 

@@ -260,6 +260,20 @@ def test_what_a_provider_says_is_told_to_jobs_that_wait() -> None:
         assert reason.said in text_of(rig, late)
 
 
+def test_a_host_that_gives_no_way_in_is_not_sold_out() -> None:
+    """More zones would not help: an admin is told to look after the host."""
+    hosts = ZONES.replace('"fake"', '"ssh"').replace("zones", "hosts")
+    rig = Rig(quota=WIDE, config=hosts)
+    rig.turn()
+    rig.providers["gpu"].refusal = ProviderUnavailableError("host a: Permission denied")
+    job = rig.submit("train", h100=8)
+    rig.turn(5)
+    assert {each.why for each in rig.leader._machines.shortages(rig.leader.now)} == {"no way in"}
+    told = text_of(rig, job)
+    assert "the provider of gpu has no way in: host a: Permission denied; asked again in" in told
+    assert "an admin looks after the host" in told
+
+
 def test_the_view_of_pools_tells_what_each_zone_lacks() -> None:
     """By pool and zone: why, the provider's words, and when it is asked again."""
     rig = Rig(quota=WIDE, config=ZONES)
