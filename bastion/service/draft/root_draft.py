@@ -19,7 +19,7 @@ from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import HostHeld, HostIdle, HostUnkept, Withdrawn, remark, step
 from bastion.lifecycle.outcome import unkept_text
 from bastion.lifecycle.step import TABLE
-from bastion.machine import Batch, Follow, Instruction, Machine, Pool, Warm
+from bastion.machine import Batch, Follow, Instruction, Machine, MachinePhase, Pool, Warm
 from bastion.phrases import stop_text
 from bastion.records.reports.history import EndedAttempt, HistoryRecord
 from bastion.records.requests.answer import Answer
@@ -324,7 +324,11 @@ class Draft:
         if unmade:
             self.tell(what="machine not made", text=f"{machine.name}: {unmade}")
         else:
-            self.tell(what="machine gone", text=f"{machine.name} of pool {machine.pool}")
+            # The end of a machine that worked, was idle and was deleted is worth no warning.
+            is_idle = machine.life > 0 and machine.idle_since is not None
+            is_meant = is_idle and machine.phase is MachinePhase.DELETING
+            what = "machine ended" if is_meant else "machine gone"
+            self.tell(what=what, text=f"{machine.name} of pool {machine.pool}")
 
     def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> bool:
         """Record the scheduler's reservations; True if they differ from those in root."""

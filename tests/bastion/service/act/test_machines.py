@@ -40,6 +40,18 @@ def test_machines_are_made_for_jobs_and_deleted_after() -> None:
     rig.until(lambda: not rig.root.machines)
     assert provider.creates == [name]
     assert not provider.states
+    whats = [event.what for event in rig.history() if event.text.startswith(name)]
+    assert whats[-2:] == ["machine deleted", "machine ended"]
+
+
+def test_a_machine_that_is_gone_by_itself_is_told_as_such() -> None:
+    """An operator looks for it; that one was deleted as it was meant to be is no news."""
+    rig = Rig()
+    rig.turn(3)
+    (name, *_) = rig.providers["gpu"].states
+    rig.providers["gpu"].states.pop(name)
+    rig.until(lambda: name not in rig.root.machines, turns=500)
+    assert "machine gone" in {e.what for e in rig.history() if e.text.startswith(name)}
 
 
 def test_a_warm_machine_is_used_again() -> None:
