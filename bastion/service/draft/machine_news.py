@@ -33,6 +33,21 @@ def machine_news(before: Machine | None, after: Machine, now: float) -> Iterator
         yield "machine deleted", f"{after.name} of pool {after.pool}{_why(before, now)}"
 
 
+def end_news(machine: Machine, unmade: str) -> tuple[str, str]:
+    """
+    What is told of a machine that leaves root, as an event and its text.
+
+    `unmade` says why it was never made, if so. The end of a machine that worked, was idle and was
+    deleted is an event of its own: it is worth no warning.
+    """
+    if unmade:
+        return "machine not made", f"{machine.name}: {unmade}"
+    is_idle = machine.life > 0 and machine.idle_since is not None
+    is_meant = is_idle and machine.phase is MachinePhase.DELETING
+    what = "machine ended" if is_meant else "machine gone"
+    return what, f"{machine.name} of pool {machine.pool}"
+
+
 def _why(machine: Machine, now: float) -> str:
     if machine.phase is MachinePhase.CREATING and not machine.life:
         age = text_of_seconds(float(int(now - machine.created_at)))

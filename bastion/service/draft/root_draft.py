@@ -19,7 +19,7 @@ from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import HostHeld, HostIdle, HostUnkept, Withdrawn, remark, step
 from bastion.lifecycle.outcome import unkept_text
 from bastion.lifecycle.step import TABLE
-from bastion.machine import Batch, Follow, Instruction, Machine, MachinePhase, Pool, Warm
+from bastion.machine import Batch, Follow, Instruction, Machine, Pool, Warm
 from bastion.phrases import stop_text
 from bastion.records.reports.history import EndedAttempt, HistoryRecord
 from bastion.records.requests.answer import Answer
@@ -28,7 +28,7 @@ from bastion.records.settings.notification import Notification, notifications_of
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import with_end
 from bastion.service.draft.launch_index import LaunchIndex
-from bastion.service.draft.machine_news import machine_news
+from bastion.service.draft.machine_news import end_news, machine_news
 from bastion.service.draft.places import places_of, places_of_array
 from bastion.spec import tasks_of_id
 from bastion.value import replace
@@ -321,14 +321,8 @@ class Draft:
         machine = self.machines.pop(name)
         self._instructions.pop(name, None)
         self.is_changed = self.is_scheduling = True
-        if unmade:
-            self.tell(what="machine not made", text=f"{machine.name}: {unmade}")
-        else:
-            # The end of a machine that worked, was idle and was deleted is worth no warning.
-            is_idle = machine.life > 0 and machine.idle_since is not None
-            is_meant = is_idle and machine.phase is MachinePhase.DELETING
-            what = "machine ended" if is_meant else "machine gone"
-            self.tell(what=what, text=f"{machine.name} of pool {machine.pool}")
+        what, text = end_news(machine, unmade)
+        self.tell(what=what, text=text)
 
     def keep_word(self, promises: tuple[Promise, ...], planned: tuple[PlannedStart, ...]) -> bool:
         """Record the scheduler's reservations; True if they differ from those in root."""
