@@ -10,7 +10,7 @@ from typing import Any
 
 from bastion.agent.begin.clock_check import look_at_clock
 from bastion.agent.begin.devices import DeviceReport, look_at_devices
-from bastion.agent.begin.setup_commands import failure_of, last_words, run_setup
+from bastion.agent.begin.setup_commands import failure_of, last_words, run_setup, settle_left
 from bastion.agent.machine.health import disk_trouble
 from bastion.clock import Clock
 from bastion.errors import BastionError, ConflictError, StoreError
@@ -127,6 +127,7 @@ def burnt(command: str, folder: Path) -> str:
     if not command or _has_passed(command, folder):
         return ""
     log = folder / "burn.log"
+    settle_left(log, (), _BURN_S)
     log.write_bytes(b"")
     why = failure_of(command, log, _BURN_S)
     if why:

@@ -3,6 +3,9 @@ The pool's own commands, which a new machine runs once, in order, before it take
 
 They run as the agent's user with `/bin/sh`. The first that fails is the last that runs. What was
 done is kept in the folder, so that a reboot does not run them again; other commands are run.
+
+A command outlives an agent that dies. The next agent waits for it if it is to run the same one, and
+ends it otherwise: two at once would lock each other out, and write to one log.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
 COMMAND_S = 3600.0
 """Longest command: drivers are built in less."""
 TEXT_CHARACTERS = 900
@@ -23,6 +28,8 @@ TEXT_CHARACTERS = 900
 _DONE = "setup-done"
 _LAST_S = 2.0
 """For the end of a command that was killed."""
+_SAME_S = 1.0
+"""By how much two readings of the start of one process may differ."""
 
 
 def run_setup(commands: Sequence[str], folder: Path, *, timeout_s: float = COMMAND_S) -> str:
@@ -32,6 +39,7 @@ def run_setup(commands: Sequence[str], folder: Path, *, timeout_s: float = COMMA
     if not commands or (done.exists() and done.read_text() == digest):
         return ""
     log = folder / "setup.log"
+    settle_left(log, commands, timeout_s)
     log.write_bytes(b"")
     for number, command in enumerate(commands, start=1):
         why = failure_of(command, log, timeout_s)
@@ -55,6 +63,7 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
 
     One that takes too long is killed with all that it started, but for what left its session.
     """
+    running = _running(log)
     with log.open("ab") as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -64,6 +73,8 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        started = psutil.Process(process.pid).create_time()
+        running.write_text(json.dumps([process.pid, started, command]))
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -71,4 +82,32 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_LAST_S)  # a broken driver may hold it for ever
             return f"took more than {timeout_s:g} s"
+        finally:
+            running.unlink(missing_ok=True)
     return "" if code == 0 else f"exited with {code}"
+
+
+def settle_left(log: Path, commands: Sequence[str], timeout_s: float) -> None:
+    """
+    See that no command runs that an agent left when it died, and whose output goes to `log`.
+
+    One of `commands` gets `timeout_s` to end by itself, and any other is killed.
+    """
+    running = _running(log)
+    try:
+        pid, started, command = json.loads(running.read_text())
+        process = psutil.Process(pid)
+        if abs(process.create_time() - started) < _SAME_S:
+            with suppress(psutil.TimeoutExpired):
+                process.wait(timeout_s if command in commands else 0.0)
+            if process.is_running():
+                os.killpg(pid, signal.SIGKILL)
+                process.wait(_LAST_S)
+    except (OSError, ValueError, TypeError, psutil.Error):
+        pass  # there is none, it has ended, or a broken driver holds it for ever
+    running.unlink(missing_ok=True)
+
+
+def _running(log: Path) -> Path:
+    """Where the command is noted that runs now: its process, when that began, and its text."""
+    return log.with_suffix(".running")

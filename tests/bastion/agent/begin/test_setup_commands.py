@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
+import sys
 from pathlib import Path
+
+import psutil
 
 from bastion.agent.begin.setup_commands import TEXT_CHARACTERS, run_setup
 
@@ -46,3 +50,44 @@ def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
     assert is_over, "its sleep still holds the pipe"
     assert os.read(held, 1) == b""
     os.close(held)
+
+
+def _left(command: str, folder: Path) -> None:
+    """Let an agent die while it runs `command`, which makes the file `begun`."""
+    program = (
+        "import sys, pathlib, bastion.agent.begin.setup_commands as s;"
+        " s.run_setup((sys.argv[1],), pathlib.Path(sys.argv[2]))"
+    )
+    os.mkfifo(folder / "begun")
+    agent = subprocess.Popen([sys.executable, "-c", program, command, str(folder)])
+    (folder / "begun").read_text()
+    note = folder / "setup.running"
+    while not (note.exists() and note.read_text()):
+        assert agent.poll() is None
+    agent.kill()
+    agent.wait()
+
+
+def test_a_command_that_a_dead_agent_left_is_ended_before_another(tmp_path: Path) -> None:
+    """An admin has corrected it: the two would run at once, and write to one log."""
+    _left("echo $$ >>pid; echo >begun; sleep 600; true", tmp_path)
+    assert run_setup(("echo corrected >>ran",), tmp_path) == ""
+    pid = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    assert not (tmp_path / "setup.running").exists()
+
+
+def test_the_same_command_that_a_dead_agent_left_is_waited_for(tmp_path: Path) -> None:
+    """One that installs packages is not killed in the middle, nor run beside itself."""
+    waits = "while kill -0 $PPID; do sleep 0.05; done; sleep 0.3"
+    command = f"[ -e again ] || {{ touch again; echo >begun; {waits}; }}; echo done >>ran"
+    _left(command, tmp_path)
+    assert run_setup((command,), tmp_path) == ""
+    assert (tmp_path / "ran").read_text() == "done\ndone\n"
+
+
+def test_a_note_of_a_command_that_has_ended_is_no_harm(tmp_path: Path) -> None:
+    """A process number may be another's by now, and a note may be cut off."""
+    for note in ("", "[1", f'[{os.getpid()}, 5.0, "true"]', "{}"):
+        (tmp_path / "setup.running").write_text(note)
+        assert run_setup((f"echo {len(note)}",), tmp_path) == ""
