@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from bastion.errors import ProviderError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
@@ -24,7 +25,6 @@ from bastion.machine_name import parse_machine
 from bastion.provider.port import Listed, State
 from bastion.provider.slurm.programs import Programs
 from bastion.provider.slurm.slurm_request import batch_script, job_name, prefix, submission
-from bastion.value import value
 
 _STATES: Mapping[str, State] = {
     "PENDING": "waiting",
@@ -49,17 +49,16 @@ Script = Callable[[Pool, str], str]
 """The start-up script of a pool's machines, from a shell command that prints a machine's name."""
 
 
-@value
-class _Shown:
+class _Shown(NamedTuple):
     """A job of Slurm that is, or was, a machine."""
 
     job: str
-    machine: str
     state: str
     partition: str
     submitted: str
     nodes: str
     reason: str
+    machine: str
 
     @property
     def is_over(self) -> bool:
@@ -149,20 +148,13 @@ class SlurmProvider:
         )
         found = []
         for line in said.splitlines():
-            job, state, partition, submitted, nodes, reason, name = line.split("|", 6)
-            machine = name.strip().removeprefix(prefix(self._bucket))
-            if machine != name.strip() and parse_machine(machine, self._pool.name) is not None:
-                shown = _Shown(
-                    job=job,
-                    machine=machine,
-                    state=state,
-                    partition=partition,
-                    submitted=submitted,
-                    nodes=nodes,
-                    reason=reason,
-                )
-                if not shown.was_refused:
-                    found.append(shown)
+            *fields, name = line.split("|", 6)
+            machine = name.removeprefix(prefix(self._bucket))
+            if machine == name or parse_machine(machine, self._pool.name) is None:
+                continue  # another job of this user, whose name may even have several lines
+            shown = _Shown(*fields, machine)
+            if not shown.was_refused:
+                found.append(shown)
         yield from sorted(found, key=lambda shown: int(shown.job))
 
     def _listed(self, shown: _Shown) -> Listed:

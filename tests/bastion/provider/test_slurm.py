@@ -178,7 +178,7 @@ def test_a_node_that_failed_is_not_taken_for_gone(fake: FakeSlurm, provider: Slu
 
 def test_other_jobs_are_left_alone(fake: FakeSlurm, provider: SlurmProvider) -> None:
     """A job of the user's own, of another pool or of another bucket is neither listed nor ended."""
-    names = ("train", f"bastion-{BUCKET}-other-7-0", "bastion-000000000000-here-7-0")
+    names = ("train", f"bastion-{BUCKET}-other-7-0", "bastion-000000000000-here-7-0", "a\nb|c")
     for name in names:
         FakePrograms(fake).run("sbatch", f"--job-name={name}", text="exec sleep 1000")
     provider.create([MACHINE], POOL)
@@ -186,7 +186,7 @@ def test_other_jobs_are_left_alone(fake: FakeSlurm, provider: SlurmProvider) -> 
     provider.delete(MACHINE.name)
     until(lambda: only(provider).state == "gone")
     said = FakePrograms(fake).run("squeue", "--format=%j")
-    assert sorted(said.split()) == sorted(names)
+    assert said.splitlines() == "\n".join(names).splitlines()
 
 
 def test_a_suspended_job_is_resumed(programs: Programs, provider: SlurmProvider) -> None:
