@@ -30,8 +30,8 @@ from bastion.scheduler.explain.supply import Supply
 from bastion.scheduler.explain.trial import Change, made, staying
 from bastion.scheduler.phases.reservations.backfill import put_off
 from bastion.scheduler.phases.reservations.lending import counted
-from bastion.scheduler.placement.capacity import machines_of
 from bastion.scheduler.placement.feasibility import Beyond
+from bastion.scheduler.placement.hold import machines_of
 from bastion.scheduler.placement.place import Placed, cheapest
 from bastion.scheduler.preemption.harm import least_lost
 from bastion.scheduler.preemption.victims import Found, find

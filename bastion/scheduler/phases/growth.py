@@ -18,7 +18,7 @@ from collections.abc import Iterable
 
 from bastion.job import Phase, Placement
 from bastion.scheduler.effort import Effort, beside_searches
-from bastion.scheduler.placement.capacity import machines_of
+from bastion.scheduler.placement.hold import machines_of
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.shape import Shape

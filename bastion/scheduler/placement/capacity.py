@@ -23,7 +23,7 @@ from bastion.machine import Machine, MachinePhase, Pool
 from bastion.machine_name import MachineName, parse_machine
 from bastion.scheduler.placement.closures import Closures
 from bastion.scheduler.placement.device_mask import all_of, lowest, mask_of
-from bastion.scheduler.placement.hold import Charge, Hold
+from bastion.scheduler.placement.hold import Charge, Hold, machines_of
 from bastion.scheduler.placement.room import Room, RoomState, Shelf, kind_of
 from bastion.scheduler.placement.scope import NEW, RoomIndex, Scope, can_make, passes
 from bastion.scheduler.queue.shape import COUNTED, MOST_BEST_EFFORT, Part
@@ -199,9 +199,7 @@ class Capacity:
         pool = shelf.pool
         assert pool is not None, "only a pool makes machines"
         name = MachineName(pool=shelf.name, seq=self.seq, index=shelf.made)
-        zones = pool.zones
-        if pool.machines_per_zone:
-            zones = shelf.zones_in_stock()
+        zones = shelf.zones_in_stock() if pool.machines_per_zone else pool.zones
         machine = Machine(
             name=str(replace(name, host=host)) if shelf.hosts > 1 else str(name),
             pool=shelf.name,
@@ -286,10 +284,7 @@ class Capacity:
         self.note(room)
         devices = {}
         for resource, units in part.devices:
-            mask = room.masks[resource]
-            indices, mask = lowest(mask, units)
-            room.masks[resource] = mask
-            devices[resource] = indices
+            devices[resource], room.masks[resource] = lowest(room.masks[resource], units)
         for resource, units in part.counts:
             room.counts[resource] -= units
         if part.asks_nothing:
@@ -330,7 +325,7 @@ class Capacity:
         for resource, indices in host.devices.items():
             if resource in room.masks:
                 room.masks[resource] &= ~mask_of(indices)
-        for resource, units in counts_of(part):
+        for resource, units in part.counts_of_host:
             if resource in room.counts:
                 room.counts[resource] -= units
         if part.asks_nothing:
@@ -488,24 +483,12 @@ class Capacity:
                 mask = mask_of(indices)
                 if room.masks.get(resource, 0) & mask != mask:
                     return False
-            if any(room.counts.get(t, 0) < units for t, units in counts_of(part)):
+            if any(room.counts.get(t, 0) < units for t, units in part.counts_of_host):
                 return False
             if part.asks_nothing and (room.closed or room.best_effort >= MOST_BEST_EFFORT):
                 return False
         self.occupy(part, replica, guaranteed=True)
         return True
-
-
-def machines_of(placements: Iterable[Placement]) -> Iterator[str]:
-    """The machine of every replica, and of every host of its slice."""
-    return (host.machine for each in placements for place in each for host in place.hosts)
-
-
-def counts_of(part: Part) -> tuple[tuple[str, int], ...]:
-    """Counted amounts of one host of `part`."""
-    if part.hosts == 1:
-        return part.counts
-    return tuple((t, -(-n // part.hosts)) for t, n in part.counts)
 
 
 def _lower(amounts: dict[str, int], resource: str, left: int) -> None:

@@ -6,11 +6,19 @@ It must not know for how long.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
+from bastion.job import Placement
 from bastion.scheduler.placement.room import Room
 from quota.amounts import Amounts
 
 Charge = tuple[Amounts, ...]
 """What is charged for a placement, tier by tier, of the types under quota."""
+
+
+def machines_of(placements: Iterable[Placement]) -> Iterator[str]:
+    """The machine of every replica, and of every host of its slice."""
+    return (host.machine for each in placements for place in each for host in place.hosts)
 
 
 class Hold:

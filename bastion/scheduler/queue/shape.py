@@ -48,6 +48,8 @@ class Part:
         items = request.per_replica.items()
         self.devices = tuple((t, n) for t, n in items if t not in COUNTED)
         self.counts = tuple((t, n) for t, n in items if t in COUNTED)
+        self.counts_of_host = tuple((t, -(-n // self.hosts)) for t, n in self.counts)
+        """Those of one machine, where a replica takes a slice."""
         self.capped = tuple((t, n) for t, n in items if t in quota.types)
         self.charged = request.per_replica.only(quota.types)
         """One replica, where no whole machine is taken."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bastion.job import Placement, ReplicaPlace
-from bastion.scheduler.placement.capacity import Capacity, counts_of
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.device_mask import mask_of
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.shape import Part, Shape
@@ -46,7 +46,7 @@ class Footprint:
                 if part.takes_whole:
                     self.whole.add(host.machine)
                     continue
-                for resource, units in counts_of(part):
+                for resource, units in part.counts_of_host:
                     counts = self.counts.setdefault(host.machine, {})
                     counts[resource] = counts.get(resource, 0) + units
 

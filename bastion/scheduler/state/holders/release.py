@@ -6,7 +6,7 @@ Part of a trial on the cycle's capacity. What is promised to a gang does not bec
 
 from __future__ import annotations
 
-from bastion.scheduler.placement.capacity import Capacity, counts_of
+from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.device_mask import mask_of
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.queue.shape import COUNTED, Part
@@ -45,7 +45,7 @@ class Release:
                 else:
                     for resource, indices in host.devices.items():
                         self._note_mask(room, resource, mask_of(indices))
-                    for resource, units in counts_of(part):
+                    for resource, units in part.counts_of_host:
                         self._note_count(room, resource, units)
         self.repeat()
 
