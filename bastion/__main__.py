@@ -33,6 +33,7 @@ def serve(
     name: str = "",
     quota: str = "",
     standby: bool = False,
+    moved: bool = False,
     machines_dir: Path | None = None,
     once: bool = False,
     log_level: Literal["debug", "info", "warning"] = "info",
@@ -51,6 +52,7 @@ def serve(
             host.
         quota: Path or URL of a quota file outside of the root.
         standby: Wait for the lead without a limit, and again after it was lost.
+        moved: The bucket has moved here from another address, and its machines have ended.
         machines_dir: Folder for machines of `local` pools.
         once: Run one turn, then stop.
         log_level: Lines of its log below this level are left out.
@@ -70,6 +72,7 @@ def serve(
         machines_dir=(machines_dir or default_machines_dir(root)).absolute(),
         quota_url=quota,
         standby=standby,
+        moved=moved,
         pace=pace_of(root),
         log_level=log_level,
         log_as_json=log_as_json,

@@ -91,7 +91,7 @@ class FencedError(LeaseError):
 
 
 class OutdatedError(LeaseError):
-    """Root is older than the machines that exist: no decision may be based on it."""
+    """Root is older than the machines that exist, or a copy: no decision may be based on it."""
 
 
 class RecordError(BastionError):

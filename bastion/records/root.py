@@ -103,6 +103,8 @@ class Root:
     schema: Literal[4] = 4
     bucket: str = ""
     """The bucket's own name; empty only in an uncommitted root of an older schema."""
+    address: str = ""
+    """Where it was last led: the bucket to which its machines report. Empty: not told yet."""
     epoch: int
     seq: int
     now: float

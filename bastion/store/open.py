@@ -148,6 +148,20 @@ def _open(parts: SplitResult, *, makes_root: bool) -> ObjectStore:
             return MemoryStore(SystemClock().wall)
 
 
+def address_of(url: str) -> str:
+    """Return what `url` names, whichever way it is written: two buckets have two addresses."""
+    import os
+    from urllib.parse import unquote
+
+    parts = checked(url)
+    if parts.scheme == "file":
+        return f"file://{os.path.realpath(unquote(parts.path))}"
+    endpoint = _settings(parts).get("endpoint_url", "").rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}/{_prefix(parts)}".rstrip("/") + (
+        f" at {endpoint}" if endpoint else ""
+    )
+
+
 def open_watch(url: str, below: str, clock: Clock) -> Watch:
     """
     Return a watch of what is written below the folder `below` of the store at `url`.

@@ -93,6 +93,8 @@ class ServeSettings:
     machines_dir: Path
     quota_url: str = ""
     """Path or URL of the quota file, when it is not in the root."""
+    moved: bool = False
+    """The bucket was led at another address before, and is no copy of it."""
     standby: bool = False
     """Wait for the lead as long as it takes, and again when it is lost."""
     pace: Pace

@@ -39,7 +39,7 @@ from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
 from bastion.service.run.serve import STORE_RETRY_S, Service
 from bastion.store import ObjectStore, open_store
-from bastion.store.open import open_watch
+from bastion.store.open import address_of, open_watch
 from bastion.store.probe import probe
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -146,6 +146,8 @@ def _election(
         is_alive=_is_alive,
         nonce=nonce,
         old_name=bucket_name_from_url(settings.root_url),
+        address=address_of(settings.root_url),
+        is_moved=settings.moved,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from bastion.bucket_name import drawn_bucket_name
 from bastion.clock import Clock
-from bastion.errors import FencedError, LeaseHeldError, NotFoundError
+from bastion.errors import FencedError, LeaseHeldError, NotFoundError, OutdatedError
 from bastion.records.root import Held, Leader, Root, RootWriter, lost_root
 from bastion.store import Version
 from bastion.value import value
@@ -47,6 +47,8 @@ class Election:
     Args:
         is_alive: Whether the process with this pid and start time still runs on this host.
         old_name: Of a bucket that is older than buckets' own names: what its machines carry.
+        address: Of the bucket.
+        is_moved: An admin says that the bucket has moved here, and that it is no copy.
     """
 
     def __init__(
@@ -58,6 +60,8 @@ class Election:
         is_alive: Callable[[int, float], bool],
         nonce: Callable[[], str],
         old_name: str = "",
+        address: str = "",
+        is_moved: bool = False,
     ) -> None:
         self._writer = writer
         self._clock = clock
@@ -65,6 +69,8 @@ class Election:
         self._is_alive = is_alive
         self._nonce = nonce
         self._old_name = old_name
+        self._address = address
+        self._is_moved = is_moved
         self._seen: tuple[Version, float] | None = None
         self.moved_at = float("-inf")
         """When root was last seen to change under another leader, on our own clock."""
@@ -77,6 +83,7 @@ class Election:
             LeaseHeldError: Another bastion leads; try again.
             StoreError: Out of reach.
             RecordError: Root cannot be decoded, or was deleted; it is never overwritten.
+            OutdatedError: The bucket is a copy of another one, which its machines obey.
         """
         try:
             held = self._writer.read()
@@ -133,12 +140,32 @@ class Election:
         assert held is not None
         return held
 
+    def _refuse_copy(self, old: Root) -> None:
+        """
+        Refuse the lead of a copied bucket: it would delete machines that obey the original.
+
+        Local machines do not count: they are found by a folder of their own, and end with theirs.
+        """
+        theirs = sorted(m.name for m in old.machines.values() if m.zone or m.permit_s)
+        is_here = old.address in ("", self._address) or not self._address
+        if is_here or self._is_moved or not theirs:
+            return
+        more = f" and {len(theirs) - 1} more" if len(theirs) > 1 else ""
+        raise OutdatedError(
+            f"this bucket, {self._address}, was last led as {old.address}, which machine"
+            f" {theirs[0]}{more} may still obey",
+            hint="start no bastion on a copy; where the bucket has moved and its machines have"
+            " ended, or it is only named in another way: bastion serve --moved",
+        )
+
     def _take(self, held: Held) -> Held:
         old = held.root
+        self._refuse_copy(old)
         now = max(old.now, held.modified_at)
         root = replace(
             old,
             bucket=old.bucket or self._old_name or drawn_bucket_name(self._nonce()),
+            address=self._address or old.address,
             epoch=old.epoch + 1,
             seq=old.seq + 1,
             now=now,

@@ -22,6 +22,7 @@ bastion serve --root=gs://bucket/shared-bastion --standby""",
     text(parser, "--name", "of this bastion; the host's by default")
     text(parser, "--quota", "a quota file elsewhere, as gs://PRIVATE/quota.toml", metavar="FILE")
     switch(parser, "--standby", "wait for another to stop leading")
+    switch(parser, "--moved", "the bucket was moved here, and is no copy of one that is in use")
     text(parser, "--machines_dir", "where local machines live", metavar="FOLDER")
     switch(parser, "--once", "one turn, then stop")
     number(parser, "--metrics_port", "answer Prometheus there; 0: any that is free")
@@ -49,6 +50,7 @@ def serve(args: argparse.Namespace) -> int:
         name=args.name,
         quota=args.quota,
         standby=args.standby,
+        moved=args.moved,
         machines_dir=Path(args.machines_dir) if args.machines_dir else None,
         once=args.once,
         log_level=args.log_level,

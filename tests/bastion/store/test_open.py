@@ -13,7 +13,7 @@ from bastion.store import open_store
 from bastion.store.folder.local import LocalStore
 from bastion.store.gcs import GcsStore
 from bastion.store.memory import MemoryStore
-from bastion.store.open import checked
+from bastion.store.open import address_of, checked
 from bastion.store.s3 import S3Store
 from tests.servers.gcs import GcsServer
 from tests.servers.s3 import credentials, make_bucket, moto_server
@@ -144,3 +144,15 @@ class _Without:
     def find_spec(self, name: str, *_: object) -> None:
         if name.split(".")[0] == self._package:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_bucket_has_one_address_whichever_way_it_is_named(tmp_path: Path) -> None:
+    """A slash at the end, a link and a region are no other bucket; another server is one."""
+    (tmp_path / "bucket").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "bucket")
+    real, link = (address_of(f"file://{tmp_path}/{name}") for name in ("bucket", "link/"))
+    assert real == link == f"file://{tmp_path}/bucket"
+    assert address_of("gs://b/x/") == address_of("gs://b/x") == "gs://b/x"
+    here = address_of("s3://b/x?endpoint_url=http://h:9000&region_name=r")
+    assert here == address_of("s3://b/x/?endpoint_url=http://h:9000/")
+    assert len({here, address_of("s3://b/x"), address_of("s3://b/y")}) == 3

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import LeaseHeldError, RecordError
+from bastion.errors import LeaseHeldError, OutdatedError, RecordError
+from bastion.machine import Machine
 from bastion.records.keys import layout
 from bastion.records.root import Held, Root, RootWriter, decode_root
 from bastion.service.run.election import Candidate, Election
@@ -29,7 +30,14 @@ class Town:
         return f"n{self.made}"
 
     def election(
-        self, holder: str = "a", *, host: str = "vm", boot: str = "1", pid: int = 1
+        self,
+        holder: str = "a",
+        *,
+        host: str = "vm",
+        boot: str = "1",
+        pid: int = 1,
+        address: str = "",
+        is_moved: bool = False,
     ) -> Election:
         """A bastion that is a candidate."""
         candidate = Candidate(
@@ -42,6 +50,8 @@ class Town:
             is_alive=lambda pid, started: self.alive,
             nonce=self.nonce,
             old_name="of-its-url",
+            address=address,
+            is_moved=is_moved,
         )
 
 
@@ -244,3 +254,33 @@ def test_a_bucket_older_than_names_keeps_what_its_machines_carry() -> None:
         Root(epoch=0, seq=0, now=0.0, write_id="old"), over=None
     )
     assert town.election().try_once().root.bucket == "of-its-url"
+
+
+def test_a_copy_of_a_bucket_with_machines_is_not_led() -> None:
+    """Its machines obey the original; an admin may say that it has moved, and that holds."""
+    town = Town()
+    town.alive = False
+    led = town.election(address="gs://old").try_once()
+    machine = Machine(name="gpu-1-0", pool="gpu", zone="a")
+    with_machine = replace(
+        led.root, seq=led.root.seq + 1, write_id="w", machines={machine.name: machine}
+    )
+    RootWriter(town.store, town.clock).commit(with_machine, over=led)
+    with pytest.raises(OutdatedError, match=r"gs://new, was last led as gs://old.*gpu-1-0") as said:
+        town.election(address="gs://new").try_once()
+    assert "bastion serve --moved" in said.value.hint
+    assert town.election(address="gs://old").try_once().root.address == "gs://old"
+    assert town.election(address="gs://new", is_moved=True).try_once().root.address == "gs://new"
+    assert leads(town.election(address="gs://new")) is not None
+
+
+@pytest.mark.parametrize("machine", [None, Machine(name="here-1-0", pool="here")])
+def test_a_bucket_that_moved_without_machines_elsewhere_is_led(machine: Machine | None) -> None:
+    """Nothing obeys the old address: a machine of this very host ends with its bucket."""
+    town = Town()
+    town.alive = False
+    led = town.election(address="file:///old").try_once()
+    machines = {machine.name: machine} if machine is not None else {}
+    root = replace(led.root, seq=led.root.seq + 1, write_id="w", machines=machines)
+    RootWriter(town.store, town.clock).commit(root, over=led)
+    assert town.election(address="file:///new").try_once().root.address == "file:///new"
