@@ -247,6 +247,7 @@ def test_a_beginning_that_was_deleted_is_told_when_following_begins() -> None:
     watched, store = followed(script)
     prefix = layout.log("blue", JOB, 1, replica=0, host=0, process=0)
     store.create(f"{prefix}{layout.padded(5)}.log", b"late")
+    script.append(lambda: end(store, JOB))
     with pytest.raises(NotFoundError, match="bytes 0 to 5 are missing"):
         watched()
 
