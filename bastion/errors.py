@@ -126,13 +126,16 @@ class NoCapacityError(ProviderError):
     The provider makes no such machine now: a verdict, not a fault.
 
     Args:
-        is_limit: A limit of the account is reached, as its quota for a region; else the zone is
-            sold out.
+        is_limit: A limit of the account is reached, as its quota for a region.
+        is_away: A host of one's own was not reached. With neither the zone is sold out.
     """
 
-    def __init__(self, message: str, *, hint: str = "", is_limit: bool = False) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", is_limit: bool = False, is_away: bool = False
+    ) -> None:
         super().__init__(message, hint=hint)
         self.is_limit = is_limit
+        self.is_away = is_away
 
 
 class ProviderRefusedError(ProviderError):

@@ -117,7 +117,7 @@ class SshProvider:
         }
         answers, errors = self._hosts.ask((host,), wanted)
         if isinstance(errors.get(host), UnreachedError) and machine.name not in self._doubtful:
-            raise NoCapacityError(errors[host].message)
+            raise NoCapacityError(errors[host].message, is_away=True)
         if errors:
             self._doubtful.add(machine.name)
             raise errors[host]

@@ -71,6 +71,8 @@ class Shortages:
         match error:
             case NoCapacityError(is_limit=True):
                 self._note(pool.name, zone, "limit", str(error), now)
+            case NoCapacityError(is_away=True):
+                self._note(pool.name, zone, "no way in", str(error), now)
             case NoCapacityError():
                 self._note(pool.name, zone, "sold out", str(error), now)
             case ProviderRefusedError():

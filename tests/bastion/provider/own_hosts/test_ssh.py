@@ -173,8 +173,11 @@ def test_an_unknown_outcome_is_told(own: Own, tmp_path: Path) -> None:
 def test_a_host_that_is_not_reached_makes_room_for_the_next(own: Own, tmp_path: Path) -> None:
     """Where nothing can have been made, that is told, so that the job is placed elsewhere."""
     (tmp_path / "two").rmdir()
-    with pytest.raises(NoCapacityError, match="host two: ssh: connect to host two port 22: No"):
+    with pytest.raises(
+        NoCapacityError, match="host two: ssh: connect to host two port 22: No"
+    ) as told:
         own().create([TWO], POOL)
+    assert told.value.is_away
 
 
 @pytest.mark.parametrize(

@@ -272,12 +272,20 @@ def test_what_a_provider_says_is_told_to_jobs_that_wait() -> None:
         assert reason.said in text_of(rig, late)
 
 
-def test_a_host_that_gives_no_way_in_is_not_sold_out() -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ProviderUnavailableError("host a: Permission denied"),
+        NoCapacityError("host a: Permission denied", is_away=True),
+    ],
+    ids=["in doubt", "for certain"],
+)
+def test_a_host_that_gives_no_way_in_is_not_sold_out(refusal: Exception) -> None:
     """More zones would not help: an admin is told to look after the host."""
     hosts = ZONES.replace('"fake"', '"ssh"').replace("zones", "hosts")
     rig = Rig(quota=WIDE, config=hosts)
     rig.turn()
-    rig.providers["gpu"].refusal = ProviderUnavailableError("host a: Permission denied")
+    rig.providers["gpu"].refusal = refusal
     job = rig.submit("train", h100=8)
     rig.turn(5)
     assert {each.why for each in rig.leader._machines.shortages(rig.leader.now)} == {"no way in"}
