@@ -38,9 +38,7 @@ from bastion.agent.keeper.port import (
     KeeperError,
     KeeperEvent,
     KeeperGoneError,
-    OutputGrew,
     Running,
-    WentIdle,
 )
 from bastion.agent.keeper_life import is_there
 from bastion.agent.report.bells import Bells
@@ -318,22 +316,16 @@ class Agent:
         events = [*self._events, *self._keeper.poll(0.0)]
         self._events = []
         for event in events:
-            match event:
-                case OutputGrew(key=key, process=process, size_bytes=size_bytes):
-                    if key in self._hosts:
-                        self._hosts[key].grew(process, size_bytes, now)
-                    elif (host := self._beside(key)) is not None:
-                        host.commands.grew(key, size_bytes, now)
-                case Exited(record=record):
-                    if record.key in self._hosts:
-                        self._hosts[record.key].exited(record, now)
-                    elif (host := self._beside(record.key)) is not None:
-                        host.commands.exited(record)
-                case WentIdle(key=key, text=text):
-                    if key in self._hosts:
-                        self._hosts[key].went_idle(text)
-                case _:
-                    assert_never(event)
+            key = event.record.key if isinstance(event, Exited) else event.key
+            host = self._hosts.get(key) or self._beside(key)
+            if host is None:
+                continue
+            try:
+                host.saw(event, now)
+            except KeeperGoneError:
+                raise
+            except Exception as error:  # noqa: BLE001 - one bad host harms itself alone
+                host.surprise(error, now)
         return bool(events)
 
     def _try_to_obey(

@@ -112,6 +112,10 @@ class Home(Protocol):
         """Return the folders of a host, made if missing; OSError if they cannot be made."""
         ...
 
+    def named(self, key: str) -> Folders:
+        """Return the folders of a host, which need not exist."""
+        ...
+
     def take_back(self, key: str) -> None:
         """Delete the folders of a host that never started, if they were given to its user."""
         ...
@@ -255,15 +259,8 @@ class FolderHome:
 
     def folders(self, key: str) -> Folders:
         """See `Home`."""
-        base = self._base(key)
-        found = Folders(
-            code=f"{base}/code",
-            output=f"{base}/output",
-            marks=base,
-            notice_file=f"{base}/notice.json",
-            secrets=f"{base}/secrets",
-            python=f"{base}/python",
-        )
+        found = self.named(key)
+        base = found.marks
         try:
             os.mkdir(base, 0o700)  # noqa: PTH102 - for every short job: text paths are faster
         except FileNotFoundError:
@@ -274,6 +271,18 @@ class FolderHome:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path)  # noqa: PTH102
         return found
+
+    def named(self, key: str) -> Folders:
+        """See `Home`."""
+        base = self._base(key)
+        return Folders(
+            code=f"{base}/code",
+            output=f"{base}/output",
+            marks=base,
+            notice_file=f"{base}/notice.json",
+            secrets=f"{base}/secrets",
+            python=f"{base}/python",
+        )
 
     def take_back(self, key: str) -> None:
         """See `Home`; other jobs of that user may have put files there since."""
@@ -292,10 +301,11 @@ class FolderHome:
         )
 
     def word(self, key: str) -> Word:
-        """See `Home`; the program that writes it may have been killed while writing."""
+        """See `Home`; the job can write it too, and its writer be killed while writing."""
         try:
             said = json.loads(read_start(f"{self._base(key)}/container.json", MAX_WORD_BYTES))
             why = str(said.get("setup_failure", ""))
+            why = why.encode("utf-8", "replace").decode()  # JSON can contain lone surrogates
             return Word(setup_failure=why, out_of_memory=bool(said.get("out_of_memory")))
         except (OSError, ValueError, AttributeError, RecursionError):
             return Word()

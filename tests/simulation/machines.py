@@ -74,6 +74,10 @@ class SimHome:
 
     def folders(self, key: str) -> Folders:
         """See `Home`."""
+        return self.named(key)
+
+    def named(self, key: str) -> Folders:
+        """See `Home`."""
         return Folders(
             code="/code",
             output="/nowhere",

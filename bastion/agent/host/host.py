@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from typing import assert_never
 
 from bastion.agent.attempt_key import host_of, key_of
 from bastion.agent.host.command.commands import Commands
@@ -31,7 +32,17 @@ from bastion.agent.host.host_run import HostRun
 from bastion.agent.host.host_start import HostStart
 from bastion.agent.host.output_saving import Saving
 from bastion.agent.host.stage import Stage
-from bastion.agent.keeper.port import AttemptStart, AttemptState, Ended, ExitRecord, Running
+from bastion.agent.keeper.port import (
+    AttemptStart,
+    AttemptState,
+    Ended,
+    Exited,
+    ExitRecord,
+    KeeperEvent,
+    OutputGrew,
+    Running,
+    WentIdle,
+)
 from bastion.agent.machine.machine_fault import is_machine_fault
 from bastion.agent.report.end_record import end_without_start, held_s
 from bastion.agent.usage.series import Holding, HostSeries
@@ -69,6 +80,7 @@ class Host:
         self._stop: StopHost | None = None
         self._follow_until = 0.0
         self._hold_until = 0.0
+        self._over: ExitRecord | None = None
         self._surprise = ""
         self._hung = self._unused = ""
         self._attempt: AttemptStart | None = None
@@ -104,6 +116,8 @@ class Host:
     def advance(self, now: float) -> None:
         """Do all that is possible now, and set `wake_at`."""
         self.wake_at = now
+        if self._over is not None and self.stage is Stage.RUNNING:
+            self._close(self._over, now)
         match self.stage:
             case Stage.CLAIMING | Stage.ASKING:
                 self._start.settle_claim(now)
@@ -179,6 +193,25 @@ class Host:
 
     # What the keeper reports.
 
+    def saw(self, event: KeeperEvent, now: float) -> None:
+        """Note what the keeper saw of it, or of a command beside it."""
+        match event:
+            case OutputGrew(key=key, process=process, size_bytes=size_bytes):
+                if key == self.key:
+                    self.grew(process, size_bytes, now)
+                else:
+                    self.commands.grew(key, size_bytes, now)
+            case Exited(record=record):
+                if record.key == self.key:
+                    self.exited(record)
+                else:
+                    self.commands.exited(record)
+            case WentIdle(key=key, text=text):
+                if key == self.key:
+                    self.went_idle(text)
+            case _:
+                assert_never(event)
+
     def grew(self, process: int, size_bytes: int, now: float) -> None:
         """Note that a process has written up to `size_bytes`."""
         if self._run is not None and self.stage is Stage.RUNNING:
@@ -207,10 +240,14 @@ class Host:
             text = self._hung or self._unused
             self._around.bells.ring(facts.Idle(of=self.of, text=text))
 
-    def exited(self, record: ExitRecord, now: float) -> None:
-        """Begin its end, or hold it, after all its processes have ended."""
-        if self.stage is not Stage.RUNNING or self._run is None:
-            return
+    def exited(self, record: ExitRecord) -> None:
+        """Note that all its processes have ended; `advance` does the rest, and retries it."""
+        self._over = record
+        self.wake_at = 0.0
+
+    def _close(self, record: ExitRecord, now: float) -> None:
+        """Begin its end, or hold it."""
+        assert self._run is not None
         end = self._run.end_of(record)
         if end.notice == StopReason.IDLE and self._unused and not record.idle:
             end = replace(end, detail=self._unused)
@@ -221,7 +258,7 @@ class Host:
         if hold_s > 0 and self._stop is None:
             self.stage = Stage.HOLDING
             self._hold_until = now + hold_s
-            folder = self._around.home.folders(self.key).code
+            folder = self._around.home.named(self.key).code
             self._around.bells.ring(facts.Held(of=self.of, for_s=hold_s, folder=folder, end=end))
         else:
             self._begin_end()
@@ -324,7 +361,7 @@ class Host:
             case Ended(record=record, secrets=secrets):
                 processes = len(record.processes)
                 self.run(processes, record.started_at, is_new=False, secrets=secrets)
-                self.exited(record, now)
+                self.exited(record)
 
     # How it ends.
 

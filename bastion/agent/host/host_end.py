@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from bastion.agent.host.claim import end_key
 from bastion.agent.host.context import Surroundings
 from bastion.agent.host.host_run import HostRun
 from bastion.agent.host.output_saving import Saving
-from bastion.errors import BastionError
+from bastion.errors import BastionError, SpecError
 from bastion.job import End
 from bastion.records.register import Lost, Won, win
 from bastion.records.reports import facts
@@ -58,7 +59,7 @@ class HostEnd:
             key = end_key(self._of, context.settings.machine)
             work = partial(win, context.store, key, self._register)
             context.errands.send(
-                f"end {self._key}", work, self._wrote, now=now, otherwise=self._give_up
+                f"end {self._key}", work, self._wrote, now=now, otherwise=self._not_written
             )
         if run is not None:
             run.ship(now)
@@ -90,6 +91,15 @@ class HostEnd:
 
     def _wrote(self, outcome: Won[EndRegister] | Lost[EndRegister]) -> None:
         self.exists(outcome.record.end)
+
+    def _not_written(self, error: Exception) -> None:
+        """Write it without its detail where that is no text: devices wait for this record."""
+        end = self._register.end
+        if not isinstance(error, SpecError) or not end.detail:
+            self._give_up(error)
+            return
+        self._context.say(f"{self._key}: the detail of its end is left out: {error}")
+        self._register = replace(self._register, end=replace(end, detail=""))
 
     def _give_up(self, error: Exception) -> None:
         """Leave it as it is, with its spool, for a person to inspect."""

@@ -56,7 +56,7 @@ class Saving:
         if self._wanted is None or not is_free:
             return
         self._sent_at = now
-        output = Path(self._around.home.folders(self._key).output)
+        output = Path(self._around.home.named(self._key).output)
         work = partial(save, self._around.store, self._of, output, self._wanted)
         then = partial(self._saved, self._wanted)
         self._around.errands.send(errand, work, then, now=now, otherwise=then, is_long=True)

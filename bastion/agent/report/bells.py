@@ -15,7 +15,7 @@ from functools import partial
 
 from bastion.agent.errands import Errands
 from bastion.agent.home import Home
-from bastion.errors import ConflictError, NotFoundError, OversizeError
+from bastion.errors import ConflictError, NotFoundError, OversizeError, SpecError
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, Fact, Unkept
@@ -70,6 +70,7 @@ class Bells:
         self._home = home
         self._machine = machine
         self._life = life
+        self._say = say
         reserved = home.number("bells", life)
         if reserved is None:
             reserved = anew()
@@ -86,7 +87,16 @@ class Bells:
         """The store's time and the agent's, when the last bell was written."""
 
     def ring(self, fact: Fact) -> int:
-        """Send `fact` with the next bell, and return a ticket for `has_landed`."""
+        """
+        Send `fact` with the next bell, and return a ticket for `has_landed`.
+
+        One with a text that is not UTF-8 is left out: it would hold up all facts of this machine.
+        """
+        try:
+            encode(fact)
+        except SpecError as error:
+            self._say(f"a fact of kind {fact.kind} is left out: {error}")
+            return self._asked
         self._waiting.append(fact)
         self._asked += 1
         return self._asked

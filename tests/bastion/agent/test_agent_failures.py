@@ -361,3 +361,16 @@ def test_a_stop_for_a_host_whose_end_was_deleted_writes_another_one() -> None:
     assert (end.kind, end.codes, end.notice) == ("exited", (), "end missing")
     assert rig.bucket.told()[-2:] == ("ended", "drained")
     assert rig.executions() == 1
+
+
+def test_an_end_whose_detail_is_no_text_is_written_without_it() -> None:
+    """Its devices are free, whatever a tool printed."""
+    rig = Rig()
+    rig.home = BrokenHome(rig.home_folder, OSError(errno.ENAMETOOLONG, "\ud800"))
+    rig.restart()
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    end = rig.bucket.end()
+    assert end is not None
+    assert (end.kind, end.detail) == ("setup_failed", "")

@@ -316,3 +316,27 @@ def test_calls_on_threads_change_nothing(tmp_path: Path) -> None:
     finally:
         lane.close()
         machine.close()
+
+
+@pytest.mark.parametrize("hold_s", [0.0, 60.0])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        r"""printf '%s' '{"setup_failure":"\ud800"}' > $BASTION_MARKS_DIR/container.json""",
+        "cd /; rm -rf $BASTION_MARKS_DIR; touch $BASTION_MARKS_DIR",
+    ],
+    ids=["word", "file"],
+)
+def test_no_file_of_a_job_ends_its_agent(machine: Machine, harm: str, hold_s: float) -> None:
+    """Whatever a failed job leaves, held or not: its end is written, and others run."""
+    machine.bucket.spec(shell(f"echo up; {harm}; exit 1"))
+    machine.bucket.instruct(start(hold_s=hold_s))
+    machine.until(lambda: {"held", "ended"} & set(machine.bucket.told()))
+    other = replace(OF, attempt=2, nonce="n2")
+    machine.bucket.instruct(stop(), start(other))
+    machine.until(lambda: all("drained" in machine.bucket.told(of) for of in (OF, other)))
+    end = machine.bucket.end()
+    assert end is not None
+    assert end.kind in ("exited", "setup_failed")
+    assert machine.agent is not None
+    assert machine.agent.poll() is None

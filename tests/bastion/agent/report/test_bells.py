@@ -37,3 +37,9 @@ def test_a_fact_that_earlier_bastions_do_not_know_has_a_bell_of_its_own(tmp_path
     unkept = Unkept(of=OF, text="more than 9 files")
     told = sent(tmp_path, Started(of=OF), Heartbeat(), unkept, unkept, Drained(of=OF))
     assert told == [("started", "heartbeat"), ("unkept",), ("unkept",), ("drained",)]
+
+
+def test_a_fact_that_is_no_text_holds_up_no_other(tmp_path: Path) -> None:
+    """What a job or a tool wrote may hold half a character; the facts beside it are sent."""
+    half = Unkept(of=OF, text="\ud800")
+    assert sent(tmp_path, Started(of=OF), half, Drained(of=OF)) == [("started", "drained")]
