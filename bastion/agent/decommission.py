@@ -2,8 +2,8 @@
 `python -m bastion agent end`: remove everything of ours from a machine that is returned.
 
 The agent ends first, so nothing new starts. Then the keeper ends, which stops all attempts with
-grace. Then remaining processes are killed by their mark, and the undo steps of the journal are run.
-The end is recorded in `<home>/ended` once nothing of this home is alive.
+grace. Then remaining processes are killed by mark and session, and the undo steps of the journal
+are run. The end is recorded in `<home>/ended` once nothing of this home is alive.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from bastion.agent.keeper.attempt.undo import Undo
 from bastion.agent.keeper.journal import Journal
+from bastion.agent.keeper.leftovers import kill_left
 from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.agent.machine import stray_processes as strays
@@ -57,11 +57,8 @@ def end_home(home: Path, *, patience_s: float) -> None:
         while not _is_ours(lock):
             _end_agent(home)
         _end_keepers(home, patience_s)
-        prefix = f"{os.path.realpath(home)}:"
-        strays.kill_all(prefix)
-        for key, entry in Journal(f"{home}/keeper/journal").entries.items():
-            if not entry.end:
-                Undo(entry.undo(), prefix + key).finish()
+        for undo in kill_left(Journal(f"{home}/keeper/journal"), f"{os.path.realpath(home)}:"):
+            undo.finish()
         (home / "ended").touch()
 
 

@@ -30,8 +30,8 @@ from bastion.agent.keeper.attempt.attempt import lost_record
 from bastion.agent.keeper.attempt.cgroup import Cgroups, find_places
 from bastion.agent.keeper.attempt.process import boot_time
 from bastion.agent.keeper.attempt.spool import remove_spool
-from bastion.agent.keeper.attempt.undo import Undo
 from bastion.agent.keeper.journal import Journal, sync_folder
+from bastion.agent.keeper.leftovers import kill_left
 from bastion.agent.keeper.loop import Loop
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.machine import stray_processes as strays
@@ -130,11 +130,8 @@ def end_older_lives(journal: Journal, *, folder: str, mark_prefix: str, cgroups:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.1)
     open_entries = {key: entry for key, entry in journal.entries.items() if not entry.end}
-    boot = strays.boot_id()
-    leaders = [pair for entry in open_entries.values() for pair in entry.sessions(boot)]
-    strays.kill_all(mark_prefix, leaders=leaders)
-    for key, entry in open_entries.items():
-        Undo(entry.undo(), mark_prefix + key).finish()
+    for undo in kill_left(journal, mark_prefix):
+        undo.finish()
     for name in set(os.listdir(f"{folder}/spool")) - set(map(file_name, journal.entries)):
         remove_spool(f"{folder}/spool/{name}")
     for key, entry in open_entries.items():

@@ -186,15 +186,16 @@ def find(mark_prefix: str, *, leaders: Iterable[tuple[int, int]] = ()) -> list[S
 
     Args:
         mark_prefix: What the mark begins with: `<home>:` for all attempts of a home.
-        leaders: Session leaders we started, as (pid, start): their sessions are ours while the
-            leader lives, even where a program has overwritten its environment.
+        leaders: Session leaders we started in this boot, as (pid, start): their sessions are ours,
+            even where a program has overwritten its environment or the leader is gone. The kernel
+            gives the number of a session to no process while the session has members.
 
     Raises:
         OSError: A process cannot be read, so the result would be incomplete.
     """
     processes = _all_processes()
     ours_by_leader = {
-        pid for pid, start in leaders if pid in processes and processes[pid].start == start
+        pid for pid, start in leaders if pid not in processes or processes[pid].start == start
     }
     by_parent: dict[int, list[Seen]] = {}
     for process in processes.values():

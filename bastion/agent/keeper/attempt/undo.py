@@ -62,14 +62,18 @@ class Undo:
         self.is_done = not self._argv
         self._again_at = self._pause_s = 0.0
 
+    def attempt(self) -> None:
+        """Run the command once, if it is due, and block until it exits."""
+        self.turn(time.monotonic())
+        if self.pid:
+            self.record_exit(os.waitpid(self.pid, 0)[1], time.monotonic())
+
     def finish(self) -> None:
         """Block until it is done."""
         while not self.is_done:
-            again_at = self.turn(time.monotonic())
-            if self.pid:
-                self.record_exit(os.waitpid(self.pid, 0)[1], time.monotonic())
-            else:
-                time.sleep(max(0.0, again_at - time.monotonic()))
+            self.attempt()
+            if not self.is_done:
+                time.sleep(max(0.0, self._again_at - time.monotonic()))
 
     def _back_off(self, now: float) -> float:
         first_s, longest_s = _PAUSES_S

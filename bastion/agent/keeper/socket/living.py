@@ -11,9 +11,10 @@ import fcntl
 import os
 from pathlib import Path
 
+from bastion.agent.keeper.journal import Journal
+from bastion.agent.keeper.leftovers import kill_left
 from bastion.agent.keeper.port import KeeperError, KeeperGoneError
 from bastion.agent.keeper.socket.client import KeeperClient
-from bastion.agent.machine.stray_processes import kill_all
 
 
 def living_keeper(home: Path, *, has_permit: bool) -> KeeperClient:
@@ -46,7 +47,9 @@ def _is_over(home: Path, *, has_permit: bool) -> bool:
         with (home / "keeper" / "lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if has_permit:
-                kill_all(f"{os.path.realpath(home)}:")
+                journal = Journal(str(home / "keeper" / "journal"))
+                for undo in kill_left(journal, f"{os.path.realpath(home)}:"):
+                    undo.attempt()  # once: the next life goes on until it is done
     except BlockingIOError:
         return False
     except OSError:

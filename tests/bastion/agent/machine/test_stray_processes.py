@@ -82,6 +82,18 @@ def test_leaders_count_only_with_their_start_time(run: object, mark: str) -> Non
     assert {each.session for each in found} == {process.pid}
 
 
+def test_a_session_is_ours_after_its_leader(run: object, mark: str) -> None:
+    """A member without variables is found though the leader has gone: its number is in use."""
+    assert callable(run)
+    process = run("env -i sh -c 'echo up; exec sleep 1000' & read go")
+    seen = strays.look(process.pid)
+    assert seen
+    process.kill()
+    process.wait(PATIENCE_S)
+    (left,) = strays.find(mark, leaders=[(process.pid, seen.start)])
+    assert left.session == process.pid
+
+
 def test_a_recycled_pid_is_never_signalled(run: object) -> None:
     """A signal goes to the process that was seen, or to none."""
     assert callable(run)

@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import select
+import signal
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from bastion.agent.keeper.port import KeeperError, KeeperGoneError
+from bastion.agent.decommission import LOCK, end_home
+from bastion.agent.keeper.port import (
+    AttemptStart,
+    KeeperError,
+    KeeperGoneError,
+    ProcessStart,
+    Running,
+)
+from bastion.agent.keeper.socket.client import spawn_keeper
 from bastion.agent.keeper.socket.living import living_keeper
 from bastion.agent.keeper_life import begin_life
 from bastion.records.keys import layout
 from bastion.store.memory import MemoryStore
 from tests.rigs.agent import MACHINE
+from tests.rigs.limits import PATIENCE_S
 
 
 def begin(store: MemoryStore, home: Path) -> None:
@@ -53,3 +67,41 @@ def test_a_keeper_that_does_not_answer_keeps_its_life(tmp_path: Path) -> None:
         assert store.list(layout.lives(MACHINE)) == ()
     with pytest.raises(KeeperError, match="life 1 is not spawned here"):
         begin(store, tmp_path)
+
+
+def run_out(home: Path) -> None:
+    """The store is away for longer than the permit."""
+    with pytest.raises(KeeperGoneError):
+        living_keeper(home, has_permit=True)
+
+
+@pytest.mark.parametrize("end", [run_out, lambda home: end_home(home, patience_s=PATIENCE_S)])
+def test_what_a_killed_keeper_left_is_ended_whole(
+    tmp_path: Path, end: Callable[[Path], None]
+) -> None:
+    """A program without variables is known by its session, and what is outside is undone."""
+    (tmp_path / LOCK).touch()
+    keeper = spawn_keeper(tmp_path, life=1, permit_s=60.0, use_cgroups=False)
+    pid = int((tmp_path / "keeper" / "lock").read_text().split()[1])
+    argv = ("sh", "-c", f"touch {tmp_path}/began; exec env -i sleep 1000")
+    process = ProcessStart(argv=argv, env={"PATH": os.environ["PATH"]}, cwd=str(tmp_path))
+    undo = ("/usr/bin/touch", str(tmp_path / "undone"))
+    keeper.start(AttemptStart(key="a", processes=(process,), grace_s=1.0, undo=undo))
+    (state,) = keeper.attempts()
+    assert isinstance(state, Running)
+    (main,) = state.pids
+    assert main is not None
+    handles = [os.pidfd_open(each) for each in (pid, main)]
+    while Path(f"/proc/{main}/cmdline").read_bytes() != b"sleep\0001000\0":
+        pass
+    os.kill(pid, signal.SIGKILL)
+    try:
+        select.select(handles[:1], [], [], PATIENCE_S)
+        end(tmp_path)
+        assert select.select(handles[1:], [], [], PATIENCE_S)[0]
+        assert (tmp_path / "undone").exists()
+    finally:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(handles[1], signal.SIGKILL)
+        for handle in handles:
+            os.close(handle)
