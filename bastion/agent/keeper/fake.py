@@ -24,6 +24,7 @@ from bastion.agent.keeper.port import (
     AttemptState,
     Ended,
     Exited,
+    KeeperEndingError,
     KeeperError,
     KeeperEvent,
     KeeperGoneError,
@@ -119,7 +120,7 @@ class FakeKeeper:
         if attempt.key in self._home._attempts:
             raise ConflictError(f"{attempt.key} was started before")
         if now >= self._permit_until:
-            raise KeeperError("the permit has expired: this keeper life ends")
+            raise KeeperEndingError("the permit has expired: this keeper life ends")
         if not attempt.key or not attempt.processes:
             raise KeeperError("an attempt must have a key and a process")
         scripts = tuple(map(self._scripts, attempt.processes))
@@ -166,7 +167,7 @@ class FakeKeeper:
         if sent_at > self._catch_up():
             raise KeeperError("sent_at lies in the future")
         if self._clock.monotonic() >= self._permit_until:
-            raise KeeperError("the permit has expired: this keeper life ends")
+            raise KeeperEndingError("the permit has expired: this keeper life ends")
         if self._permit_until < inf:
             self._next_at = None
             self._permit_until = max(self._permit_until, sent_at + valid_for_s)

@@ -147,9 +147,9 @@ class Loop:
         if start.key in self._journal.entries:
             raise AnswerError("conflict", f"{start.key} was started before")
         if self._is_ending:
-            raise AnswerError("refused", "the keeper is ending")
+            raise AnswerError("ending", "the keeper is ending")
         if boot_time() >= self._permit_until:
-            raise AnswerError("refused", "the permit has expired: this keeper life ends")
+            raise AnswerError("ending", "the permit has expired: this keeper life ends")
         at = boot_time()
         attempt = Attempt(
             start, life=self._journal.life, now=at, mark=self._mark_prefix + start.key
@@ -197,7 +197,7 @@ class Loop:
         if sent_at > boot_time():
             raise request.BadRequestError("sent_at lies in the future")
         if boot_time() >= self._permit_until:
-            raise AnswerError("refused", "the permit has expired: this keeper life ends")
+            raise AnswerError("ending", "the permit has expired: this keeper life ends")
         if self._permit_until < _NEVER:
             self._permit_until = max(self._permit_until, sent_at + valid_for_s)
             self._wake(self._permit_until)

@@ -47,6 +47,7 @@ __all__ = [
     "Exited",
     "IdleRule",
     "Keeper",
+    "KeeperEndingError",
     "KeeperError",
     "KeeperEvent",
     "KeeperGoneError",
@@ -74,6 +75,10 @@ class KeeperError(BastionError):
 
 class KeeperGoneError(KeeperError):
     """No keeper answers. Its journal has the outcome of the last request; start a new life."""
+
+
+class KeeperEndingError(KeeperError):
+    """This life ends and starts nothing more: a new life, or another machine, can."""
 
 
 class MachineFaultError(KeeperError):
@@ -312,8 +317,10 @@ class Keeper(Protocol):
             ConflictError: This key was started before; its state is in `attempts`.
             MachineFaultError: The start cannot be recorded, as on a full disk: nothing was
                 started, the key may be used again.
-            KeeperError: The attempt is malformed or too large, or the permit has expired. Nothing
-                was started, the key may be used again.
+            KeeperEndingError: The permit has expired, or the keeper was told to end. Nothing was
+                started.
+            KeeperError: The attempt is malformed or too large. Nothing was started, the key may be
+                used again.
             KeeperGoneError: No answer; a later `attempts` shows whether it was started.
         """
         ...
@@ -368,7 +375,7 @@ class Keeper(Protocol):
                 (`Clock.monotonic`).
 
         Raises:
-            KeeperError: It has expired.
+            KeeperEndingError: It has expired.
             KeeperGoneError: No answer.
         """
         ...

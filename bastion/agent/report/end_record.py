@@ -8,6 +8,7 @@ from bastion.agent.keeper.port import (
     KEEPER_STOPPED,
     LOST_CONTACT,
     ExitRecord,
+    KeeperEndingError,
     MachineFaultError,
     ProcessExit,
 )
@@ -110,11 +111,13 @@ def end_without_start(error: BaseException) -> End:
     """
     Return the end of a host that could not start because of `error`.
 
-    After a fault of the machine the host is lost, because the job can start elsewhere. Any other
-    error would occur on every machine.
+    After a fault of the machine, or where its keeper ends, the host is lost, because the job can
+    start elsewhere. Any other error would occur on every machine.
     """
     if isinstance(error, MachineFaultError):
         return _lost(error.message)
+    if isinstance(error, KeeperEndingError):
+        return End(kind="lost", detail=f"it was not started: {error.message}")
     if is_machine_fault(error):
         return _lost(_root_text(error))
     if isinstance(error, BuildError):

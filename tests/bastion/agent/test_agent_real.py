@@ -340,3 +340,20 @@ def test_no_file_of_a_job_ends_its_agent(machine: Machine, harm: str, hold_s: fl
     assert end.kind in ("exited", "setup_failed")
     assert machine.agent is not None
     assert machine.agent.poll() is None
+
+
+def test_a_start_that_meets_an_ending_keeper_is_lost(machine: Machine) -> None:
+    """It has not failed: the next attempt may start where it is told to."""
+    machine.bucket.spec(shell("trap '' TERM; echo up; while true; do sleep 0.2; done"))
+    machine.bucket.instruct(start(grace_s=30.0))
+    machine.until(lambda: machine.bucket.log() == b"up\n")
+    os.kill(machine.keeper_pid(), signal.SIGTERM)
+    (notice,) = (machine.home / "work").iterdir()
+    machine.until((notice / "notice.json").exists)
+    other = replace(OF, attempt=2, nonce="n2")
+    machine.bucket.instruct(start(other))
+    machine.until(lambda: machine.bucket.end(other))
+    end = machine.bucket.end(other)
+    assert end is not None
+    assert (end.kind, end.by_machine) == ("lost", False)
+    assert end.detail == "it was not started: the keeper is ending"

@@ -30,6 +30,7 @@ from bastion.agent.keeper.port import (
     Ended,
     Exited,
     ExitRecord,
+    KeeperEndingError,
     KeeperError,
     KeeperEvent,
     KeeperGoneError,
@@ -60,6 +61,7 @@ _ERRORS = {
     "conflict": ConflictError,
     "not found": NotFoundError,
     "machine": MachineFaultError,
+    "ending": KeeperEndingError,
 }
 
 _DETACHED = """

@@ -33,7 +33,8 @@ class AnswerError(Exception):
     A request is refused.
 
     Args:
-        kind: What decides the client's exception: `conflict`, `not found`, `machine`, `refused`.
+        kind: What decides the client's exception: `conflict`, `not found`, `machine`, `ending`,
+            `refused`.
         message: One line, no full stop.
     """
 
