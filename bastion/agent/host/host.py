@@ -384,7 +384,7 @@ class Host:
     def _finish(self, now: float) -> None:
         assert self._end is not None
         if not self.commands.is_done:
-            self.commands.stop()
+            self.commands.stop(now)
             self.wake_at = self.commands.turn(now)
             return
         self._end.turn(now, self._run)

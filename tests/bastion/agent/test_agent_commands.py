@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from bastion.agent.keeper.fake import FakeKeeper, Script
+from bastion.agent.keeper.port import AttemptStart, KeeperGoneError
 from bastion.machine import Exec
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.register import look
 from bastion.records.reports.registers import CommandEnd, LongCommand
 from tests.bastion.agent.real_machine import Machine, shell
-from tests.rigs.agent import MACHINE, OF, start
+from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 
 ID = "01ARZ3NDEKTSV4RRFFQ69G5FA"
 
@@ -157,3 +159,45 @@ def test_a_long_command_is_read_and_run(machine: Machine) -> None:
     assert ended(machine, 1).code == 0
     assert output_of(machine, 1) == b"long\n"
     assert ended(machine, 2).problem == "its arguments are not in the bucket"
+
+
+def test_a_command_runs_once_whatever_becomes_of_its_agent(machine: Machine) -> None:
+    """Its end is in the bucket while its instruction is read again: it is not run again."""
+    run_job(machine)
+    waits = replace(OF, attempt=2, nonce="n2")
+    machine.bucket.instruct(start(waits, barrier=True))  # all after it is read again meanwhile
+    machine.until(lambda: machine.bucket.claim(waits))
+    count = machine.root.parent / "count"
+    machine.bucket.instruct(command(f"echo ran >> {count}"))
+    ended(machine)
+    machine.kill()
+    machine.begin()
+    machine.bucket.instruct(command("true", 2))
+    ended(machine, 2)
+    assert count.read_text() == "ran\n"
+
+
+def test_a_command_whose_start_was_not_answered_is_told_as_it_ended() -> None:
+    """It may run: it is not told as refused."""
+    rig = Rig(lambda _: Script(runs_s=float("inf")))
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+
+    def lost(attempt: AttemptStart) -> None:
+        FakeKeeper.start(rig.keeper, attempt)
+        raise KeeperGoneError("no answer")
+
+    rig.keeper.start = lost
+    rig.bucket.instruct(command("true"))
+    with pytest.raises(KeeperGoneError):
+        rig.pass_s(1)
+    del rig.keeper.start
+    rig.restart()
+    rig.pass_s(1)
+    rig.bucket.instruct(stop(grace_s=0.0))
+    rig.pass_s(10)
+    key = layout.command_end(layout.command_log(OF.project, OF.job, f"{ID}1"))
+    end = look(rig.memory, key, CommandEnd)
+    assert end is not None
+    assert end.problem == "the processes that it ran beside have ended"

@@ -2,17 +2,41 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from bastion.agent.attempt_key import command_key, command_of, key_of
 from bastion.agent.host.command.command import GRACE_S, Command
 from bastion.agent.host.command.process import beside, in_container, started_as
 from bastion.agent.host.context import Surroundings
-from bastion.agent.keeper.port import AttemptStart, AttemptState, Ended, ExitRecord, Running
+from bastion.agent.keeper.port import (
+    AttemptStart,
+    AttemptState,
+    Ended,
+    ExitRecord,
+    KeeperGoneError,
+    Running,
+)
 from bastion.errors import BastionError, ConflictError
 from bastion.machine import Exec
+from bastion.records.keys import layout
+from bastion.records.register import look
 from bastion.records.reports.facts import HostFact
+from bastion.records.reports.registers import CommandEnd
 
 MAX_COMMANDS = 16
 """Maximum number beside one host: each costs processes, memory and calls to the store."""
+
+
+class _Asked:
+    """A command to start, of which it is not known yet whether it has an end."""
+
+    __slots__ = ("attempt", "is_new", "is_over", "told")
+
+    def __init__(self, told: Exec, attempt: AttemptStart | None) -> None:
+        self.told = told
+        self.attempt = attempt
+        self.is_new = False
+        self.is_over = False
 
 
 class Commands:
@@ -28,15 +52,19 @@ class Commands:
         self._of = of
         self._around = around
         self._commands: dict[str, Command] = {}
+        self._asked: dict[str, _Asked] = {}
 
     @property
     def is_done(self) -> bool:
         """Whether none is left: none runs, and every end is written."""
-        return not self._commands
+        return not self._commands and not self._asked
 
     def start(self, told: Exec, attempt: AttemptStart | None, now: float) -> None:
         """
-        Start a command beside the running host; a problem with it becomes its end.
+        Start a command beside the running host, unless it has an end already.
+
+        An earlier agent may have run it, and the keeper has forgotten it then. A problem with it
+        becomes its end.
 
         Args:
             told: The instruction.
@@ -44,8 +72,38 @@ class Commands:
             now: The agent's clock.
         """
         key = command_key(key_of(self._of), told.id)
-        if key in self._commands:
-            return
+        if key not in self._commands and key not in self._asked:
+            self._asked[key] = _Asked(told, attempt)
+            self._look(key, now)
+
+    def _look(self, key: str, now: float) -> None:
+        asked = self._asked[key]
+        of, told = self._of, asked.told
+        end_key = layout.command_end(layout.command_log(of.project, of.job, told.id))
+        work = partial(look, self._around.store, end_key, CommandEnd)
+
+        def looked(end: CommandEnd | None) -> None:
+            asked.is_new, asked.is_over = end is None, end is not None
+
+        def unreadable(error: Exception) -> None:
+            self._around.say(f"{key} is not run: {error}")
+            asked.is_over = True
+
+        self._around.errands.send(f"look {key}", work, looked, now=now, otherwise=unreadable)
+
+    def _begin_asked(self, now: float) -> None:
+        """Start the commands that have no end, and settle those that have one."""
+        for key, asked in tuple(self._asked.items()):
+            if asked.is_over:
+                del self._asked[key]
+                self._around.instructions.settle(key)
+            elif asked.is_new:
+                del self._asked[key]
+                self._begin(key, asked.told, asked.attempt, now)
+            else:
+                self._look(key, now)
+
+    def _begin(self, key: str, told: Exec, attempt: AttemptStart | None, now: float) -> None:
         secrets: tuple[str, ...] | None = None
         problem = ""
         try:
@@ -58,6 +116,8 @@ class Commands:
         except ConflictError:
             self._adopt_started(key)
             return
+        except KeeperGoneError:
+            raise  # it may run: the next life tells how it ended
         except BastionError as error:
             problem = error.in_a_line
         self._commands[key] = Command(
@@ -117,17 +177,22 @@ class Commands:
         if record.key in self._commands:
             self._commands[record.key].exited(record)
 
-    def stop(self) -> None:
+    def stop(self, now: float) -> None:
         """Stop all commands: the processes of their host have ended."""
+        why = "the processes that it ran beside have ended"
+        asked, self._asked = self._asked, {}
+        for each in asked.values():
+            self.refuse(each.told, why, now)
         for command in self._commands.values():
-            command.stop("the processes that it ran beside have ended")
+            command.stop(why)
 
     def turn(self, now: float) -> float:
-        """Ship their output; return when to call again."""
+        """Start what is asked for, and ship output; return when to call again."""
+        self._begin_asked(now)
         times = [command.turn(now) for command in self._commands.values()]
         done = {key for key, command in self._commands.items() if command.is_done}
         self._commands = {key: each for key, each in self._commands.items() if key not in done}
-        return min(times, default=now + 60.0)
+        return now if self._asked else min(times, default=now + 60.0)
 
     def _start(self, told: Exec, key: str, attempt: AttemptStart | None) -> AttemptStart:
         """
