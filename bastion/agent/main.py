@@ -31,9 +31,9 @@ from bastion.agent.containers.engine import DEFAULT_SOCKET, Engine
 from bastion.agent.decommission import ENDING, LOCK, end_home
 from bastion.agent.errands import LongLanes
 from bastion.agent.home import FolderHome, HomeGoneError
+from bastion.agent.keeper.living import living_keeper
 from bastion.agent.keeper.port import KEEPER_STOPPED, KeeperError, KeeperGoneError, Running
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
-from bastion.agent.keeper.socket.living import living_keeper
 from bastion.agent.keeper_life import begin_life
 from bastion.agent.machine.ports import Ports
 from bastion.agent.machine.stray_processes import MARK, look

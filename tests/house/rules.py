@@ -122,7 +122,7 @@ PLAIN_OPENERS = (
     "bastion/agent/usage/sampler.py",  # /proc
     "bastion/agent/keeper/attempt/cgroup.py",  # the cgroup filesystem
     "bastion/agent/keeper/socket/client.py",  # the keeper's own log and spool
-    "bastion/agent/keeper/socket/living.py",  # the keeper's lock
+    "bastion/agent/keeper/living.py",  # the keeper's lock
     "bastion/agent/keeper/journal.py",  # the journal
     "bastion/agent/keeper/main.py",  # the keeper's own folder
     "bastion/agent/keeper/attempt/process.py",  # /dev/null

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.decommission import LOCK, end_home
+from bastion.agent.keeper.living import living_keeper
 from bastion.agent.keeper.port import (
     AttemptStart,
     KeeperError,
@@ -21,7 +22,6 @@ from bastion.agent.keeper.port import (
     Running,
 )
 from bastion.agent.keeper.socket.client import spawn_keeper
-from bastion.agent.keeper.socket.living import living_keeper
 from bastion.agent.keeper_life import begin_life
 from bastion.records.keys import layout
 from bastion.store.memory import MemoryStore
