@@ -144,8 +144,6 @@ class Attempt:
 
         A process that cannot be started ends with a `setup_failure`; later ones are not started.
         """
-        with contextlib.suppress(OSError):
-            os.mkdir(folder, 0o700)
         with self._inside(cgroup):
             for index, spec in enumerate(self.start.processes):
                 self._fork_one(index, spec, f"{folder}/p{index}.log", mark)
@@ -274,6 +272,8 @@ class Attempt:
             return
         write_end = -1
         try:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(os.path.dirname(log_path), 0o700)
             process.spool = Spool(log_path, limit_bytes=self.start.spool_limit_bytes)
             process.pipe, write_end = os.pipe2(os.O_CLOEXEC)
             if write_end > os.sysconf("SC_OPEN_MAX") - SPARE_FILES:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.agent.keeper.attempt.attempt import Attempt
 from bastion.agent.keeper.port import (
     KEEPER_STOPPED,
     Ended,
@@ -27,6 +29,7 @@ from bastion.agent.keeper.port import (
     Running,
 )
 from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
+from bastion.agent.keeper.socket.request import Start
 from bastion.agent.machine import stray_processes as strays
 from bastion.errors import ConflictError
 from tests.rigs.keepers import (
@@ -538,3 +541,24 @@ def test_the_keeper_stays_small(world: RealWorld) -> None:
         world.ended(f"a{number}")
     status = Path(f"/proc/{world.pid}/status").read_text().split()
     assert int(status[status.index("VmRSS:") + 1]) < 14_000
+
+
+def test_a_disk_without_room_for_a_log_is_a_fault_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No room for its folder is told as that, not as a program that is missing."""
+    real = os.mkdir
+
+    def full(path: str, mode: int = 0o777) -> None:
+        if path.endswith("/spool/a"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        real(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", full)
+    process = {"argv": ["true"], "env": {"PATH": os.environ["PATH"]}, "cwd": str(tmp_path)}
+    fields = {"key": "a", "processes": [process], "grace_s": 1, "notice_path": ""}
+    start = Start({**fields, "spool_limit_bytes": 1 << 20, "umask": 0o22})
+    made = Attempt(start, life=1, now=0.0, mark=f"{tmp_path}:a")
+    made.fork(f"{tmp_path}/spool/a", f"{tmp_path}:a", None)
+    assert made.machine_fault == os.strerror(errno.ENOSPC)
+    assert made.first_failed == 0
