@@ -292,13 +292,14 @@ class Loop:
         of its own.
         """
         self._reap()
-        if not attempt.living():
-            return
         now, kept_s = boot_time(), 0.0
         if not is_own:
+            # Also while it is undone: its clean-up follows.
             attempt.end_by = min(attempt.end_by, now + grace_s)
             if attempt.start.on_end is not None:
                 kept_s = min(attempt.start.on_end_s, grace_s / 2)
+        if not attempt.living():
+            return
         if attempt.on_end is not None:
             attempt.kill_at = min(attempt.kill_at, attempt.end_by)
             self._wake(attempt.kill_at)

@@ -118,3 +118,18 @@ def test_what_a_clean_up_makes_is_undone_too(world: RealWorld, tmp_path: Path) -
     world.ended(KEY)
     assert tries(tmp_path) == 2
     assert not (tmp_path / "made").exists()
+
+
+def test_a_stop_while_it_is_undone_bounds_its_clean_up(world: RealWorld, tmp_path: Path) -> None:
+    """Another job waits for its devices: its grace period counts from the stop."""
+    start = replace(undoable(tmp_path, EXITS), on_end=shell(SLEEPS), on_end_s=600.0)
+    world.keeper.start(start)
+    world.until(lambda: tries(tmp_path) > 0, "it is not undone")
+    world.keeper.stop(KEY, reason="preempt", by="ada", grace_s=0.1)
+    (tmp_path / "may").touch()
+    (tmp_path / "made").touch()
+    world.until(lambda: not (tmp_path / "made").exists(), "it is not undone")
+    (tmp_path / "made").touch()
+    record = world.ended(KEY)
+    assert record.notices == ()
+    assert record.on_end
