@@ -50,9 +50,11 @@ def open_home(home: Path, user: RunAs) -> None:
         OSError: The folders of the home cannot be made.
     """
     (home / "numbers").mkdir(exist_ok=True)
+    passed = (home, home / "work", home / "cache", home / "cache" / "python")
     for entry in home.iterdir():
-        entry.chmod(0o700 if entry.is_dir() else 0o600)
-    for folder in (home, home / "work", home / "cache", home / "cache" / "python"):
+        if entry not in passed:  # jobs that run use these now
+            entry.chmod(0o700 if entry.is_dir() else 0o600)
+    for folder in passed:
         folder.mkdir(exist_ok=True)
         folder.chmod(_PASSED_THROUGH)
     for above in home.parents:

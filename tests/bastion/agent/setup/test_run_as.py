@@ -272,3 +272,22 @@ def test_a_real_agent_runs_jobs_as_that_user(open_path: Path) -> None:
         assert len(kept) == 1
     finally:
         machine.close()
+
+
+def test_a_home_stays_open_to_the_jobs_of_an_earlier_agent(
+    open_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent that begins again closes none of the folders that lead to theirs."""
+    open_home(open_path, NOBODY)
+    modes: dict[Path, list[int]] = {}
+    real = Path.chmod
+
+    def chmod(path: Path, mode: int) -> None:
+        modes.setdefault(path, []).append(mode)
+        real(path, mode)
+
+    monkeypatch.setattr(Path, "chmod", chmod)
+    open_home(open_path, NOBODY)
+    passed = [open_path / name for name in ("work", "cache", "cache/python")]
+    assert [modes[folder] for folder in passed] == [[0o711]] * 3
+    assert modes[open_path / "numbers"] == [0o700]
