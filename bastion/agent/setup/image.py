@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bastion.agent.containers.engine import Engine, EngineError, EngineGoneError
+from bastion.agent.keeper.port import MachineFaultError
 from bastion.errors import BastionError
 from bundler.errors import BundleError
 from bundler.images.login import login_for
@@ -57,6 +58,7 @@ def bring_image(
 
     Raises:
         ImageError: It cannot be pulled, or took longer than `PULL_S`.
+        MachineFaultError: The engine is away: another machine may have the image.
     """
     began = clock()
     gone_at: float | None = None
@@ -70,7 +72,7 @@ def bring_image(
         except EngineGoneError as error:
             gone_at = clock() if gone_at is None else gone_at
             if clock() - gone_at > _AWAY_S:
-                raise ImageError(f"image {ref} cannot be pulled: {error}") from error
+                raise MachineFaultError(f"image {ref} cannot be pulled: {error}") from error
             sleep(1.0)
         else:
             return

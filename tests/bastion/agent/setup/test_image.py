@@ -1,0 +1,26 @@
+"""Pulling an image where the engine is not there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bastion.agent.containers.engine import Engine
+from bastion.agent.keeper.port import MachineFaultError
+from bastion.agent.report.end_record import end_without_start
+from bastion.agent.setup.image import bring_image
+from bastion.clock import VirtualClock
+
+
+def test_an_engine_that_stays_away_is_a_fault_of_its_machine(tmp_path: Path) -> None:
+    """After a minute the host is lost: another machine may have an engine."""
+    clock = VirtualClock()
+    began = clock.monotonic()
+    engine = Engine(str(tmp_path / "docker.sock"))
+    with pytest.raises(MachineFaultError) as raised:
+        bring_image("alpine:3", engine, print, print, clock=clock.monotonic, sleep=clock.advance)
+    assert 60.0 < clock.monotonic() - began < 65.0
+    end = end_without_start(raised.value)
+    assert (end.kind, end.by_machine) == ("lost", True)
+    assert "image alpine:3 cannot be pulled: " in end.detail
