@@ -31,7 +31,10 @@ from bastion.value import value
 RETRY_S = 10.0
 """The least time between two calls for one machine, so that a listing can show it first."""
 LONGEST_GAP_S = 60.0
-"""Between two turns. After a longer one, as in an outage, agents get their time to answer anew."""
+"""
+Between a commit and the next turn. After a longer one, as in an outage, no agent that rang was
+heard, or its bells are still to be read: all get their time anew.
+"""
 _CREATE = "create "
 _LIST = "list"
 _MOST_HOSTS = 5
@@ -108,8 +111,8 @@ class Machines:
         self.strangers = 0
         """Machines that providers list and the committed root does not have."""
         self._shortages = Shortages()
-        self._turned_at = self._steady_since = float("-inf")
-        """In the store's seconds: the last turn, and the first of those without a gap."""
+        self._steady_since = float("-inf")
+        """In the store's seconds: since when commits have followed each other without a gap."""
 
     def open_pools(self, pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> None:
         """
@@ -203,6 +206,8 @@ class Machines:
         """
         now = draft.now
         self._forget_refused_starts(draft.machines, fresh)
+        if self._steady_since < 0 or now - draft.root.now > LONGEST_GAP_S:
+            self._steady_since = now
         deaf = self._deaf(draft)
         mute, silent = mute_machines(
             draft.working_jobs(), draft.machines, now, steady_since=self._steady_since
@@ -307,10 +312,7 @@ class Machines:
         return listing.seen
 
     def _deaf(self, draft: Draft) -> frozenset[str]:
-        """Machines whose agents answer nothing, in turns that follow each other without a gap."""
-        if draft.now - self._turned_at > LONGEST_GAP_S:
-            self._steady_since = draft.now
-        self._turned_at = draft.now
+        """Machines whose agents answer nothing, in commits that follow each other without a gap."""
         if draft.now - self._steady_since <= DEAF_S:
             return frozenset()
         jobs = draft.working_jobs()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
+from bastion.errors import StoreFullError
 from bastion.records.reports.facts import Heartbeat
 from bastion.service.publish.queue_view import queue_view
+from bastion.store import ObjectStore
+from bastion.store.memory import Fault, FaultyStore, Operation
 from tests.rigs.leader import CONFIG, QUOTA, Rig
 
 TWO = CONFIG.replace("count = 2", "max_machines = 2")
@@ -74,10 +80,12 @@ def test_an_outage_gives_agents_their_time_anew() -> None:
 BEATS = 300.0
 
 
-def running(machines: int = 1) -> tuple[Rig, list[str]]:
+def running(
+    machines: int = 1, *, spoil: Callable[[ObjectStore], ObjectStore] = lambda store: store
+) -> tuple[Rig, list[str]]:
     """A job on each of some machines, whose agents ring every five minutes and then die."""
     config = CONFIG.replace("count = 2", f"max_machines = {machines + 1}")
-    rig = Rig(config=config, quota=QUOTA.replace("h100 = 16", "h100 = 80"))
+    rig = Rig(config=config, quota=QUOTA.replace("h100 = 16", "h100 = 80"), spoil=spoil)
     jobs = [rig.start(f"job-{n}", h100=8) for n in range(machines)]
     for job in jobs:
         agent = rig.agent_of(job)
@@ -162,3 +170,24 @@ def test_an_outage_of_the_bastion_ages_no_heartbeat() -> None:
     rig.clock.advance(7200.0)
     rig.turn(10)
     assert rig.root.machines[rig.agent_of(job).name].phase == "ready"
+
+
+def test_an_outage_of_the_bucket_ages_no_heartbeat() -> None:
+    """While no write lands, no bell does: turns whose commits are refused make no agent silent."""
+    is_full = False
+
+    def faults(operation: Operation, key: str) -> Fault | None:
+        if is_full and operation in ("create", "swap"):
+            raise StoreFullError(f"{key}: no space left on device")
+        return None
+
+    rig, (job,) = running(spoil=lambda store: FaultyStore(store, faults))
+    is_full = True
+    for _ in range(125):
+        with suppress(StoreFullError):
+            rig.leader.turn()
+        rig.clock.advance(30.0)
+    is_full = False
+    rig.turn(10)
+    assert rig.root.machines[rig.agent_of(job).name].phase == "ready"
+    assert rig.job(job).attempts == 1
