@@ -115,6 +115,7 @@ def reconcile(
     mute: Collection[str] = (),
     deaf: Collection[str] = (),
     listed_since: Mapping[str, float] | None = None,
+    steady_since: float = 0.0,
 ) -> Reconciled:
     """
     Return the machines to commit.
@@ -132,6 +133,8 @@ def reconcile(
         deaf: Machines whose agents answer nothing; they are deleted, in use or not.
         listed_since: Pool -> since when every listing of it has succeeded; a pool that is missing
             cannot be listed now. None: every listing ever has.
+        steady_since: Since when commits have followed each other without a gap. What rang before
+            may still have to be read, so no host's permit counts from further back.
     """
     kept: dict[str, Machine] = {}
     shown = {pool: {seen.name: seen for seen in seens} for pool, seens in listings.items()}
@@ -142,7 +145,7 @@ def reconcile(
             with_idle = replace(with_idle, phase=MachinePhase.SILENT)
         if name in deaf:
             with_idle = replace(with_idle, phase=MachinePhase.DELETING)
-        updated: Machine | None = _apply_silence(with_idle, now)
+        updated: Machine | None = _apply_silence(with_idle, now, steady_since)
         if updated is not None and machine.pool in shown:
             updated = _apply_listing(updated, shown[machine.pool].get(name), now)
         if updated is not None:
@@ -247,7 +250,7 @@ def _update_idle(
     return machine
 
 
-def _apply_silence(machine: Machine, now: float) -> Machine | None:
+def _apply_silence(machine: Machine, now: float, steady_since: float) -> Machine | None:
     """
     Quarantine a machine that is silent, where no provider can report it as gone.
 
@@ -258,6 +261,8 @@ def _apply_silence(machine: Machine, now: float) -> Machine | None:
     silent_s = now - max(machine.heard_at, machine.created_at, machine.made_at or 0.0)
     is_queued = bool(machine.waits) and not machine.life
     if not machine.permit_s or is_queued or silent_s <= SILENT_S:
+    silent_s = now - max(machine.heard_at, machine.created_at, steady_since)
+    if not machine.permit_s or silent_s <= SILENT_S:
         return machine
     if silent_s > machine.permit_s + PERMIT_SLACK_S:
         return None

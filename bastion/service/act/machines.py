@@ -224,6 +224,7 @@ class Machines:
             mute=mute,
             deaf=deaf | silent,
             listed_since=self._listed_since,
+            steady_since=self._steady_since,
         )
         if reconciled.stale:
             return reconciled.stale

@@ -1,0 +1,92 @@
+"""Hosts of one's own, which only the permit of their keepers proves off: none is while it rings."""
+
+from __future__ import annotations
+
+from bastion.records.keys import layout
+from bastion.records.reports.facts import Heartbeat
+from bastion.store.memory import Fault, FaultyStore, Operation
+from tests.rigs.leader import Rig
+
+CONFIG = """
+[pools.own]
+provider = "ssh"
+hosts = ["one", "two"]
+count = 2
+resources = { h100 = 8 }
+permit = 600
+"""
+
+
+def ring(rig: Rig) -> None:
+    """Every agent rings, and its bell lands."""
+    for agent in rig.agents.values():
+        agent.ring(Heartbeat())
+
+
+def pass_s(rig: Rig, seconds: int) -> None:
+    """Let time pass in turns of a second, while every agent rings each 30 s."""
+    for second in range(seconds):
+        if second % 30 == 0:
+            ring(rig)
+        rig.turn()
+
+
+def runs_once(rig: Rig, job: str) -> bool:
+    """Whether `job` still runs as it was first started, and nowhere else."""
+    ran = [each for agent in rig.agents.values() for each in agent.ran]
+    return rig.phase(job) == "running" and ran == [f"{job}/1"]
+
+
+def test_a_bastion_that_was_away_has_not_read_all_bells_in_its_first_turn() -> None:
+    """What a turn has no room for is read in the next; until then no machine is silent for that."""
+    rig = Rig(config=CONFIG)
+    job = rig.start(h100=8)
+    rig.clock.advance(1200.0)
+    rig.leader = rig.take(pid=2)
+    rig.turn()
+    pass_s(rig, 60)
+    assert runs_once(rig, job)
+
+
+def test_a_bastion_that_stood_still_in_a_turn_has_not_heard_what_rang_meanwhile() -> None:
+    """Its list of the inbox is older than the time by which it judges."""
+    pause_s = 0
+
+    def faults(operation: Operation, key: str) -> Fault | None:
+        nonlocal pause_s
+        if (operation, key) == ("list", layout.INBOX):
+            rig.clock.advance(pause_s)
+            pause_s = 0
+        return None
+
+    rig = Rig(config=CONFIG, spoil=lambda store: FaultyStore(store, faults))
+    job = rig.start(h100=8)
+    pause_s = 900
+    rig.turn()
+    pass_s(rig, 60)
+    assert runs_once(rig, job)
+
+
+def test_a_host_that_never_rings_again_is_off_after_a_takeover_too() -> None:
+    """Its permit is counted anew, and then its job starts elsewhere."""
+    rig = Rig(config=CONFIG)
+    job = rig.start(h100=8)
+    dead = rig.agent_of(job)
+    dead.is_deaf = True
+    rig.clock.advance(1200.0)
+    rig.leader = rig.take(pid=2)
+    for _ in range(690):
+        ring_but(rig, dead.name)
+        rig.turn()
+    assert runs_once(rig, job)
+    for _ in range(60):
+        ring_but(rig, dead.name)
+        rig.turn()
+    assert (rig.phase(job), rig.job(job).attempts) == ("running", 2)
+
+
+def ring_but(rig: Rig, silent: str) -> None:
+    """Every agent but one rings."""
+    for name, agent in rig.agents.items():
+        if name != silent:
+            agent.ring(Heartbeat())
