@@ -63,7 +63,7 @@ class Leader:
     """The bastion's name; on the same host the same name leads soon after a boot."""
     host: str
     boot: str
-    """The boot id of the host's kernel."""
+    """The boot id of the host's kernel, and the namespace that `pid` is of."""
     pid: int
     pid_started: float
     """Start time of the process on its machine; with `pid` and `boot` it identifies the process."""

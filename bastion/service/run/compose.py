@@ -43,6 +43,7 @@ from bastion.store.open import address_of, open_watch
 from bastion.store.probe import probe
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
 WEBHOOK_WORKERS = 16
 """Webhooks that may hang at the same time before others wait, at most for one deadline."""
 _QUOTA_HINT = "write a path, or a URL as gs://PRIVATE/quota.toml"
@@ -296,11 +297,21 @@ def _candidate(settings: ServeSettings) -> Candidate:
     return Candidate(
         holder=settings.name,
         host=socket.gethostname(),
-        boot=_BOOT_ID.read_text().strip(),
+        boot=_boot(),
         pid=os.getpid(),
         pid_started=psutil.Process().create_time(),
         ttl_s=settings.pace.ttl_s,
     )
+
+
+def _boot() -> str:
+    """
+    Return in what this process's id means a process: this boot, and this namespace of ids.
+
+    In two containers of one machine that share its network host and boot are the same, and neither
+    sees the other's processes: each would take the other for dead.
+    """
+    return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.stat().st_ino}"
 
 
 def _is_alive(pid: int, started: float) -> bool:

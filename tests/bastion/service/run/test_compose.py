@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import socket
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -26,7 +27,14 @@ from bastion.errors import (
 from bastion.metrics.meter import NO_METER
 from bastion.service.config.settings import LOCAL, ServeSettings
 from bastion.service.journal import Journal
-from bastion.service.run.compose import _admin_files, _meter, _probe, _quota_place, compose
+from bastion.service.run.compose import (
+    _admin_files,
+    _candidate,
+    _meter,
+    _probe,
+    _quota_place,
+    compose,
+)
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Written
 from bastion.store.s3 import S3Store
@@ -231,3 +239,24 @@ def test_a_bucket_that_is_away_is_not_made_anew(tmp_path: Path) -> None:
     shutil.rmtree(machines)
     begin()
     assert root.is_dir()
+
+
+IN_A_CONTAINER = """
+from bastion.service.config.settings import LOCAL, ServeSettings
+from bastion.service.run.compose import _candidate
+settings = ServeSettings(root_url="memory:", name="b", machines_dir="", pace=LOCAL)
+print(_candidate(settings).boot)
+"""
+
+
+def test_a_bastion_in_a_container_judges_no_process_outside() -> None:
+    """It sees none of them, so each of two with one host name would take the other for dead."""
+    arguments = ["unshare", "-r", "--pid", "--fork", sys.executable, "-c", IN_A_CONTAINER]
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if "unshare" in done.stderr:
+        pytest.skip("user namespaces are forbidden here")
+    assert done.returncode == 0, done.stderr
+    here, again = _candidate(SETTINGS).boot, _candidate(SETTINGS).boot
+    assert here == again
+    assert done.stdout.strip() != here
+    assert done.stdout.split()[0] == here.split()[0]
