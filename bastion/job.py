@@ -411,8 +411,13 @@ class JobRecord:
         attempt = self.attempt
         if attempt is None:
             return False
-        lost = attempt.stop is not None and attempt.stop.reason in _LOSSES
-        return lost or attempt.first_failure is not None
+        if attempt.first_failure is not None:
+            return True
+        if attempt.stop is not None:
+            return attempt.stop.reason in _LOSSES
+        # Its last host may be told as lost in the turn that tells of the loss: nothing is stopped.
+        ends = (state.end for hosts in attempt.hosts for state in hosts)
+        return any(end is not None and end.kind == "lost" for end in ends)
 
     @property
     def is_last_try(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bastion.job import End
 from bastion.records.reports.facts import Drained, Ended
 from bastion.spec import Job, Process, Resources
@@ -65,6 +67,21 @@ def test_nothing_of_a_failing_launch_is_started() -> None:
     assert rig.job(ids["c"]).attempts == 0
     agent.ring(Drained(of=of))
     rig.until_attempt(ids["c"], 1)
+
+
+@pytest.mark.parametrize("turns", [0, 1])
+def test_a_loss_takes_the_launch_along(turns: int) -> None:
+    """A machine that restarts tells of its new life and of the lost job in one turn, or in two."""
+    rig = Rig()
+    rig.turn(2)
+    ids = _run(rig, rig.launch("both", jobs=_jobs("a", "b", h100=8)))
+    agent = rig.agent_of(ids["a"])
+    of = agent.of(ids["a"])
+    agent.live_again()
+    rig.turn(turns)
+    agent.end_as(of, End(kind="lost", detail="its machine restarted", sizes=()))
+    rig.until_attempt(ids["a"], 2)
+    rig.until_attempt(ids["b"], 2)
 
 
 def test_a_retry_takes_the_launch_along() -> None:
