@@ -60,7 +60,11 @@ class Notifier:
         return tuple(f"webhook {to}: {text}" for to, text in sorted(self._failing.items()))
 
     def collect(self, draft: Draft) -> None:
-        """Remove from `draft` what was delivered, and what could not be delivered for too long."""
+        """
+        Remove from `draft` what was delivered, and what could not be delivered for too long.
+
+        None is given up untried: while no bastion led, its webhook may have been well.
+        """
         for done in self._lane.collect():
             to = next((to for to, sent in self._in_flight.items() if sent == done.key), "")
             self._in_flight.pop(to, None)
@@ -73,7 +77,7 @@ class Notifier:
         for each in draft.outbox:
             if each.id in self._delivered:
                 draft.delivered(each.id)
-            elif draft.now - each.at > LIFE_S:
+            elif draft.now - each.at > LIFE_S and each.to in self._backoffs:
                 draft.delivered(each.id)
                 why = self._failing.get(label(each.to), "it was never reached")
                 text = f"{each.id} to {label(each.to)} is given up: {why}"

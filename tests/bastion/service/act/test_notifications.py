@@ -214,6 +214,24 @@ def test_delivery_is_not_tried_for_ever(rig: Rig) -> None:
     assert any("is given up" in problem for problem in rig.journal.problems)
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_none_is_given_up_untried(rig: Rig, fails: bool) -> None:
+    """A bastion that comes back after more than a notification's life sends it once at least."""
+    rig.webhooks.error = DeliveryError("down")
+    job = rig.start("train", notify=["ops"])
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    assert rig.root.outbox
+    rig.clock.advance(LIFE_S + 1)
+    rig.webhooks.error = DeliveryError("still down") if fails else None
+    rig.leader = rig.take(pid=2)
+    rig.turn(3)
+    assert rig.root.outbox == ()
+    texts = [e.text for e in rig.history() if e.what == "notification given up"]
+    assert texts == ([f"{job}.1.ended.0 to ops is given up: still down"] if fails else [])
+    assert bool(rig.webhooks.taken) is not fails
+
+
 def test_a_flood_is_bounded(rig: Rig) -> None:
     """A webhook that is down for long does not fill root; what is dropped is in the history."""
     rig.webhooks.error = DeliveryError("down")
