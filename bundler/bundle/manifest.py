@@ -24,16 +24,18 @@ from dataclasses import dataclass
 
 from bundler.bundle.blobs import Blobs, manifest_key
 from bundler.bundle.limits import MAX_ENTRIES
-from bundler.errors import DamagedError
+from bundler.errors import BundleError, DamagedError
+from bundler.size import show_size
 from bundler.tree import KINDS, SHA256, Entry, Tree
 
 SCHEMA = 1
 _MAX_JSON_BYTES = 512 * 2**20
-"""Maximum inflated size of a manifest: `MAX_ENTRIES` of 512 bytes each."""
-_MAX_RATIO = 64
-"""Maximum compression ratio: names and digests shrink to a third, empty folders to a tenth."""
-_LEAST_LIMIT_BYTES = 2**20
-"""Inflated size that is always allowed: tiny manifests compress better."""
+"""
+Maximum inflated size of a manifest: `MAX_ENTRIES` of 512 bytes each. The ratio says nothing: equal
+contents below long paths shrink to a hundredth.
+"""
+_STEP_BYTES = 2**22
+"""Inflated at once while the size is only counted."""
 _CHANGED_SHARE = 4
 """
 A base is used while at most a quarter (one in so many) of its entries differ; beyond that a full
@@ -52,8 +54,15 @@ class Manifest:
     """Digest of the manifest that this one was stored as a difference from, or empty."""
 
 
-def encode(manifest: Manifest, *, base: Manifest | None = None) -> bytes:
-    """Encode in full, or as a difference from `base` if that is small."""
+def encode(
+    manifest: Manifest, *, base: Manifest | None = None, limit_bytes: int = _MAX_JSON_BYTES
+) -> bytes:
+    """
+    Encode in full, or as a difference from `base` if that is small.
+
+    Raises:
+        BundleError: The paths are too long altogether for a manifest that can be read again.
+    """
     before = {entry.path: entry for entry in base.tree.entries} if base else {}
     entries = tuple(
         entry
@@ -63,7 +72,7 @@ def encode(manifest: Manifest, *, base: Manifest | None = None) -> bytes:
     )
     removed = sorted(before.keys() - {entry.path for entry in manifest.tree.entries})
     if base and (len(entries) + len(removed)) * _CHANGED_SHARE > len(before):
-        return encode(manifest)
+        return encode(manifest, limit_bytes=limit_bytes)
     packs = sorted({pack for entry in entries for pack in manifest.places.get(entry.sha256, ())})
     index = {pack: at for at, pack in enumerate(packs)}
     stored = {
@@ -73,7 +82,14 @@ def encode(manifest: Manifest, *, base: Manifest | None = None) -> bytes:
         "packs": packs,
         "entries": [_row(entry, manifest.places, index) for entry in entries],
     }
-    return zlib.compress(json.dumps(stored, separators=(",", ":")).encode(), 6)
+    text = json.dumps(stored, separators=(",", ":")).encode()
+    if len(text) > limit_bytes:
+        raise BundleError(
+            f"the paths of {len(entries)} files take {show_size(len(text))}, more than "
+            f"{show_size(limit_bytes)}",
+            hint="leave folders out by a line in .bastionignore",
+        )
+    return zlib.compress(text, 6)
 
 
 def read_manifest(digest: str, store: Blobs) -> Manifest | None:
@@ -123,6 +139,16 @@ def _row(
     ]
 
 
+def _is_bounded(data: bytes) -> bool:
+    """Whether `data` is whole and inflates to no more than a manifest may: none of it is kept."""
+    inflater = zlib.decompressobj()
+    size = 0
+    while data and size <= _MAX_JSON_BYTES:
+        size += len(inflater.decompress(data, _STEP_BYTES))
+        data = inflater.unconsumed_tail
+    return inflater.eof and size <= _MAX_JSON_BYTES
+
+
 class _Stored:
     """One stored manifest, with checked types only."""
 
@@ -153,12 +179,9 @@ class _Stored:
 
     def _parse(self, data: bytes) -> dict[str, object]:
         try:
-            inflater = zlib.decompressobj()
-            limit_bytes = min(_MAX_JSON_BYTES, max(_LEAST_LIMIT_BYTES, _MAX_RATIO * len(data)))
-            text = inflater.decompress(data, limit_bytes)
-            if inflater.unconsumed_tail or not inflater.eof:
+            if not _is_bounded(data):
                 raise self._malformed("its length")
-            fields = json.loads(text)
+            fields = json.loads(zlib.decompress(data))
         except (zlib.error, ValueError, RecursionError):
             raise self._malformed("its bytes") from None
         if not isinstance(fields, dict):

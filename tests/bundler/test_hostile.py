@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from bundler.bundle.blobs import manifest_key
 from bundler.bundle.fetch import fetch
-from bundler.bundle.manifest import read_manifest
+from bundler.bundle.manifest import Manifest, encode, read_manifest
 from bundler.bundle.pack import PACK_BYTES, Piece, open_pack, plan_packs, seal
-from bundler.errors import DamagedError
+from bundler.errors import BundleError, DamagedError
 from bundler.tree import Entry, Tree
 from tests.rigs.blobs import MemoryBlobs
 
@@ -233,16 +233,43 @@ def test_the_canonical_bytes_never_change() -> None:
     assert tree.digest == "015907f1d39ddeb152f4826babc3829facf5d6db6964e69df447eb7162735384"
 
 
-def test_a_manifest_inflates_to_a_multiple_of_its_size() -> None:
+def test_a_manifest_inflates_to_no_more_than_a_manifest_may() -> None:
     """A small manifest of hundreds of megabytes of blanks is refused before they are made."""
-    stored = zlib.compress(b" " * (200 << 20), 9)
+    packer = zlib.compressobj(1)
+    stored = b"".join([*(packer.compress(b" " * (50 << 20)) for _ in range(12)), packer.flush()])
     digest = "0" * 64
     blobs = MemoryBlobs()
     blobs.create(manifest_key(digest), stored)
     tracemalloc.start()
     try:
-        with pytest.raises(DamagedError):
+        with pytest.raises(DamagedError, match="its length"):
             read_manifest(digest, blobs)
-        assert tracemalloc.get_traced_memory()[1] < 200 * len(stored) + (4 << 20)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
     finally:
         tracemalloc.stop()
+
+
+def _equal_files(count: int) -> Manifest:
+    """So many equal files, each in a folder of its own below a long path."""
+    deep = "experiments/large-scale-pretraining-run/configurations/generated/" * 2
+    entries = (
+        Entry(path=f"{deep}{at:06d}/config.yaml", kind="file", size=1, sha256=_X)
+        for at in range(count)
+    )
+    return Manifest(tree=Tree(entries=tuple(entries)), places={_X: ("0" * 64,)})
+
+
+def test_equal_files_below_long_paths_are_read_again() -> None:
+    """A manifest that packs to a hundredth of its size is read as it was written."""
+    manifest = _equal_files(20_000)
+    data = encode(manifest)
+    assert len(zlib.decompress(data)) > 64 * len(data)
+    blobs = MemoryBlobs()
+    blobs.create(manifest_key(manifest.tree.digest), data)
+    assert read_manifest(manifest.tree.digest, blobs) == manifest
+
+
+def test_a_manifest_that_could_not_be_read_is_not_written() -> None:
+    """Paths that are too long altogether are refused before a manifest of them is stored."""
+    with pytest.raises(BundleError, match=r"the paths of 100 files take .* more than 1.0 KiB"):
+        encode(_equal_files(100), limit_bytes=1024)
