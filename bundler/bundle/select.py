@@ -2,9 +2,10 @@
 Select the files of a working tree that go into its bundle.
 
 Files that git ignores are left out (`.gitignore` files, nested and above the root), except for
-tracked ones. `.bastionignore` and `exclude` override them, and each other, in that order. `.git` is
-never included, and links stay links. All problems are reported at once. Only names, modes and sizes
-are read, never contents.
+tracked ones. A submodule or other repository below the root goes by its own files and its own list
+of what is tracked. `.bastionignore` and `exclude` override them, and each other, in that order.
+`.git` is never included, and links stay links. All problems are reported at once. Only names, modes
+and sizes are read, never contents.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from bundler.bundle.ignore import Rules, parse_rules
 from bundler.bundle.limits import refuse_oversize
 from bundler.code import LocalDir
-from bundler.errors import BundleError, InvalidCodeError
+from bundler.errors import BundleError, InvalidCodeError, UnreachableError
 from bundler.repository.git import tracked_although_ignored
 from bundler.root import find_git_top, find_root
 from bundler.suspect import looks_secret
@@ -120,20 +121,33 @@ class _Walk:
         self.unnameable: list[str] = []
         self.leaving: list[str] = []
         self._exclude = parse_rules("\n".join(exclude).encode())
-        self._tracked: frozenset[str] = frozenset()
+        self._tracked: set[str] = set()
 
     def rules_above(self) -> _Layers:
         """Return the rules above the root: our own, and git's files there."""
         git = [parse_rules(_ALWAYS_OUT)]
         top = find_git_top(self.root)
         if top:
-            self._tracked = _with_folders(tracked_although_ignored(self.root))
+            self._rescue_tracked("")
             inner = self.root.relative_to(top).parts
             for depth in range(len(inner)):
                 above = "/".join(inner[depth:]) + "/"
                 if text := _read(top.joinpath(*inner[:depth], ".gitignore")):
                     git.append(parse_rules(text, above=above.encode()))
         return _Layers(git=tuple(git), own=())
+
+    def _rescue_tracked(self, path: str) -> None:
+        """Note what the repository of the folder `path` tracks although it ignores it."""
+        try:
+            tracked = tracked_although_ignored(self.root / path)
+        except UnreachableError:
+            raise
+        except BundleError as error:
+            self.warnings.append(
+                f"what git tracks although a .gitignore names it is left out: {error.message}"
+            )
+        else:
+            self._tracked |= _with_folders([path + name for name in tracked])
 
     def folder(self, path: str, layers: _Layers) -> None:
         """Walk the folder `path` (empty, or ending in `/`)."""
@@ -177,6 +191,9 @@ class _Walk:
         self, path: str, inside: Sequence[os.DirEntry[str]], layers: _Layers
     ) -> _Layers:
         names = {entry.name for entry in inside}
+        if path and ".git" in names:  # a repository of its own: no rule of git's above counts
+            self._rescue_tracked(path)
+            layers = _Layers(git=(parse_rules(_ALWAYS_OUT),), own=layers.own)
         git, own = layers.git, layers.own
         below = len(os.fsencode(path))
         if ".gitignore" in names and (text := _read(self.root / path / ".gitignore")):
@@ -269,10 +286,10 @@ def _warnings(found: Sequence[Found]) -> Iterator[str]:
         yield "no file is selected: the bundle is empty"
 
 
-def _with_folders(paths: Sequence[str]) -> frozenset[str]:
+def _with_folders(paths: Sequence[str]) -> set[str]:
     """Return `paths`, and every folder above them."""
     folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents}
-    return frozenset(paths) | folders
+    return {*paths, *folders}
 
 
 def _read(path: Path) -> bytes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -140,21 +139,21 @@ def _paths(listed: bytes) -> tuple[str, ...]:
 
 def tracked_although_ignored(root: Path) -> tuple[str, ...]:
     """
-    Return the paths below `root` that git tracks although a `.gitignore` matches them; none without
-    git.
+    Return the paths below `root` that git tracks although a `.gitignore` matches them.
 
     Git's check of folder owners is disabled: otherwise a tree would have another digest inside a
     container. Listing names starts no program of the repository.
 
     Raises:
         UnreachableError: Git exceeded its deadline.
+        BundleError: Git is not installed, or cannot read the repository.
     """
-    if shutil.which("git") is None:
-        return ()
     answer = _local(
         root, "-c", "safe.directory=*",
         "ls-files", "-z", "--cached", "--ignored", "--exclude-per-directory=.gitignore",
     )  # fmt: skip
+    if answer.code:
+        raise BundleError(f"git cannot list {root}: {' '.join(answer.errors.split())[:300]}")
     return _paths(answer.out)
 
 

@@ -145,6 +145,54 @@ def test_files_above_the_root_count(repository: Path) -> None:
     assert kept_by_us(repository / "code") == {".gitignore", "train/keep.ckpt"}
 
 
+def test_a_repository_below_goes_by_its_own_rules(repository: Path) -> None:
+    """Rules of the repository around one do not count in it, and what it tracks is kept."""
+    trees.write(
+        repository,
+        {
+            ".gitignore": "build/\n*.log\n",
+            "a.log": "",
+            "vendor/.gitignore": "*.bin\n",
+            "vendor/build/rules.py": "",
+            "vendor/w.bin": "",
+            "vendor/deep/x.bin": "",
+            "vendor/deep/build/y.log": "",
+        },
+    )
+    git(repository / "vendor", "init", "-q")
+    git(repository / "vendor", "add", "-f", "w.bin", "build")
+    assert kept_by_us(repository / "vendor") == kept_by_git(repository / "vendor")
+    assert kept_by_us(repository) == {".gitignore"} | {
+        f"vendor/{name}" for name in kept_by_git(repository / "vendor")
+    }
+
+
+def test_a_repository_that_git_cannot_list_is_warned_about(repository: Path) -> None:
+    """What git tracks is not left out in silence where git does not say what it tracks."""
+    trees.write(repository, {".gitignore": "*.bin\n", "w.bin": "", "a.py": ""})
+    git(repository, "add", "-f", ".")
+    git(repository, "config", "core.repositoryformatversion", "1")
+    git(repository, "config", "extensions.futureformat", "true")
+    selected = select(LocalDir(str(repository)), start=repository)
+    assert [one.path for one in selected.found] == [".gitignore", "a.py"]
+    (warning,) = selected.warnings
+    assert warning.startswith(
+        "what git tracks although a .gitignore names it is left out: git cannot"
+    )
+    assert "futureformat" in warning
+
+
+def test_a_machine_without_git_is_warned_about(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no git is installed the same is said."""
+    trees.write(repository, {".gitignore": "*.bin\n", "a.py": ""})
+    monkeypatch.setenv("PATH", str(repository))
+    assert select(LocalDir(str(repository)), start=repository).warnings == (
+        "what git tracks although a .gitignore names it is left out: no git on this machine",
+    )
+
+
 def test_a_path_that_no_line_matches_is_neither_ignored_nor_kept() -> None:
     """A path that no line matches is neither ignored nor kept."""
     rules = parse_rules(b"*.pyc\n!keep.pyc\n")
