@@ -48,6 +48,7 @@ from bastion.errors import (
 from bastion.store.folder.filesystem import filesystem_of, is_shared
 from bastion.store.folder.folder_identity import FolderIdentity
 from bastion.store.folder.mark import mark_of
+from bastion.store.folder.sharing import Sharing
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 
@@ -83,7 +84,9 @@ class LocalStore:
     Objects as files under one folder, which must exist.
 
     The folder is remembered once it was first seen. If it is missing, or another folder is at its
-    path, the store is out of reach. Files and folders get the permissions that the umask allows.
+    path, the store is out of reach. Files and folders get the permissions that the umask allows; in
+    a root that its group or all users may write, they get those too, for one user's umask must not
+    hide a folder of the bucket from the bastion.
 
     Args:
         root: An absolute path.
@@ -129,7 +132,16 @@ class LocalStore:
     def _locks(self) -> FileLocks:
         from bastion.store.folder.lock import FileLocks  # what only reads and creates takes none
 
-        return FileLocks(f"{self._temps}/locks", clock=self._clock, timeout_s=self._lock_timeout_s)
+        return FileLocks(
+            f"{self._temps}/locks",
+            clock=self._clock,
+            timeout_s=self._lock_timeout_s,
+            sharing=self._sharing,
+        )
+
+    @cached_property
+    def _sharing(self) -> Sharing:
+        return Sharing.of(self._root)
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -253,6 +265,7 @@ class LocalStore:
         handle, path = self._open_temp(mark_of(key))
         try:
             try:
+                self._sharing.open_file(handle)
                 rest = memoryview(data)
                 while rest:
                     rest = rest[os.write(handle, rest) :]
@@ -330,7 +343,8 @@ class LocalStore:
         """
         for _ in range(_RACES):
             try:
-                return os.mkdir(path)
+                os.mkdir(path)
+                return self._sharing.open_folder(path)
             except FileExistsError:
                 return None
             except FileNotFoundError:
@@ -395,6 +409,8 @@ class LocalStore:
             place = f"{key!r} in {self._root!r}"
             text, hint = _REFUSALS.get(error.errno or 0, ("", ""))
             if text:
+                if error.errno == errno.EACCES and error.filename:
+                    text += f" for {error.filename!r}"
                 refused = StoreFullError if error.errno in _NO_ROOM else StoreRefusedError
                 raise refused(f"{place} cannot be {done}: {text}", hint=hint) from error
             raise StoreError(f"{place} cannot be {done}: {error.strerror or error}") from error

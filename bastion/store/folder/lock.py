@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from bastion.clock import Clock
 from bastion.errors import StoreError
+from bastion.store.folder.sharing import Sharing
 
 _LOCKS = 4096
 """Files per folder: two busy names hardly ever share one, and all of them may be kept for ever."""
@@ -32,10 +33,14 @@ class FileLocks:
         folder: An absolute path.
         clock: The clock for waiting.
         timeout_s: How long to wait for another holder.
+        sharing: Which users beside the owner may take them.
     """
 
-    def __init__(self, folder: str, *, clock: Clock, timeout_s: float) -> None:
+    def __init__(
+        self, folder: str, *, clock: Clock, timeout_s: float, sharing: Sharing | None = None
+    ) -> None:
         self._folder = folder
+        self._sharing = sharing or Sharing(folder=0)
         self._clock = clock
         self._timeout_s = timeout_s
 
@@ -49,6 +54,7 @@ class FileLocks:
         """
         handle = self._open(zlib.crc32(name.encode()) % _LOCKS)
         try:
+            self._sharing.open_file(handle)
             self._acquire(handle, name)
             try:
                 _sign(handle)
@@ -67,6 +73,7 @@ class FileLocks:
             # Never make the parents of the folder: they may be unmounted.
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self._folder)  # noqa: PTH102 - all paths here are strings
+                self._sharing.open_folder(self._folder)
             return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
 
     def _acquire(self, handle: int, name: str) -> None:

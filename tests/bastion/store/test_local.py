@@ -375,6 +375,30 @@ LOOKED_INTO: list[str] = []
 sys.addaudithook(lambda event, args: LOOKED_INTO.append(args[0]) if event == "os.scandir" else None)
 
 
+@pytest.mark.parametrize(
+    ("root_mode", "folder_mode", "file_mode"),
+    [(0o755, 0o700, 0o600), (0o2775, 0o2770, 0o660), (0o777, 0o777, 0o666)],
+)
+def test_no_umask_hides_what_lies_in_a_shared_root(
+    root: Path, root_mode: int, folder_mode: int, file_mode: int
+) -> None:
+    """Where a group or all users may write the root, so they may what any of them makes in it."""
+    root.mkdir()
+    root.chmod(root_mode)
+    before = os.umask(0o077)
+    try:
+        store = LocalStore(root, durable=False, makes_root=True)
+        written = store.create("inbox/ada/x.json", b"1")
+        store.swap("inbox/ada/x.json", b"2", if_version=written.version)
+    finally:
+        os.umask(before)
+    for folder in ("inbox/ada", "inbox", ".tmp", ".tmp/locks"):
+        assert stat.S_IMODE((root / folder).stat().st_mode) == folder_mode, folder
+    (lock,) = (root / ".tmp/locks").iterdir()
+    for file in (root / "inbox/ada/x.json", lock):
+        assert stat.S_IMODE(file.stat().st_mode) == file_mode, file
+
+
 def test_a_list_opens_only_folders_that_can_match(root: Path) -> None:
     """Prefix, start and limit prune the walk: what cannot hold the answer is never opened."""
     store = LocalStore(root, durable=False, makes_root=True)
