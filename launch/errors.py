@@ -38,8 +38,8 @@ def report(error: BaseException, *, debug: bool) -> int:
         traceback.print_exception(error)
     match error:
         case KeyboardInterrupt():
-            for told in getattr(error, "__notes__", ()) or ("nothing was changed",):
-                note(f"interrupted; {told}")
+            for told in getattr(error, "__notes__", ()) or ("",):
+                note(f"interrupted; {told}" if told else "interrupted")
             return exits.DETACHED
         case BrokenPipeError():
             _stop_printing()

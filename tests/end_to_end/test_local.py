@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -99,6 +100,33 @@ def test_a_local_bastion_ends_though_its_bucket_was_deleted(
     assert not alive(tmp_path)
     assert bastion("up").returncode == 0
     assert bastion("down").returncode == 0
+
+
+def test_an_interrupted_up_names_what_it_has_started(
+    bastion: Callable[..., Ran], tmp_path: Path
+) -> None:
+    """Ctrl-C leaves a bastion behind, and says so with the command that ends it."""
+    root = f"--root={tmp_path / 'another'}"
+    home = {"XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "XDG_STATE_HOME")}
+    up = subprocess.Popen(
+        [sys.executable, "-P", "-m", "bastion.command", "up", root],
+        env={**os.environ, **home, "BASTION_ROOT": ""},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        state = tmp_path / "XDG_STATE_HOME"
+        until(lambda: any(state.rglob("bastion.log")) and len(alive(state)) > 0, "it is started")
+        up.send_signal(signal.SIGINT)
+        _, told = up.communicate(timeout=60)
+        assert up.returncode == 130
+        last = told.splitlines()[-1]
+        assert last.startswith("interrupted; the bastion that it started, process "), told
+        ends = f"bastion down --root=file://{tmp_path}/another"
+        assert last.endswith(f" goes on; once it leads, {ends} ends it"), told
+    finally:
+        until(lambda: bastion("down", root, "--yes").returncode == 0, "it leads, and is ended")
+    assert not alive(tmp_path)
 
 
 def test_another_home_finds_the_machines_again(bastion: Callable[..., Ran], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -17,7 +18,12 @@ from launch import exits
 from launch.commands.here.local_bastion import LocalBastion
 from launch.commands.here.local_jobs import jobs_on
 from launch.commands.here.local_machines import LocalMachines
-from launch.commands.here.removed_bucket import end_what_served, refuse_in_place_of_another, until
+from launch.commands.here.removed_bucket import (
+    end_what_served,
+    refuse_in_place_of_another,
+    stop,
+    until,
+)
 from launch.commands.look.status import files_not_in_force
 from launch.errors import UsageError, explained
 from launch.grammar.parser import Verbs, switch, text
@@ -92,10 +98,24 @@ def begin(args: argparse.Namespace) -> int:
 def _start(session: Session, place: Path, *, is_own: bool) -> int:
     """Start a bastion and wait until it leads; end what it began if it does not."""
     root, clock = session.profile.root, session.client.clock
-    log = _log_of(root, place, is_own=is_own)
     machines = LocalMachines(root, place, clock, is_own=is_own)
     before = machines.standing()
-    bastion = LocalBastion(root, place, log, clock)
+    bastion = LocalBastion(root, place, _log_of(root, place, is_own=is_own), clock)
+    try:
+        return _await(session, bastion, machines, before)
+    except KeyboardInterrupt as interrupt:
+        where = "" if is_own else f" --machines_dir={quote(str(place))}"
+        interrupt.add_note(
+            f"the bastion that it started, process {bastion.pid}, goes on;"
+            f" once it leads, bastion down{session.root_flag}{where} ends it"
+        )
+        raise
+
+
+def _await(
+    session: Session, bastion: LocalBastion, machines: LocalMachines, before: frozenset[Path]
+) -> int:
+    root, clock = session.profile.root, session.client.clock
 
     def is_settled() -> bool:
         return _leads(session) or bastion.has_ended
@@ -105,7 +125,7 @@ def _start(session: Session, place: Path, *, is_own: bool) -> int:
     if not _leads(session):
         return _take_back(bastion, machines, before)
     until(clock, lambda: _knows_machines(session, machines), _WAIT_S)
-    note(f"a bastion leads {root}, process {bastion.pid}; its log is {log}")
+    note(f"a bastion leads {root}, process {bastion.pid}; its log is {bastion.log}")
     if trouble := bastion.trouble():
         note(f"problem: {'; '.join(filter(None, trouble))}")
     if (status := _status(session)) is not None:
@@ -140,6 +160,8 @@ def end(args: argparse.Namespace) -> int:
         return end_what_served(
             root, place, session.client.clock, is_own=not args.machines_dir, is_sure=args.yes
         )
+    from bastion.provider.serving import bastions_of
+
     status = _status(session)
     _refuse_led_elsewhere(status)
     place = _machines_dir(args, session)
@@ -153,6 +175,8 @@ def end(args: argparse.Namespace) -> int:
         )
     if status is not None and _leads(session):
         _stop(session, status)
+    else:  # one that was started a moment ago does not lead yet
+        stop(bastions_of(place, root), session.client.clock)
     ended = machines.standing()
     running = len(jobs_on(ended, session.client.store))
     machines.end(ended)

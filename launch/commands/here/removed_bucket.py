@@ -65,7 +65,7 @@ def end_what_served(
             f"the bucket in {path} is gone, and jobs still run on {counted(busy, 'machine')}",
             hint="bastion down --yes stops them; if its disk is only unmounted, mount it again",
         )
-    _stop(bastions, clock)
+    stop(bastions, clock)
     _end(root, standing, clock)
     aside = _set_aside(machines_dir, machines, clock)
     if bastions or standing:
@@ -100,7 +100,8 @@ def refuse_in_place_of_another(root: str, machines_dir: Path, *, is_own: bool) -
         )
 
 
-def _stop(bastions: tuple[int, ...], clock: Clock) -> None:
+def stop(bastions: tuple[int, ...], clock: Clock) -> None:
+    """End these processes of bastions: asked to, and killed if they do not."""
     from bastion.provider.machine_folder import started
 
     for number in (signal.SIGTERM, signal.SIGKILL):
