@@ -258,11 +258,10 @@ def _apply_silence(machine: Machine, now: float, steady_since: float) -> Machine
     permit counts from a bell that has landed, so it expires no later than `permit_s` after the
     bastion saw the last one. What its provider queues, or has just made, is not silent yet.
     """
-    silent_s = now - max(machine.heard_at, machine.created_at, machine.made_at or 0.0)
+    began_at = max(machine.created_at, machine.made_at or 0.0, steady_since)
+    silent_s = now - max(machine.heard_at, began_at)
     is_queued = bool(machine.waits) and not machine.life
     if not machine.permit_s or is_queued or silent_s <= SILENT_S:
-    silent_s = now - max(machine.heard_at, machine.created_at, steady_since)
-    if not machine.permit_s or silent_s <= SILENT_S:
         return machine
     if silent_s > machine.permit_s + PERMIT_SLACK_S:
         return None

@@ -152,7 +152,7 @@ class SlurmProvider:
             machine = name.removeprefix(prefix(self._bucket))
             if machine == name or parse_machine(machine, self._pool.name) is None:
                 continue  # another job of this user, whose name may even have several lines
-            shown = _Shown(*fields, machine)
+            shown = _Shown._make([*fields, machine])
             if not shown.was_refused:
                 found.append(shown)
         yield from sorted(found, key=lambda shown: int(shown.job))
