@@ -161,10 +161,15 @@ def held_back(array: ArrayRecord, indices: Indices, by: str) -> ArrayRecord:
     return replace(array, held=array.held | (array.waiting & indices), held_by=by)
 
 
-def released(array: ArrayRecord, indices: Indices) -> ArrayRecord:
-    """Return `array` after the tasks of `indices` were released."""
+def released(array: ArrayRecord, indices: Indices, now: float) -> ArrayRecord:
+    """
+    Return `array` after the tasks of `indices` were released.
+
+    Its tasks share the time at which they joined the queue: that of the first that waits there.
+    """
     held = array.held - indices
-    return replace(array, held=held, held_by=array.held_by if held else "")
+    each = array.each if array.ready or held == array.held else replace(array.each, queued_at=now)
+    return replace(array, each=each, held=held, held_by=array.held_by if held else "")
 
 
 def updated(

@@ -352,7 +352,10 @@ class JobRecord:
     fail_when_busy: bool = False
     phase: Phase = Phase.QUEUED
     queued_at: float = 0.0
-    """When it last joined the queue: its submission, or its last requeue."""
+    """
+    When it last joined the queue: its submission, its requeue, its release, or the end of the last
+    job that it waited for.
+    """
     after: tuple[Dependency, ...] = ()
     """The conditions that are not met yet; it joins the queue when none is left."""
     notify: tuple[Notify, ...] = ()

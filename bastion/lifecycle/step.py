@@ -267,7 +267,7 @@ def _hold(job: JobRecord, event: ev.HeldBack, now: float) -> JobRecord:
 
 
 def _release(job: JobRecord, event: ev.Released, now: float) -> JobRecord:
-    return replace(job, held="")
+    return replace(job, held="", queued_at=now) if job.held else job
 
 
 def _apply_dependencies(job: JobRecord, event: ev.DependenciesEnded, now: float) -> JobRecord:

@@ -233,4 +233,4 @@ def _verdict(draft: Draft, job: JobRecord, wait: Wait) -> Verdict:
 
 
 def _is_new(draft: Draft, job: JobRecord) -> bool:
-    return not job.attempts and draft.now - job.queued_at <= SUBMITTED_S
+    return not job.attempts and draft.now - min(job.submitted_at, job.queued_at) <= SUBMITTED_S

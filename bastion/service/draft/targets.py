@@ -127,7 +127,7 @@ def changed(
     if verb == "hold":
         return held_back(array, tasks, user)
     if verb == "release":
-        return released(array, tasks)
+        return released(array, tasks, draft.now)
     return cancelled(array, tasks, user, draft.now)
 
 

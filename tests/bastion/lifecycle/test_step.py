@@ -522,3 +522,12 @@ def test_a_job_that_starts_and_ends_in_one_commit_ran_as_long_as_its_machine_say
         over = step(short, end, at)
         assert over.attempt is not None
         assert over.attempt.started_at == started_at
+
+
+def test_a_released_job_joins_the_queue_when_it_is_released() -> None:
+    """Its wait counts from then; the release of a job that nothing holds changes nothing."""
+    job = step(job_records.queued(), ev.HeldBack(by="ann"), T0 + 5)
+    assert job.queued_at == T0
+    released = step(job, ev.Released(by="ann"), T0 + 60)
+    assert (released.held, released.queued_at, released.submitted_at) == ("", T0 + 60, T0)
+    assert step(released, ev.Released(by="ann"), T0 + 90) == released

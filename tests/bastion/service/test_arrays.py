@@ -241,8 +241,11 @@ def test_a_held_array_starts_what_is_released() -> None:
     rig.turn(3)
     assert not rig.root.jobs
     assert _row(rig, array)["text"] == "held by ann; it joins the queue when released"
+    at = rig.clock.wall()
     rig.verb("release", f"{array}.0-1")
     rig.until(lambda: running(rig, array) == [0, 1])
+    joined = [job.queued_at for job in rig.root.jobs.values()]
+    assert joined == [rig.root.arrays[array].each.queued_at] * 2 and min(joined) >= at
     assert str(rig.root.arrays[array].held) == "2-9"
     again = rig.verb("release", f"{array}.0-1")
     rig.turn()
