@@ -58,7 +58,7 @@ MAX_LOSSES_IN_ROW = 3
 GOOD_RUN_S = 600.0
 """An attempt that ran this long before its machine was lost starts the count of losses anew."""
 DRAIN_S = 120.0
-"""How long a job drains while its agents send no logs."""
+"""How long a job drains, since its last end or word that output is still being saved."""
 LOSS_BACKOFF_S = 10.0
 MAX_DOUBLINGS = 20
 """Of the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""
@@ -172,7 +172,9 @@ def _record_unkept(job: JobRecord, event: ev.HostUnkept, now: float) -> JobRecor
         return job
     # The outcome stands: only its words may change.
     parts = (job.last.text.removesuffix(f"; {before}"), unkept_text(_attempt(job)))
-    return replace(job, last=replace(job.last, text="; ".join(filter(None, parts))))
+    last = replace(job.last, text="; ".join(filter(None, parts)))
+    # Its agent still saves: what the next attempt would miss is waited for.
+    return replace(job, last=last, drain_deadline=max(job.drain_deadline, now + DRAIN_S))
 
 
 def _keep_host(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:

@@ -66,7 +66,7 @@ class HostEnd:
             if run.logs.broken and self._is_written:
                 self._give_up(BastionError(run.logs.broken))
                 return
-        self._saving.turn(now)
+        self._saving.finish(now)
         if not self._is_written or not self._saving.is_done:
             return
         if self._drained is None:

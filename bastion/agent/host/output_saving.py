@@ -20,6 +20,13 @@ Tries per saving, five minutes in total: an output that is not kept is lost to t
 """
 
 
+_STILL_S = 45.0
+"""Between two words of a saving that outlasts its host: a job drains for 120 s without one."""
+
+_LONGEST_S = 3600.0
+"""So long a job drains for its output: then it goes on without, and says so."""
+
+
 class Saving:
     """The output of one host; `key` is its key on its machine."""
 
@@ -31,6 +38,7 @@ class Saving:
         self._sent_at = 0.0
         self._again_at = 0.0
         self._tries = 0
+        self._ended_at = self._still_at = 0.0
         self._told: str | None = ""
         """What was last told of it; None: an earlier agent told it."""
 
@@ -60,6 +68,17 @@ class Saving:
         work = partial(save, self._around.store, self._of, output, self._wanted)
         then = partial(self._saved, self._wanted)
         self._around.errands.send(errand, work, then, now=now, otherwise=then, is_long=True)
+
+    def finish(self, now: float) -> None:
+        """Continue the savings of a host that has ended, and report at times that they go on."""
+        self.turn(now)
+        if not self._ended_at:
+            self._ended_at, self._still_at = now, now + _STILL_S
+        is_late = self._still_at <= now < self._ended_at + _LONGEST_S
+        if is_late and not self.is_done:
+            self._still_at = now + _STILL_S
+            self._told = "it is still being saved"
+            self._around.bells.ring(facts.Unkept(of=self._of, text=self._told))
 
     def _saved(self, number: int, outcome: int | Exception) -> None:
         text = ""

@@ -119,9 +119,8 @@ class Draft:
         elif isinstance(event, HostIdle | HostHeld):
             what = "held" if isinstance(event, HostHeld) else "idle"
             self.tell(what=what, text=remark(after) or "it shows signs of life again", job=after)
-        elif isinstance(event, HostUnkept) and after.attempt is not None:
-            text = unkept_text(after.attempt) or "its output is kept again"
-            self.tell(what="output", text=text, job=after)
+        elif isinstance(event, HostUnkept):
+            self._tell_unkept(before, after)
         if before.after and not after.after and after.phase is Phase.QUEUED:
             self.is_scheduling = True
             self.tell(what="ready", text="all that it waited for has ended", job=after)
@@ -129,6 +128,11 @@ class Draft:
             self.is_scheduling = True
         if after.phase is Phase.DRAINING and before.phase is not Phase.DRAINING:
             self.runs = with_end(self.runs, after, self.now)
+
+    def _tell_unkept(self, before: JobRecord, after: JobRecord) -> None:
+        text = unkept_text(after.attempt) if after.attempt is not None else ""
+        if before.attempt is not None and text != unkept_text(before.attempt):
+            self.tell(what="output", text=text or "its output is kept again", job=after)
 
     def _row(self, before: JobRecord, after: JobRecord) -> EndedAttempt | None:
         """Return the row of what ended between `before` and `after`, or None if nothing did."""

@@ -6,6 +6,7 @@ from bastion.job import End
 from bastion.records.reports.facts import Drained, Ended, Unkept
 from tests.rigs.leader import Rig
 
+STILL = "it is still being saved"
 WHY = "more than 50,000 files and folders; pack them into fewer"
 
 
@@ -36,3 +37,25 @@ def test_output_that_is_not_kept_at_the_end_is_in_the_result() -> None:
     assert result.text == f"exited with code 0; the output is not kept: {WHY}"
     (row,) = [event for event in rig.history() if event.what == "succeeded"]
     assert row.text.endswith(WHY)
+
+
+def test_a_job_drains_for_as_long_as_its_output_is_told_to_be_saved() -> None:
+    """It is waited for, one event says so, and the outcome names it where it is given up."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    of = agent.of(job)
+    end = agent.end_as(of, End(kind="exited", codes=(0,), sizes=(3,)), rings=False)
+    agent.ring(Ended(of=of, end=end))
+    rig.turn(2)
+    began = rig.clock.monotonic()
+    while rig.clock.monotonic() < began + 400.0:
+        agent.ring(Unkept(of=of, text=STILL))
+        rig.turn(2, seconds=22.0)
+        assert rig.phase(job) == "draining"
+    assert [each.text for each in rig.history() if each.what == "output"] == [
+        f"the output is not kept: {STILL}"
+    ]
+    rig.turn(10, seconds=22.0)
+    result = rig.ended(job)
+    assert result.text == f"exited with code 0; the output is not kept: {STILL}"

@@ -113,3 +113,17 @@ def test_output_that_is_kept_after_all_is_told(tmp_path: Path) -> None:
         bench.saving.ask()
         bench.pass_s(1.0)
     assert bench.told == [""]
+
+
+def test_a_saving_that_outlasts_its_host_is_told_at_times(tmp_path: Path) -> None:
+    """The job waits for it for as long as it is told, and the last word is that it is kept."""
+    bench = Bench(tmp_path)
+    bench.saving.ask()
+    bench.saving.turn(0.0)  # the errand is not collected: it takes that long
+    for now in range(1, 3700, 5):
+        bench.saving.finish(float(now))
+    assert set(bench.told) == {"it is still being saved"}
+    assert len(bench.told) == 79
+    bench.errands.collect(3700.0)
+    assert bench.saving.is_done
+    assert bench.told[-1] == ""
