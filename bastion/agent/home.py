@@ -104,8 +104,8 @@ class Home(Protocol):
         """Return the number stored under `name` in this life, else 0; None if it is damaged."""
         ...
 
-    def put_number(self, name: str, life: int, number: int) -> None:
-        """Store `number`."""
+    def put_number(self, name: str, life: int, number: int) -> bool:
+        """Store `number`; return whether that was possible."""
         ...
 
     def folders(self, key: str) -> Folders:
@@ -246,16 +246,19 @@ class FolderHome:
             return None
         return int(said[1]) if int(said[0]) == life else 0
 
-    def put_number(self, name: str, life: int, number: int) -> None:
+    def put_number(self, name: str, life: int, number: int) -> bool:
         """
         See `Home`; a reader sees the old number or the new, even if this process is killed.
 
         A full disk is no reason to stop jobs. The old number then stays, so instructions are read
-        again, and bells may wait for the leader's sweep.
+        again.
         """
-        with contextlib.suppress(OSError):
+        try:
             os.makedirs(f"{self._path}/numbers", exist_ok=True)  # noqa: PTH103
             replace_file(f"{self._path}/numbers/{name}", f"{life} {number}\n".encode())
+        except OSError:
+            return False
+        return True
 
     def folders(self, key: str) -> Folders:
         """See `Home`."""

@@ -7,7 +7,6 @@ that dies leaves its processes as strays, or not; the next life makes an end of 
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -62,15 +61,15 @@ class SimHome:
         of_life, number = self._numbers.get(name, (0, 0))
         return number if of_life == life else 0
 
-    def put_number(self, name: str, life: int, number: int) -> None:
+    def put_number(self, name: str, life: int, number: int) -> bool:
         """See `Home`."""
 
-        def work() -> None:
-            if self._disk.full:
-                raise OSError(errno.ENOSPC, self._disk.full)
-            self._numbers[name] = life, number
+        def work() -> bool:
+            if not self._disk.full:
+                self._numbers[name] = life, number
+            return not self._disk.full
 
-        self._port.call("home", name, work)
+        return self._port.call("home", name, work)
 
     def folders(self, key: str) -> Folders:
         """See `Home`."""

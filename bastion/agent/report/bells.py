@@ -17,13 +17,17 @@ from bastion.agent.errands import Errands
 from bastion.agent.home import Home
 from bastion.errors import ConflictError, NotFoundError, OversizeError, SpecError
 from bastion.records.coding.codec import encode
+from bastion.records.coding.limits import BELL_BYTES
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, Fact, Unkept
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
 _FACTS = 500
-"""Most facts of one bell: about 100 KB."""
+"""Most facts of one bell: about 100 KB of ordinary ones."""
+
+_BYTES = BELL_BYTES // 2
+"""Size above which no further fact goes with a bell: an end has up to 4 KiB of a log."""
 
 _ALONE = Unkept
 """Earlier bastions know no such fact, and set aside the whole bell that has one."""
@@ -77,7 +81,10 @@ class Bells:
             say(f"what is remembered of bells is damaged: they are numbered from {reserved} on")
         self._next = reserved
         self._reserved = self._next
-        self._waiting: list[Fact] = []
+        self._anew = anew
+        self._is_stored: bool | None = None
+        """Whether what is reserved is in the home; None: this agent has reserved nothing yet."""
+        self._waiting: list[tuple[Fact, int]] = []
         self._frozen: tuple[str, bytes, int] | None = None
         self._asked = 0
         self._landed = 0
@@ -93,11 +100,11 @@ class Bells:
         One with a text that is not UTF-8 is left out: it would hold up all facts of this machine.
         """
         try:
-            encode(fact)
+            size = len(encode(fact))
         except SpecError as error:
             self._say(f"a fact of kind {fact.kind} is left out: {error}")
             return self._asked
-        self._waiting.append(fact)
+        self._waiting.append((fact, size))
         self._asked += 1
         return self._asked
 
@@ -116,7 +123,7 @@ class Bells:
             if not self._waiting:
                 return
             count = _together(self._waiting)
-            facts = tuple(self._waiting[:count])
+            facts = tuple(fact for fact, _ in self._waiting[:count])
             del self._waiting[:count]
             self._frozen = self._take_key(), encode(Bell(facts=facts)), len(facts)
         key, data, count = self._frozen
@@ -135,18 +142,37 @@ class Bells:
         self.store_time = rung.modified_at, sent_at
 
     def _take_key(self) -> str:
+        if self._next >= self._reserved or not self._is_stored:
+            self._reserve()
         number = self._next
         self._next += 1
-        if self._next > self._reserved:
-            self._reserved = self._next + _RESERVED
-            self._home.put_number("bells", self._life, self._reserved)
         return layout.bell(self._machine, self._life, number)
 
+    def _reserve(self) -> None:
+        """
+        Reserve the next numbers.
 
-def _together(waiting: list[Fact]) -> int:
+        Where an agent cannot store the first that it reserves, the one before it may have used more
+        than what is stored: its numbers begin far above those.
+        """
+        is_first = self._is_stored is None
+        stored = self._next + 1 + _RESERVED
+        self._is_stored = self._home.put_number("bells", self._life, stored)
+        if is_first and not self._is_stored:
+            self._next = max(self._next, self._anew())
+        self._reserved = self._next + 1 + _RESERVED
+
+
+def _together(waiting: list[tuple[Fact, int]]) -> int:
     """How many of the first facts go with the next bell."""
-    alone = (place for place, fact in enumerate(waiting[:_FACTS]) if isinstance(fact, _ALONE))
-    return max(1, next(alone, min(len(waiting), _FACTS)))
+    whole = 0
+    for place, (fact, size) in enumerate(waiting[:_FACTS]):
+        whole += size
+        if place and (whole > _BYTES or isinstance(fact, _ALONE)):
+            return place
+        if isinstance(fact, _ALONE):
+            return 1
+    return min(len(waiting), _FACTS)
 
 
 def _write(store: ObjectStore, key: str, data: bytes) -> _Rung:
