@@ -30,6 +30,19 @@ class Marking:
 
     def __init__(
         self, of: HostFact, key: str, around: Surroundings, saving: Saving, redaction: Redaction
+_AWAY_S = 60.0
+"""Time without an agent in which a checkpoint is told by the next one."""
+
+
+class Marking:
+    """
+    The marks of one host; at a checkpoint `saving` keeps its output.
+
+    Where its processes are not new, an earlier agent may have told their last checkpoint.
+    """
+
+    def __init__(
+        self, of: HostFact, key: str, around: Surroundings, saving: Saving, *, is_new: bool
     ) -> None:
         self._of = of
         self._key = key
@@ -37,6 +50,7 @@ class Marking:
         self._saving = saving
         self._redaction = redaction
         self._marks = Marks()
+        self._is_new = is_new
         self._look_at = 0.0
         self._reported: Mapping[str, float] = {}
         self._report_at = 0.0
@@ -51,11 +65,17 @@ class Marking:
     def _look(self, now: float) -> None:
         marks = self._around.home.marks(self._key)
         if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
-            self._around.bells.ring(facts.Checkpointed(of=self._of))
+            if self._is_new or not self._is_old(marks.checkpointed_at):
+                self._around.bells.ring(facts.Checkpointed(of=self._of))
             self._saving.ask()
+        self._is_new = True
         if now >= self._report_at and self._tell(marks):
             self._report_at = now + _REPORT_S
         self._marks = marks
+
+    def _is_old(self, at: float | None) -> bool:
+        """Whether the bastion, which counts from when it is told, would take it for too new."""
+        return at is not None and at < self._around.moment() / 1000 - _AWAY_S
 
     def end(self, marks: Marks) -> None:
         """Report the last numbers, before the end of the host is reported."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -351,6 +352,26 @@ def test_marks_are_told() -> None:
     end = rig.bucket.end()
     assert end is not None
     assert (end.finished, end.checkpointed, end.notice) == (True, True, "preempt")
+
+
+@pytest.mark.parametrize(("age_s", "told"), [(10.0, 2), (9 * 3600.0, 1)])
+def test_an_agent_that_begins_again_tells_no_old_checkpoint_as_new(age_s: float, told: int) -> None:
+    """The bastion counts from when it is told; one that may have been missed is told."""
+    rig = Rig(lambda _: Script(runs_s=1e6))
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    (marks,) = (rig.home_folder / "work").iterdir()
+    (marks / "checkpointed").touch()
+    os.utime(marks / "checkpointed", (rig.clock.wall(), rig.clock.wall()))
+    rig.pass_s(1)
+    rig.clock.advance(age_s)
+    rig.restart()
+    rig.pass_s(1)
+    assert rig.bucket.told().count("checkpointed") == told
+    os.utime(marks / "checkpointed", (rig.clock.wall(), rig.clock.wall()))
+    rig.pass_s(1)
+    assert rig.bucket.told().count("checkpointed") == told + 1
 
 
 def test_reports_are_told_now_and_then() -> None:
