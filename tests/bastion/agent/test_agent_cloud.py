@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from bastion.agent.begin.begin import Begun
 from bastion.agent.begin.devices import DeviceReport
 from bastion.agent.cloud.metadata import metadata_of
+from bastion.agent.cloud.watch import CloudWatch
+from bastion.agent.errands import Errands
+from bastion.agent.host.context import Surroundings
 from bastion.agent.keeper.fake import Reaction, Script
 from bastion.agent.settings import AgentSettings
+from bastion.clock import Clock
+from bastion.lane import InlineLane
 from bastion.records.reports.facts import BootStep, Health, Hello, Interruption
 from bastion.store.memory import Fault
 from quota.amounts import Amounts
@@ -104,3 +113,27 @@ def test_a_greeting_tells_steps_and_bad_devices() -> None:
     assert isinstance(first, Hello) and first.steps == steps
     assert health == Health(bad_devices={"h100": (3,)}, text=report.text)
     assert isinstance(again, Hello) and again.steps == ()
+
+
+def test_the_time_of_a_notice_is_held_against_the_clock_of_the_store(
+    server: MetadataServer,
+) -> None:
+    """A machine whose clock is ahead would give its jobs no grace of the two minutes."""
+    noon = datetime(2026, 11, 30, 12, tzinfo=UTC).timestamp()
+    said = {"action": "terminate", "time": "2026-11-30T12:02:00Z"}
+    server.says["/latest/meta-data/spot/instance-action"] = json.dumps(said)
+    metadata = metadata_of("ec2", {"AWS_EC2_METADATA_SERVICE_ENDPOINT": f"http://{server.host}/"})
+    assert metadata is not None
+    rung: list[Interruption] = []
+    errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=lambda _: None)
+    around = SimpleNamespace(
+        settings=AgentSettings(machine=MACHINE, cloud="ec2"),
+        errands=errands,
+        bells=SimpleNamespace(ring=rung.append, store_time=(noon, 100.0)),
+        say=lambda _: None,
+    )
+    clock = SimpleNamespace(wall=lambda: noon + 130.0)
+    watch = CloudWatch(metadata, cast("Surroundings", around), cast("Clock", clock))
+    watch.turn(110.0, reached_at=110.0, hosts={})
+    errands.collect(110.0)
+    assert [fact.in_s for fact in rung] == [110.0]
