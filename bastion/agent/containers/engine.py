@@ -64,6 +64,10 @@ class Engine:
         self._path = path
         self._answer_s = answer_s
 
+    def within(self, answer_s: float) -> Engine:
+        """Return the same engine with another timeout of an answer."""
+        return Engine(self._path, answer_s=answer_s)
+
     def check(self) -> None:
         """
         Return if the engine answers.

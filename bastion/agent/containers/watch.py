@@ -23,6 +23,10 @@ _SWEEP_S = 600.0
 """Between two sweeps."""
 
 
+_FIRST_S = 2.0
+"""Longest wait for the first answer: the agent does nothing before. A later one is greeted with."""
+
+
 class EngineWatch:
     """
     The watch over one engine; it is checked once on construction.
@@ -53,7 +57,7 @@ class EngineWatch:
         self._sweep_at = 0.0
         self.is_well = True
         """Whether it answered the last health check."""
-        self._record_health(_problem(engine))
+        self._record_health(_problem(engine.within(_FIRST_S)))
         self._has_changed = False
 
     def turn(self, now: float) -> bool:

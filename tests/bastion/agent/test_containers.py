@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bastion.agent.containers import watch
+from bastion.agent.containers.engine import Engine
 from bastion.agent.containers.program import make_shared, remove
+from bastion.agent.errands import Errands
 from bastion.agent.home import Folders
 from bastion.agent.host.container_start import contained
+from bastion.agent.keeper.fake import FakeHome, FakeKeeper, Script
 from bastion.agent.keeper.port import AttemptStart, ProcessStart
 from bastion.agent.settings import AgentSettings
+from bastion.clock import VirtualClock
+from bastion.lane import InlineLane
 from bastion.spec import Process, Resources
 from tests.rigs import trees
 from tests.servers.engine import FakeEngine
@@ -110,3 +117,20 @@ def test_what_another_user_put_there_is_not_shared(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError, match="another user of this machine has made it"):
             make_shared(str(tmp_path / name), USER)
     assert other.stat().st_mode & 0o777 == 0o755
+
+
+def test_an_engine_that_hangs_holds_up_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first check is short; what the engine answers later is greeted with."""
+    monkeypatch.setattr(watch, "_FIRST_S", 0.05)
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=lambda _: None)
+        keeper = FakeKeeper(FakeHome(), VirtualClock(), lambda _: Script(), life=1)
+        watching = watch.EngineWatch(
+            Engine(str(path)), keeper, errands, home=str(tmp_path), say=lambda _: None
+        )
+    assert not watching.is_well
