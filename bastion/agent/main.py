@@ -239,25 +239,25 @@ def _serve(
         first = layout.instructions(settings.machine, keeper.life, 0)
         watch = open_watch(settings.root_url, layout.folder_of(first), clock)
         keeper.wakes = watch
-        agent = Agent(
-            store,
-            keeper,
-            clock,
-            settings,
-            lane,
-            _nonce,
-            home=folder,
-            ports=ports.next,
-            say=say,
-            long_lane=long_lanes,
-            engine=Engine(settings.engine_socket) if settings.engine_socket else None,
-            metadata=metadata,
-            begun=begun,
-            watch=watch,
-            look_lane=look_lane,
-            sampler=sampler,
-        )
         try:
+            agent = Agent(
+                store,
+                keeper,
+                clock,
+                settings,
+                lane,
+                _nonce,
+                home=folder,
+                ports=ports.next,
+                say=say,
+                long_lane=long_lanes,
+                engine=Engine(settings.engine_socket) if settings.engine_socket else None,
+                metadata=metadata,
+                begun=begun,
+                watch=watch,
+                look_lane=look_lane,
+                sampler=sampler,
+            )
             agent.run()
         except KeeperGoneError as error:
             say(f"{error}: the agent begins again")

@@ -17,10 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from bastion.agent import main
 from bastion.agent.agent import Agent
-from bastion.agent.home import FolderHome
+from bastion.agent.begin.begin import NOTHING_BEGUN
+from bastion.agent.home import FolderHome, HomeGoneError
 from bastion.agent.keeper.attempt.spool import marker
-from bastion.agent.keeper.socket.client import spawn_keeper
+from bastion.agent.keeper.port import KeeperGoneError
+from bastion.agent.keeper.socket.client import KeeperClient, spawn_keeper
 from bastion.agent.machine.stray_processes import look
 from bastion.agent.settings import AgentSettings
 from bastion.clock import SystemClock
@@ -28,6 +31,7 @@ from bastion.lane import ThreadLane
 from bastion.records.code.bundles import Bundles
 from bastion.records.keys import layout
 from bastion.spec import BundleRef, GitRef, Job, Process
+from bastion.store.folder.local import LocalStore
 from bundler.bundle.upload import bundle
 from bundler.code import LocalDir
 from tests.bastion.agent.real_machine import DEADLINE_S, REPOSITORY, Machine, agent_with, shell
@@ -357,3 +361,26 @@ def test_a_start_that_meets_an_ending_keeper_is_lost(machine: Machine) -> None:
     assert end is not None
     assert (end.kind, end.by_machine) == ("lost", False)
     assert end.detail == "it was not started: the keeper is ending"
+
+
+def test_a_keeper_that_dies_before_the_first_turn_is_followed_by_a_new_life(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent does not end with it: it begins again."""
+    made: list[int] = []
+
+    def make(_store: object, keeper: KeeperClient, *_: object, **_more: object) -> Agent:
+        made.append(keeper.life)
+        if len(made) == 1:
+            raise KeeperGoneError("it died")
+        raise HomeGoneError("enough")
+
+    monkeypatch.setattr(main, "Agent", make)
+    home = tmp_path / "home"
+    home.mkdir()
+    root = tmp_path / "root"
+    settings = AgentSettings(machine=MACHINE, root_url=f"file://{root}", home=str(home))
+    store = LocalStore(root, makes_root=True)
+    with pytest.raises(HomeGoneError):
+        main._serve(store, settings, home, FolderHome(home), None, NOTHING_BEGUN)
+    assert made == [1, 1]
