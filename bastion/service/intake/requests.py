@@ -218,7 +218,12 @@ def apply_request(
                 accept(draft, waiting)
             return True
         case JobsRequest(targets=targets) | UpdateRequest(targets=targets):
-            return _change(draft, waiting, body, [t for t in targets if t not in ended], rules)
+            left = [target for target in targets if target not in ended]
+            if not left and waiting.name.verb != "cancel":
+                lost = f"has ended; {waiting.name.verb} is not possible any more"
+                refuse(draft, waiting, [f"{target}: {lost}" for target in targets])
+                return True
+            return _change(draft, waiting, body, left, rules)
         case _:
             assert_never(body)
 

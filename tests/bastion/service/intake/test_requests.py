@@ -9,7 +9,8 @@ import pytest
 from bastion.catalog import lookup
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout, ulid
-from bastion.records.requests.job_request import FollowRequest, JobsRequest
+from bastion.records.requests.answer import Answer
+from bastion.records.requests.job_request import FollowRequest, JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
 from bastion.spec import Array, Job, Process, Resources, Secret, Where
 from tests.bastion.service.launch_request import launch_request
@@ -231,7 +232,27 @@ def test_a_verb_for_an_unknown_job_waits_ten_minutes() -> None:
     assert not rig.keys(layout.user_inbox("blue", "ann"))
 
 
-def test_a_verb_for_what_has_ended_is_accepted() -> None:
+@pytest.mark.parametrize("verb", ["hold", "release", "update"])
+def test_what_has_ended_cannot_be_changed(verb: str) -> None:
+    """An answer tells so where nothing of a request is left; what is left is changed."""
+    rig = Rig()
+    job = rig.start()
+    rig.agent_of(job).end(job)
+    rig.ended(job)
+    other = rig.submit("other", hold=True)
+
+    def ask(*targets: str) -> Answer:
+        update = UpdateRequest(targets=targets, priority=3)
+        body = update if verb == "update" else JobsRequest(targets=targets)
+        asked = rig.ask("ann", "blue", verb, body)
+        rig.turn()
+        return rig.answer(asked)
+
+    assert ask(job).problems == (f"{job}: has ended; {verb} is not possible any more",)
+    assert ask(job, other).jobs == (other,)
+
+
+def test_a_cancel_of_what_has_ended_is_accepted() -> None:
     """A cancel of a job, or of a launch all of whose jobs have ended, has nothing to do."""
     rig = Rig()
     process = Process(["true"], resources=Resources(h100=1))
