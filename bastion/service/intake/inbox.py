@@ -43,6 +43,8 @@ FAILED_TURNS = 300
 """The same for failures that may pass: minutes of turns."""
 LAUNCH_LOOKS = 100
 """Jobs of one launch that one turn looks up final records for: some seconds on a cloud store."""
+_SETTING = frozenset({"hold", "release", "update", "cordon", "uncordon", "drain", "warm"})
+"""The verbs of which a later one undoes an earlier one."""
 _READS_OF_A_BODY = 2
 """The body, and its answer, which tells whether it was absorbed before."""
 
@@ -177,7 +179,7 @@ class InboxReader:
         listed = {*(each.entry.key for each in requests), *(each.entry.key for each in bells)}
         self._failed = Counter({key: n for key, n in self._failed.items() if key in listed})
         return InboxBatch(
-            requests=tuple(each for each in arrived if each is not None),
+            requests=tuple(_in_order(requests, arrived)),
             bells=read_bells,
             listed_bells=tuple(bells),
             misplaced=(*(each for each in inbox.misplaced if not skip(each.entry.key)), *misplaced),
@@ -421,6 +423,24 @@ def _unread_of(done: Iterable[Done]) -> Iterator[tuple[str, StoreError]]:
         error = each.result.error if isinstance(each.result, _Unread) else each.error
         if isinstance(error, StoreError):
             yield each.key, error
+
+
+def _in_order(
+    requests: Iterable[Waiting], arrived: Iterable[ReadRequest | None]
+) -> Iterator[ReadRequest]:
+    """
+    Yield what has `arrived` of `requests`, without what would overtake another of its user.
+
+    A verb that sets something waits for earlier ones that are still to be read or looked up, which
+    would undo it if they were applied later. Launches and cancels wait for none.
+    """
+    behind: set[str] = set()
+    for waiting, found in zip(requests, arrived, strict=True):
+        owner, sets = _owner(waiting), waiting.name.verb in _SETTING
+        if found is None and sets:
+            behind.add(owner)
+        elif found is not None and not (sets and owner in behind):
+            yield found
 
 
 def _owner(waiting: Waiting) -> str:

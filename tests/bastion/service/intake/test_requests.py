@@ -13,6 +13,7 @@ from bastion.records.requests.answer import Answer
 from bastion.records.requests.job_request import FollowRequest, JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
 from bastion.spec import Array, Job, Process, Resources, Secret, Where
+from bastion.store.memory import Fault, FaultyStore, Operation
 from tests.bastion.service.launch_request import launch_request
 from tests.rigs.leader import CONFIG, QUOTA, Rig
 
@@ -363,6 +364,33 @@ def test_requests_are_applied_in_the_stores_order() -> None:
     assert rig.answer(late).accepted
     assert rig.answer(early).accepted
     assert rig.job(job).held == "ann"
+
+
+def test_a_request_that_is_not_read_yet_holds_back_the_users_later_ones() -> None:
+    """Of two updates the later one stands, though the store gives the first a turn later."""
+    bad: set[str] = set()
+
+    def faults(operation: Operation, key: str) -> Fault | None:
+        return Fault.BEFORE if operation == "read" and key in bad else None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    job = rig.submit("mine", hold=True)
+    before = rig.job(job).request.priority
+    asked = []
+    for priority in (1, 4):
+        body = UpdateRequest(targets=(job,), priority=priority)
+        asked.append(rig.ask("ann", "blue", "update", body))
+        rig.clock.advance(1.0)
+    bad.add(layout.request("blue", "ann", asked[0], "update"))
+    launch, cancel = rig.launch("other"), rig.verb("cancel", rig.submit("third", hold=True))
+    rig.turn()
+    assert rig.job(job).request.priority == before
+    assert rig.answer(launch).accepted
+    assert rig.answer(cancel).accepted
+    bad.clear()
+    rig.turn()
+    assert all(rig.answer(each).accepted for each in asked)
+    assert rig.job(job).request.priority == 4
 
 
 def test_many_requests_are_one_commit() -> None:
