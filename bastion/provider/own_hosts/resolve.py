@@ -9,6 +9,7 @@ that has a machine takes no other, whatever it was called.
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,7 +17,10 @@ from bastion.machine import Pool
 from bastion.value import value
 
 _RESOLVE_S = 5.0
-"""Longest answer of one `ssh -G`: a user's configuration may run commands (`Match exec`)."""
+"""
+Longest look at all names: a turn waits for it. Each `ssh -G` may look a name up (a configuration
+with `CanonicalizeHostname`) or run commands (`Match exec`).
+"""
 _AT_ONCE = 16
 
 
@@ -31,7 +35,7 @@ class _Way:
 
 
 def hosts_named_twice(
-    pools: Mapping[str, Pool], *, ssh: Sequence[str] = ("ssh",)
+    pools: Mapping[str, Pool], *, ssh: Sequence[str] = ("ssh",), within_s: float = _RESOLVE_S
 ) -> tuple[str, ...]:
     """Return, for each host of ssh pools that an earlier name reaches too, what is wrong."""
     named = [
@@ -42,8 +46,13 @@ def hosts_named_twice(
     ]
     if len(named) < 2:
         return ()
+    end = time.monotonic() + within_s
+
+    def way(named: tuple[str, str, str]) -> _Way | None:
+        return _way(ssh, *named[1:], left_s=end - time.monotonic())
+
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        ways = tuple(threads.map(lambda each: _way(ssh, *each[1:]), named))
+        ways = tuple(threads.map(way, named))
     return tuple(_told(tuple(zip(named, ways, strict=True))))
 
 
@@ -62,7 +71,9 @@ def _told(resolved: Sequence[tuple[tuple[str, str, str], _Way | None]]) -> Itera
         )
 
 
-def _way(ssh: Sequence[str], host: str, config: str) -> _Way | None:
+def _way(ssh: Sequence[str], host: str, config: str, *, left_s: float) -> _Way | None:
+    if left_s <= 0.0:
+        return None
     chosen = ("-F", config) if config else ()
     try:
         done = subprocess.run(
@@ -71,7 +82,7 @@ def _way(ssh: Sequence[str], host: str, config: str) -> _Way | None:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=_RESOLVE_S,
+            timeout=left_s,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

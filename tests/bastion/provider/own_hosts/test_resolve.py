@@ -75,3 +75,15 @@ def test_what_is_not_resolved_is_not_judged(config: Path, tmp_path: Path) -> Non
     config.write_text("Nonsense yes\n")
     assert hosts_named_twice(pools(config, a=("x", "x"))) == ()
     assert hosts_named_twice(pools(config, a=("x", "x")), ssh=(str(tmp_path / "none"),)) == ()
+
+
+def test_names_that_do_not_resolve_cost_a_turn_no_more_than_its_limit(
+    config: Path, tmp_path: Path
+) -> None:
+    """What is left when the time is over is not asked for: a lease would run out meanwhile."""
+    begun, ssh = tmp_path / "begun", tmp_path / "ssh"
+    ssh.write_text(f"#!/bin/sh\necho >> {begun}\nexec sleep 60\n")
+    ssh.chmod(0o755)
+    named = pools(config, a=tuple(f"gpu{n}" for n in range(100)))
+    assert hosts_named_twice(named, ssh=(str(ssh),), within_s=0.5) == ()
+    assert len(begun.read_text().splitlines() if begun.exists() else ()) < 50
