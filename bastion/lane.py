@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from queue import SimpleQueue
 from typing import Protocol
 
@@ -56,8 +56,8 @@ class Lane(Protocol):
         """Wait until something can be collected, or nothing is in flight."""
         ...
 
-    def settle(self, timeout_s: float) -> None:
-        """Wait until nothing is in flight."""
+    def settle(self, timeout_s: float, *, keys: Collection[str] | None = None) -> None:
+        """Wait until nothing is in flight, or no work of these `keys`."""
         ...
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class InlineLane:
     def wait(self, timeout_s: float) -> None:
         """Return at once: nothing is ever in flight."""
 
-    def settle(self, timeout_s: float) -> None:
+    def settle(self, timeout_s: float, *, keys: Collection[str] | None = None) -> None:
         """Return at once: nothing is ever in flight."""
 
     def close(self) -> None:
@@ -180,10 +180,11 @@ class ThreadLane:
         with self._changed:
             self._changed.wait_for(lambda: self._done or not self._in_flight, timeout_s)
 
-    def settle(self, timeout_s: float) -> None:
-        """Wait for all work to finish, at most `timeout_s`."""
+    def settle(self, timeout_s: float, *, keys: Collection[str] | None = None) -> None:
+        """Wait for all work, or that of `keys`, to finish, at most `timeout_s`."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._in_flight, timeout_s)
+            awaited = self._in_flight if keys is None else set(keys)
+            self._changed.wait_for(lambda: not (self._in_flight & awaited), timeout_s)
 
     def close(self) -> None:
         """Start no more work; a call in flight runs until its own deadline."""

@@ -112,6 +112,18 @@ def test_hung_work_delays_no_other(lane: ThreadLane) -> None:
     collected(lane, 1)
 
 
+def test_some_work_is_waited_for_alone(lane: ThreadLane) -> None:
+    """Who waits for certain keys does not wait for work that hangs under another."""
+    gate, ended = threading.Event(), list[bool]()
+    lane.submit("hung", lambda: ended.append(gate.wait(20.0)))
+    lane.submit("quick", lambda: "done")
+    lane.settle(60.0, keys=("quick",))
+    (done,) = lane.collect()
+    assert (done.key, ended) == ("quick", [])
+    gate.set()
+    collected(lane, 1)
+
+
 def test_work_beyond_the_threads_waits(lane: ThreadLane) -> None:
     """A lane is bounded: two threads never run three pieces at once."""
     lock, now, most = threading.Lock(), [0], [0]

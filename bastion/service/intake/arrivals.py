@@ -51,7 +51,8 @@ class Intake:
     Applies requests and bells to a draft; a bad object affects nothing else.
 
     Args:
-        lane: Writes specs concurrently; it must have no other work meanwhile.
+        lane: Writes specs concurrently. What else of it finishes meanwhile, as a read that hung,
+            is dropped and has to be submitted again.
     """
 
     def __init__(self, store: ObjectStore, lane: Lane, journal: Journal) -> None:
@@ -228,7 +229,7 @@ class Intake:
             self._lane.submit(key, partial(_write, self._store, key, data))
         if not launches and not draft.first:
             return refused
-        self._lane.settle(SPECS_S)
+        self._lane.settle(SPECS_S, keys={*launches, *draft.first})
         written = {done.key: done.error for done in self._lane.collect()}
         failed: dict[str, Exception] = {}
         for key in (*launches, *draft.first):

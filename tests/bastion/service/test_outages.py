@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
+from threading import Event
 
 import pytest
 
 from bastion.errors import StoreError, StoreFullError, StoreRefusedError
 from bastion.lane import ThreadLane
 from bastion.records.reports.facts import Checkpointed
+from bastion.service.draft.root_draft import Draft
+from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.inbox import InboxReader
 from bastion.spec import Array, Job, Process, Resources
 from bastion.store import Entry, Object, ObjectStore, Version, Written
@@ -193,4 +196,18 @@ def test_a_leader_without_a_thread_keeps_requests_and_bells(
     assert rig.answer(asked).accepted
     assert not set(before) & set(rig.keys("inbox/"))
     assert rig.journal.problems == ()
+    lane.close()
+
+
+def test_a_read_that_hangs_keeps_no_spec_waiting() -> None:
+    """A turn waits for what it writes, not for an object that the store never gives."""
+    rig = Rig()
+    lane, gate, ended = ThreadLane("specs", workers=2), Event(), list[bool]()
+    lane.submit("inbox/hung", lambda: ended.append(gate.wait(20.0)))
+    draft = Draft(rig.root, rig.leader.now)
+    draft.first["launches/blue/x/spec.json"] = b"{}"
+    Intake(rig.store, lane, rig.journal).write_specs(draft, ())
+    assert rig.keys("launches/")
+    assert not ended
+    gate.set()
     lane.close()
