@@ -33,7 +33,8 @@ side by side delete the same objects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 
 from bastion.errors import (
     BastionError,
@@ -155,8 +156,8 @@ def collect(
     Delete the garbage on one page of the bucket: one step of a round.
 
     It lists `page` objects and deletes `deletes` of them, at most. An object that may not be
-    deleted, as one under a hold, is passed over and added to `refused` with the reason; a step ends
-    at the `REFUSALS`th.
+    deleted, as one under a hold, or whose record may not be read, is passed over and added to
+    `refused` with the reason; a step ends at the `REFUSALS`th.
 
     Returns:
         The position of the next step; `Position()` after the last step of a round.
@@ -170,16 +171,16 @@ def collect(
     ):
         return Position(prefix=(position.prefix + 1) % len(ROUND))
     entries = store.list(prefix, start_after=position.after, limit=page)
-    is_garbage = _criterion(prefix, Expiry(store, root, keep))
+    is_garbage = _criterion(prefix, Expiry(store, root, keep, [each.key for each in entries]))
     before, deleted = position.after, 0
     refused = {} if refused is None else refused
     for entry in entries:
-        if is_garbage(entry, before):
-            try:
+        try:
+            if is_garbage(entry, before):
                 store.delete(entry.key)
                 deleted += 1
-            except StoreRefusedError as refusal:
-                refused[entry.key] = refusal.message
+        except StoreRefusedError as refusal:
+            refused[entry.key] = refusal.message
         before = entry.key
         if deleted == deletes or len(refused) == REFUSALS:
             return Position(prefix=position.prefix, after=before)
@@ -210,10 +211,16 @@ def _criterion(prefix: str, expiry: Expiry) -> Criterion:
 
 
 class Expiry:
-    """Which objects have expired as of one committed root; it caches what it reads."""
+    """
+    Which objects have expired as of one committed root; it caches what it reads.
 
-    def __init__(self, store: ObjectStore, root: Root, keep: Keep) -> None:
+    Args:
+        page: The keys that this step has listed, sorted.
+    """
+
+    def __init__(self, store: ObjectStore, root: Root, keep: Keep, page: Sequence[str]) -> None:
         self._store = store
+        self._page = page
         self._root = root
         self._keep = keep
         self._ended: dict[tuple[str, str], float | None] = {}
@@ -245,7 +252,11 @@ class Expiry:
         life = layout.parse_life(entry.key)
         if life is None or not self.is_old(entry):
             return False
-        newer = self._store.list(layout.lives(life[0]), start_after=entry.key)
+        lives = layout.lives(life[0])
+        at = bisect_right(self._page, entry.key)
+        if at < len(self._page) and not self._page[at].startswith(lives):
+            return False  # the page goes on behind its lives: most machines have this one alone
+        newer = self._store.list(lives, start_after=entry.key)
         return any(layout.parse_life(each.key) for each in newer)
 
     def is_batch_expired(self, entry: Entry) -> bool:

@@ -17,6 +17,7 @@ from bastion.service.act.bucket_gc import (
     FOR_EVER,
     PAGE,
     REFUSALS,
+    ROUND,
     Position,
     collect,
 )
@@ -41,12 +42,20 @@ class Old:
         self._puts.append((NOW - days * DAY_S, key, data))
         return key
 
-    def left(self, root: Root | None = None, *, keep: Keep = FOR_EVER) -> set[str]:
-        """The keys that are left after one whole round."""
+    def put_all(self) -> None:
+        """Put them into the store, the oldest first."""
         for at, key, data in sorted(self._puts):
             self.at = at
             self.store.create(key, data)
         self._puts = []
+
+    def keys(self) -> set[str]:
+        """The keys that the store has."""
+        return {entry.key for entry in self.store.list("", limit=100_000)}
+
+    def left(self, root: Root | None = None, *, keep: Keep = FOR_EVER) -> set[str]:
+        """The keys that are left after one whole round."""
+        self.put_all()
         root = root or empty()
         position: Position | None = None
         while position != Position():
@@ -60,7 +69,7 @@ class Old:
                 deletes=self.deletes,
             )
             assert stood - len(self.store.list("", limit=100_000)) <= self.deletes
-        return {entry.key for entry in self.store.list("", limit=100_000)}
+        return self.keys()
 
 
 def empty(**more: object) -> Root:
@@ -370,3 +379,35 @@ def test_an_object_under_a_hold_stops_no_round() -> None:
     assert set(rig.keys(layout.ASIDE)) == held
     more = f"and {REFUSALS - 1} more like it"
     assert f"garbage: {min(held)} is not deleted, {more}: {min(held)} is under a hold" in told
+
+
+def test_a_final_record_that_is_not_given_stops_no_round() -> None:
+    """The registers of its job stay and are told as a problem; those of others are collected."""
+    old = Old()
+    unread = old.put(layout.result("blue", "a"), 40)
+    stays = {unread, old.put(layout.result("blue", "b"), 40), old.put(claim("a"), 40)}
+    old.put(claim("b"), 40)
+
+    def refuse(operation: str, key: str) -> None:
+        if operation == "read" and key == unread:
+            raise StoreRefusedError(f"{key}: 403 Forbidden")
+
+    store, told = FaultyStore(old.store, refuse), dict[str, str]()
+    old.put_all()
+    position = collect(store, empty(), Position(), refused=told)
+    assert position.prefix == 1
+    assert old.keys() == stays
+    assert told == {claim("a"): f"{unread}: 403 Forbidden"}
+
+
+def test_a_machine_that_is_long_gone_costs_a_round_no_list() -> None:
+    """The page that names its life shows that there is no newer one."""
+    old = Old()
+    stays = {old.put(layout.life(f"gpu-{n}-0", 2), 40) for n in range(50)}
+    for n in range(50):
+        old.put(layout.life(f"gpu-{n}-0", 1), 40)
+    old.put_all()
+    store = FaultyStore(old.store, lambda *_: None)
+    collect(store, empty(), Position(prefix=ROUND.index(layout.MACHINES)))
+    assert old.keys() == stays
+    assert store.counts["list"] <= 52, "the page, one for each older life, and one at its end"
