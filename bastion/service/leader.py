@@ -200,7 +200,7 @@ class Leader:
         self._act()
         self._publish()
         self._clear(inbox, absorbed)
-        return draft.is_changed
+        return draft.is_changed or inbox.is_looked_on
 
     def give_up(self) -> None:
         """

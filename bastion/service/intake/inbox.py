@@ -92,6 +92,8 @@ class InboxBatch:
     """Objects that were not read because of a bug in Bastion, and the error."""
     unread: tuple[tuple[str, StoreError], ...] = ()
     """Objects that the store did not return in this turn, and the error: they are tried again."""
+    is_looked_on: bool = False
+    """Whether this turn looked up a part of what a request names, and the next one can go on."""
 
 
 @value
@@ -189,6 +191,9 @@ class InboxReader:
                 if each.error is not None and not isinstance(each.error, StoreError)
             ),
             unread=tuple(_unread_of(done.values())),
+            is_looked_on=any(
+                isinstance(e.result, _Reading) and e.result.left for e in done.values()
+            ),
         )
 
     def forget(self, key: str) -> None:
@@ -416,6 +421,10 @@ def _has_to_wait(size: int, *, own: int, is_full: bool) -> bool:
     """
     is_small = size <= SMALL_BYTES and not own
     return own >= OWNER_BYTES or (is_full and not is_small)
+
+
+def _is_begun(result: object) -> bool:
+    return isinstance(result, _Reading) and bool(result.left)
 
 
 def _unread_of(done: Iterable[Done]) -> Iterator[tuple[str, StoreError]]:

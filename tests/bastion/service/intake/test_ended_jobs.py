@@ -74,6 +74,18 @@ def answered(rig: Rig, asked: str) -> int:
     raise AssertionError("it was never answered")
 
 
+def test_a_turn_that_looks_up_a_part_is_followed_by_the_next_at_once() -> None:
+    """A large launch is not answered some polls later, though nothing of it is committed yet."""
+    rig, _ = made()
+    assert not rig.leader.turn()
+    asked = rig.launch("large", jobs=many(2 * LAUNCH_LOOKS + 1), together=False)
+    for _ in range(2):
+        assert rig.leader.turn()
+        assert f"blue/ann/{asked}" not in rig.root.answers
+    rig.leader.turn()
+    assert rig.answer(asked).accepted
+
+
 def test_a_launch_that_waits_for_thousands_holds_up_no_turn() -> None:
     """Each id that is not in root costs two reads; a turn makes some of them."""
     rig, _ = made()
