@@ -25,6 +25,7 @@ from typing import Any, TypeGuard
 
 from pydantic import TypeAdapter, ValidationError
 
+from bastion.client.submit.strict import misread
 from bastion.errors import SpecError
 from bastion.records.coding.codec import plain, problems
 from bastion.spec import (
@@ -117,10 +118,14 @@ def parse_launch(text: str, *, source: str) -> Launch:
         code = _code(table.pop("code", None))
     except SpecError as error:
         found.extend(error.problems)
+    wrong = tuple(misread(Launch, table))
+    found.extend(wrong)
     try:
         launch: Launch = _adapter(Launch).validate_python(table)
     except ValidationError:
-        found.extend(map(_with_nearest, _problems(table)))
+        told = tuple(problem.partition(": ")[0] for problem in wrong)
+        others = (each for each in _problems(table) if not each.startswith(told))
+        found.extend(map(_with_nearest, others))
     if found:
         from quota.lines import placed
 
@@ -205,6 +210,7 @@ def _code(table: object) -> Code | CodeRef | None:
     wrong = [
         f"code.{name}: unknown field{_nearest(name, names)}" for name in options.keys() - names
     ]
+    wrong += misread(made, options, "code.")
     wrong += [f"code.{name}: missing" for name in sorted(_required(made) - options.keys())]
     if wrong:
         raise SpecError(*wrong)

@@ -45,7 +45,7 @@ def check_types(made: Any, *, prefix: str = "") -> None:
     problems = [
         problem
         for name, hint in get_type_hints(kind).items()
-        for problem in _problems(f"{prefix}{name}", hint, getattr(made, name))
+        for problem in problems_of(f"{prefix}{name}", hint, getattr(made, name))
     ]
     raise SpecError(*problems, hint=_example(kind, problems))
 
@@ -98,7 +98,7 @@ def _hint(kind: type, name: str) -> Any:
 
 def _fit(hint: Any) -> Callable[[Any], bool]:
     """
-    Return a fast predicate: whether `_problems` finds nothing in a value.
+    Return a fast predicate: whether `problems_of` finds nothing in a value.
 
     Specs are made by the thousand, mostly from bytes that the bastion wrote itself.
     """
@@ -125,7 +125,8 @@ def _fit(hint: Any) -> Callable[[Any], bool]:
     return lambda written: _is(written, hint)
 
 
-def _problems(field: str, hint: Any, written: object) -> Iterator[str]:
+def problems_of(field: str, hint: Any, written: object) -> Iterator[str]:
+    """Yield why `written` is no value of the annotation `hint`; nothing if it is one."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         if written not in inner:
@@ -140,21 +141,21 @@ def _problems(field: str, hint: Any, written: object) -> Iterator[str]:
             yield f"{field}: {_shown(written)} is not a list; write it as [...]"
         else:
             for i, each in enumerate(written):
-                yield from _problems(f"{field}[{i}]", inner[0], each)
+                yield from problems_of(f"{field}[{i}]", inner[0], each)
     elif origin is Mapping:
         if not isinstance(written, Mapping):
             yield f"{field}: {_shown(written)} is not a table of {{name: value}}"
         else:
             for name, each in written.items():
-                yield from _problems(f"{field}, the name", inner[0], name)
-                yield from _problems(f"{field}.{name}", inner[1], each)
+                yield from problems_of(f"{field}, the name", inner[0], name)
+                yield from problems_of(f"{field}.{name}", inner[1], each)
     elif not _is(written, hint):
         yield f"{field}: {_shown(written)} is not {_described(hint)}"
 
 
 def _union_problems(field: str, hint: Any, written: object) -> Iterator[str]:
     """Yield nothing if a member accepts it; its inner problems if a member has the same shape."""
-    tried = [list(_problems(field, each, written)) for each in get_args(hint)]
+    tried = [list(problems_of(field, each, written)) for each in get_args(hint)]
     if all(tried):
         inside = (each for each in tried if not each[0].startswith(f"{field}: "))
         yield from next(inside, [f"{field}: {_shown(written)} is not {_described(hint)}"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.spec.resources import Resources
-from bastion.spec.values.typed import _fit, _problems
+from bastion.spec.values.typed import _fit, problems_of
 
 HINTS: tuple[Any, ...] = (
     bool,
@@ -51,4 +51,4 @@ values = st.recursive(
 @given(written=values)
 def test_what_fits_has_no_problem_and_the_rest_has_one(hint: Any, written: object) -> None:
     """Nothing is let in that a message would refuse, nothing is refused without a message."""
-    assert _fit(hint)(written) == (not list(_problems("field", hint, written)))
+    assert _fit(hint)(written) == (not list(problems_of("field", hint, written)))

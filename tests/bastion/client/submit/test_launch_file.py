@@ -194,3 +194,46 @@ def test_a_field_that_stands_elsewhere_is_told_where(top: str, job: str, problem
         parse_launch(text, source="spec.toml")
     (told,) = caught.value.problems
     assert re.fullmatch(r"spec\.toml: line [24]: ", told.removesuffix(problem))
+
+
+@pytest.mark.parametrize(
+    ("where", "line", "told"),
+    [
+        ("job", "max_runtime = true", "jobs.0.max_runtime: True is not a number or text"),
+        ("job", "grace = false", "jobs.0.grace: False is not a number or text"),
+        ("job", "replicas = true", "jobs.0.replicas: True is not a whole number or text"),
+        ("job", "replicas = 2.0", "jobs.0.replicas: 2.0 is not a whole number or text"),
+        ("job", 'retries = "3"', "jobs.0.retries: '3' is not a whole number"),
+        ("job", "priority = true", "jobs.0.priority: True is not a whole number"),
+        ("job", 'hold = "yes"', "jobs.0.hold: 'yes' is not true or false"),
+        ("job", "borrow = 0", "jobs.0.borrow: 0 is not true or false"),
+        ("job", "env = { A = 1 }", "jobs.0.env.A: 1 is not text"),
+        ("process", 'shell = "true"', "jobs.0.processes.0.shell: 'true' is not true or false"),
+        ("launch", "where = { exclusive = 1 }", "where.exclusive: 1 is not true or false"),
+        ("launch", 'together = "no"', "together: 'no' is not true or false"),
+        ("launch", "sweep = { at_once = true }", "sweep.at_once: True is not a whole number"),
+        (
+            "launch",
+            "sweep.sample = { count = 2, seed = 1,"
+            ' draw.a = { kind = "uniform", low = "1", high = 2 } }',
+            "sweep.sample.draw.a.low: '1' is not a number",
+        ),
+        (
+            "launch",
+            'code = { type = "git", url = "https://a/b", lfs = "yes" }',
+            "code.lfs: 'yes' is not true or false",
+        ),
+    ],
+)
+def test_no_value_of_a_wrong_type_is_converted(where: str, line: str, told: str) -> None:
+    """Text is no number and true is not 1, as in a launch that is written in Python."""
+    lines = {"launch": "", "job": "", "process": ""} | {where: line}
+    text = (
+        f'name = "x"\n{lines["launch"]}\n[[jobs]]\n{lines["job"]}\n[[jobs.processes]]\n'
+        f'command = ["true"]\n{lines["process"]}\n'
+    )
+    with pytest.raises(SpecError) as wrong:
+        parse_launch(text, source="f")
+    mine = [each for each in wrong.value.problems if told in each]
+    assert len(mine) == 1, wrong.value.problems
+    assert mine[0].endswith(told)
