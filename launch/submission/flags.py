@@ -10,7 +10,7 @@ from typing import Any
 
 from bastion.errors import SpecError
 from bastion.spec.arrays.array import Array
-from bastion.spec.arrays.sweep import Setting, Sweep
+from bastion.spec.arrays.sweep import Setting, Sweep, text_of
 from bastion.spec.launch import Job, Launch, Process
 from bastion.spec.notify import USUAL, Notify
 from bastion.spec.python_env import PythonEnv
@@ -229,10 +229,16 @@ def _sweep(args: argparse.Namespace) -> Sweep | None:
 
 
 def _setting(text: str) -> Setting:
-    """Parse numbers, true and false; return everything else as text."""
+    """
+    Parse true, false, and numbers that are filled in as they were typed; all else is text.
+
+    `3.10` as a number would run 3.1, and `007` would run 7.
+    """
     for kind in (int, float):
         try:
-            return kind(text)
+            number: int | float = kind(text)
+            if text_of(number) == text:
+                return number
         except ValueError:
             continue
     return {"true": True, "false": False}.get(text, text)

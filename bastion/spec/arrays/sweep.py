@@ -27,6 +27,9 @@ Setting: TypeAlias = str | int | float | bool
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_]{0,62}", re.ASCII)
 _DIGITS = 6
 """Significant digits of a drawn number: as many as people type, and far from any rounding."""
+_MOST_DIGITS = 15
+"""The same of a range that is narrow beside its numbers: all are exact in a float."""
+_LONGEST_DRAW = "-1.23456789012345e+300"
 _EXACT_DIGITS = 28
 """Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
 
@@ -226,7 +229,7 @@ class Sweep:
             for name, settings in (self.grid | self.zip).items()  # type: ignore[operator]
         }
         for name, draw in (self.sample.draw if self.sample else {}).items():
-            options = map(text_of, draw.of) if isinstance(draw, Choice) else ["-1.23457e+300"]
+            options = map(text_of, draw.of) if isinstance(draw, Choice) else [_LONGEST_DRAW]
             made[name] = max(options, key=len)
         return made
 
@@ -254,4 +257,8 @@ def _setting_problems(where: str, settings: Sequence[Setting]) -> Iterator[str]:
 
 
 def _cut(number: float, low: float, high: float) -> float:
-    return min(max(float(f"{number:.{_DIGITS}g}"), low), high)
+    """Return `number` with as many digits as tell apart the numbers of a narrow range too."""
+    digits, ratio = _DIGITS, max(abs(low), abs(high)) / (high - low)
+    while ratio >= 10 and digits < _MOST_DIGITS:  # divided: a logarithm differs between machines
+        digits, ratio = digits + 1, ratio / 10
+    return min(max(float(f"{number:.{digits}g}"), low), high)

@@ -222,3 +222,20 @@ def test_what_a_sweep_fills_is_measured_before_it_is_made(where: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_a_narrow_range_of_large_numbers_is_drawn_from_all_over() -> None:
+    """Six digits would leave two values of a range of ten at a million."""
+    draw = {"step": Uniform(1_000_000, 1_000_010), "at": LogUniform(1_000_000, 1_000_010)}
+    sample = Sample(50, seed=0, draw=draw)
+    for name in draw:
+        values = {sample.point(at)[name] for at in range(50)}
+        assert len(values) == 50
+        assert all(isinstance(x, float) and 1_000_000 <= x <= 1_000_010 for x in values)
+
+
+def test_a_wide_range_keeps_six_digits() -> None:
+    """What was drawn before is drawn again."""
+    assert Uniform(0.1, 0.2).drawn(1 / 3) == 0.133333
+    assert Uniform(-1, 1).drawn(1 / 3) == -0.333333
+    assert LogUniform(1e-6, 1).drawn(1 / 3) == 0.0001
