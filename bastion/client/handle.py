@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from bastion.client.other_names import no_attribute, told_misfits
 from bastion.errors import NotFoundError, SpecError, in_notebooks
 
 if TYPE_CHECKING:
+    from codecs import IncrementalDecoder
     from typing import TextIO
 
+    from bastion.client.follow.log_reader import Chunk
     from bastion.client.handle_client import LaunchClient
     from bastion.client.look.views import JobView, LaunchStatus
+    from bastion.records.keys.layout import LogStream
     from bastion.spec.arrays.indices import Indices
 
 
@@ -171,13 +176,10 @@ class LaunchHandle:
             StoreError: Out of reach; the jobs go on.
         """
         places = dict.fromkeys(self.jobs, self.project)
-        names = dict(zip(self.jobs, self.names, strict=False)) if len(self.jobs) > 1 else {}
+        names = dict(zip(self.jobs, self.names, strict=False))
         out = to or sys.stdout
-        for chunk in self._client.following.of_new(places, tell=lambda _: None):
-            text = chunk.data.decode(errors="replace")
-            if names:
-                lines = text.splitlines(keepends=True)
-                text = "".join(f"{names.get(chunk.job, chunk.job)} | {line}" for line in lines)
+        chunks = self._client.following.of_new(places, tell=lambda _: None)
+        for text in _named_lines(chunks, names) if len(names) > 1 else _decoded(chunks):
             out.write(text)
             out.flush()
         return self.wait()
@@ -224,3 +226,25 @@ class LaunchHandle:
             state="queued",
             phase="queued",
         )
+
+
+def _named_lines(chunks: Iterable[Chunk], names: Mapping[str, str]) -> Iterator[str]:
+    """Yield the whole lines of several jobs, each with the name of its job."""
+    from bastion.client.follow.lines import in_lines
+
+    for chunk in in_lines(chunks):
+        start = f"{names.get(chunk.job, chunk.job)} | "
+        lines = chunk.text.removesuffix("\n").split("\n")
+        yield "".join(f"{start}{line}\n" for line in lines)
+
+
+def _decoded(chunks: Iterable[Chunk]) -> Iterator[str]:
+    """Yield the text of one job as it comes; a character may lie in two chunks of a process."""
+    from codecs import getincrementaldecoder
+
+    make = getincrementaldecoder("utf-8")
+    decoders: defaultdict[LogStream, IncrementalDecoder] = defaultdict(lambda: make("replace"))
+    for chunk in chunks:
+        yield decoders[chunk.stream].decode(chunk.data)
+    for decoder in decoders.values():
+        yield decoder.decode(b"", final=True)

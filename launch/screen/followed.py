@@ -35,18 +35,27 @@ def write(
     Raises:
         BrokenPipeError: Its reader is gone.
     """
-    rest: dict[str, bytes] = {}
-    for chunk in chunks:
-        if not (prefix or several):
+    if not (prefix or several):
+        for chunk in chunks:
             out.write(chunk.data)
-            continue
-        name = f"{of.get(chunk.job, '')}r{chunk.stream.replica}/p{chunk.stream.process}"
-        *lines, rest[name] = (rest.get(name, b"") + chunk.data).split(b"\n")
-        start = f"{name} | ".encode() if prefix else b""
-        out.write(b"".join(start + line + b"\n" for line in lines))
-    for name, line in rest.items():
-        if line:
-            out.write(f"{name} | ".encode() + line + b"\n" if prefix else line)
+        return
+    from bastion.client.follow.lines import in_lines
+
+    open_line = b""
+    for chunk in in_lines(chunks):
+        start = f"{of.get(chunk.job, '')}{_origin(chunk)} | ".encode() if prefix else b""
+        lines = chunk.data.removesuffix(b"\n").split(b"\n")
+        text = b"\n".join(start + line for line in lines)
+        is_whole = prefix or chunk.data.endswith(b"\n")
+        out.write(open_line + text + (b"\n" if is_whole else b""))
+        open_line = b"" if is_whole else b"\n"
+
+
+def _origin(chunk: Chunk) -> str:
+    """Name a process; a host is named beside the first of its replica."""
+    stream = chunk.stream
+    host = f"/h{stream.host}" if stream.host else ""
+    return f"r{stream.replica}{host}/p{stream.process}"
 
 
 def tell_ended(out: Output, job: JobView) -> None:

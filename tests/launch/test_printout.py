@@ -126,3 +126,30 @@ def chunk(replica: int, data: bytes) -> Chunk:
     """What one replica printed."""
     stream = LogStream(attempt=1, replica=replica, host=0, process=0)
     return Chunk(job="train", stream=stream, offset=0, data=data)
+
+
+def test_the_lines_of_hosts_and_attempts_are_apart(tmp_path: Path) -> None:
+    """No half line of one is joined to a line of another, and a second host is named."""
+
+    def chunk(attempt: int, host: int, data: bytes) -> Chunk:
+        stream = LogStream(attempt=attempt, replica=0, host=host, process=0)
+        return Chunk(job="train", stream=stream, offset=0, data=data)
+
+    chunks = [
+        chunk(1, 0, b"host0 half"),
+        chunk(1, 1, b"host1 half"),
+        chunk(1, 0, b" done\nlos"),
+        chunk(2, 0, b"resumed\n"),
+        chunk(1, 1, b" done"),
+    ]
+    with screen(tmp_path) as it:
+        write(iter(chunks), it.out, prefix=True)
+    assert it.shown.splitlines() == [
+        "r0/p0 | host0 half done",
+        "r0/p0 | los",
+        "r0/p0 | resumed",
+        "r0/h1/p0 | host1 half done",
+    ]
+    with screen(tmp_path) as it:
+        write(iter(chunks), it.out, prefix=False, several=True)
+    assert it.shown == "host0 half done\nlos\nresumed\nhost1 half done"

@@ -68,9 +68,10 @@ class JobLog:
         while page := self._store.list(prefix, start_after=after, limit=1):
             stream = layout.parse_log(page[0].key)
             after = page[0].key
+            if layout.job_of_log(after) is not None:  # past its process, or the samples of a host
+                after = layout.after(f"{after.rpartition('/')[0]}/")
             if stream is not None:
                 found.append(stream)
-                after = layout.after(self.prefix(stream))
         return tuple(sorted(found, key=_order))
 
     def read(self, wanted: Wanted) -> Iterator[Chunk]:

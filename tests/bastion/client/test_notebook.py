@@ -208,6 +208,25 @@ def test_a_launch_is_followed_to_its_end() -> None:
     assert not other.wait().has_succeeded
 
 
+def test_what_is_followed_keeps_lines_and_characters_whole() -> None:
+    """A job that prints half a line, or half a character, is not cut by another."""
+    client, store, _, _ = client_of()
+    handle = client.launch(launch_of())
+    print_log(store, handle.jobs[0], "größe".encode()[:3], "größe".encode()[3:])
+    end(store, handle.jobs[0])
+    out = io.StringIO()
+    handle.follow(out)
+    assert out.getvalue() == "größe"
+    handle.jobs, handle._by_name = (A, B), {"x": A, "y": B}
+    handle.names = ("x", "y")
+    for job, parts in ((A, (b"loss ", b"0.5\n")), (B, (b"epoch",))):
+        print_log(store, job, *parts)
+        end(store, job)
+    out = io.StringIO()
+    handle.follow(out)
+    assert sorted(out.getvalue().splitlines()) == ["x | loss 0.5", "y | epoch"]
+
+
 def test_a_refusal_is_one_error_with_its_hint() -> None:
     """No chain of internal errors; the hint stands in the traceback that Python prints."""
     client, _, _, _ = client_of()

@@ -9,15 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bastion.client import Chunk, Client, Wanted
+from bastion.client.follow.lines import in_lines
 from bastion.client.follow.log_filter import Grep, last_lines
 from bastion.client.follow.log_reader import JobLog, follow
 from bastion.client.patience import Outage
 from bastion.errors import NotFoundError, SpecError
+from bastion.logs.segments import segment_key
 from bastion.records.keys import layout
 from bastion.records.keys.layout import LogStream
 from bastion.records.requests.job_request import MAX_TARGETS, FollowRequest
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from tests.rigs.scripted_bastion import (
+    NOW,
     Clock,
     ScriptedBastion,
     end,
@@ -320,6 +323,44 @@ def test_streams_are_found_without_reading_them() -> None:
         print_log(store, JOB, *[b"x"] * 1000, replica=replica)
     found = JobLog(store, "blue", JOB).streams()
     assert [stream.replica for stream in found] == [0, 1]
+
+
+def test_samples_are_passed_over_at_once() -> None:
+    """A long job has a hundred samples of each host, and one list passes them all."""
+    memory = MemoryStore(lambda: NOW)
+    for replica in range(4):
+        log = layout.log("p", "train", 1, replica=replica, host=0, process=0)
+        memory.create(segment_key(log, 0), b"hi\n")
+        samples = layout.usage("p", "train", 1, replica=replica, host=0)
+        for number in range(100):
+            memory.create(layout.usage_segment(samples, number), b"x")
+    for number in range(100):
+        memory.create(f"logs/p/train/x1/{number:012}.log", b"of a command")
+    store = FaultyStore(memory, lambda operation, key: None)
+    assert len(JobLog(store, "p", "train").streams()) == 4
+    assert store.counts["list"] == 4 + 4 + 1 + 1
+
+
+def _chunk(data: bytes, *, job: str = "a", attempt: int = 1, host: int = 0) -> Chunk:
+    stream = LogStream(attempt=attempt, replica=0, host=host, process=0)
+    return Chunk(job=job, stream=stream, offset=0, data=data)
+
+
+def test_lines_of_several_streams_are_never_joined() -> None:
+    """A host and an attempt end their own lines, and an unfinished line stays alone."""
+    chunks = [
+        _chunk(b"host 0 "),
+        _chunk(b"host 1 half", host=1),
+        _chunk(b"done\nlos"),
+        _chunk(b"again\n", attempt=2),
+    ]
+    joined = [(each.stream.attempt, each.stream.host, each.data) for each in in_lines(chunks)]
+    assert joined == [
+        (1, 0, b"host 0 done\n"),
+        (1, 0, b"los"),
+        (2, 0, b"again\n"),
+        (1, 1, b"host 1 half"),
+    ]
 
 
 def test_a_clock_is_only_for_waiting() -> None:
