@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from math import isfinite
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
@@ -120,10 +121,19 @@ class Output:
                 self._table(items, shown)
 
     def json(self, content: Mapping[str, object]) -> None:
-        """Print one JSON object, with the number of its schema."""
+        """
+        Print one JSON object, with the number of its schema.
+
+        A number that JSON has no word for is null, which every parser reads.
+        """
         import json
 
-        write_lines([json.dumps({"schema": 1, **content}, indent=2 if self.terminal else None)])
+        whole, indent = {"schema": 1, **content}, 2 if self.terminal else None
+        try:
+            text = json.dumps(whole, indent=indent, allow_nan=False)
+        except ValueError:
+            text = json.dumps(_finite(whole), indent=indent, allow_nan=False)
+        write_lines([text])
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
         """
@@ -304,8 +314,13 @@ def write_lines(lines: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def plain(item: Any, *, name: str = "") -> Any:
-    """`item` as JSON values: amounts as objects, moments as ISO-8601."""
+def plain(item: Any, *, name: str = "", has_our_keys: bool = False) -> Any:
+    """
+    `item` as JSON values: amounts as objects, moments as ISO-8601.
+
+    A field's name tells a moment; a mapping's key does so only in a reason, whose keys are ours.
+    The keys of others are a user's, as in the numbers that a job reports.
+    """
     if item is None or isinstance(item, (str, bool, int)):
         return item
     if isinstance(item, float):
@@ -319,8 +334,21 @@ def plain(item: Any, *, name: str = "") -> Any:
     if names:
         return {each: plain(getattr(item, each), name=each) for each in names}
     if hasattr(item, "items"):
-        return {key: plain(each, name=key) for key, each in item.items()}
-    return [plain(each) for each in item]
+        ours = has_our_keys or name == "reason"
+        return {
+            key: plain(each, name=key if ours else "", has_our_keys=ours)
+            for key, each in item.items()
+        }
+    return [plain(each, has_our_keys=has_our_keys) for each in item]
+
+
+def _finite(item: Any) -> Any:
+    """`item` with null in place of each number that is not finite."""
+    if isinstance(item, dict):
+        return {key: _finite(each) for key, each in item.items()}
+    if isinstance(item, list | tuple):
+        return [_finite(each) for each in item]
+    return None if isinstance(item, float) and not isfinite(item) else item
 
 
 @cache

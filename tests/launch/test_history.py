@@ -256,3 +256,20 @@ def test_two_formats_are_refused(run: Run, record: Log, words: list[str]) -> Non
     ran = run(*words, "--csv", "--json")
     assert (ran.code, ran.out) == (2, "")
     assert "--csv and JSON are two formats" in ran.err
+
+
+def test_columns_of_one_name_are_all_written(run: Run, record: Log) -> None:
+    """CSV has each by its place; JSON, which can have one of a name, refuses and names it."""
+    sql = "SELECT 1 AS a, 2 AS a, 3 AS b"
+    assert run("query", "--csv", sql).out == "a,a,b\n1,2,3\n"
+    refused = run("query", "--json", sql)
+    assert (refused.code, refused.out) == (2, "")
+    assert "two columns are called 'a'" in refused.err
+
+
+def test_numbers_that_json_has_no_word_for_are_null(run: Run, record: Log) -> None:
+    """What is printed is read by every parser, not by Python's alone."""
+    ran = run("query", "--json", "SELECT 'nan'::DOUBLE AS a, ['inf'::DOUBLE, 1.5] AS b")
+    assert ran.code == 0
+    found = json.loads(ran.out, parse_constant=lambda word: pytest.fail(word))
+    assert found["rows"] == [{"a": None, "b": [None, 1.5]}]

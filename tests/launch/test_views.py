@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bastion.client import Client
+from bastion.client import Client, JobView
 from bastion.clock import SystemClock
 from bastion.records.requests.launch_request import LaunchRequest
 from launch.commands.look.pool import tasks_joined
 from launch.screen.folded import folded
 from launch.screen.notes import note, tell
-from launch.screen.render import Column, Output
+from launch.screen.render import Column, Output, plain
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.launch.process import COMMAND, environment
@@ -366,3 +366,23 @@ def test_run_shows_its_launch_without_submitting_it(run: Run) -> None:
     """As launch does; nothing is asked of the bastion."""
     told = run("run", "--dry_run", "--gpus=1", "--name=train", "--", "true")
     assert (told.code, 'name = "train"' in told.out) == (0, True), told.err
+
+
+def test_only_what_is_ours_is_shown_as_a_moment() -> None:
+    """A number that a job reports is a number, whatever its name; a reason's moment is a time."""
+    report = {"best_at": 3.5, "since": 1e300, "at": 0.25}
+    view = JobView(
+        id="a",
+        name="a",
+        project="p",
+        user="ada",
+        launch="a",
+        state="running",
+        phase="running",
+        submitted_at=0.0,
+        report=report,
+        reason={"kind": "promised", "at": 0.0},
+    )
+    shown = plain(view)
+    assert shown["report"] == report
+    assert shown["submitted_at"] == shown["reason"]["at"] == "1970-01-01T00:00:00.000Z"

@@ -245,22 +245,30 @@ def run_query(args: argparse.Namespace) -> int:
     session = Session(args)
     _check_format(session, args)
     found = query(session.client.record, args.sql)
-    rows = [dict(zip(found.columns, row)) for row in found.rows]
     if args.csv:
-        _write_csv(rows, found.columns)
+        _write_cells(found.rows, found.columns)
+    elif session.out.format == "json":
+        _refuse_equal_names(found.columns)
+        cells = ([_plain_cell(cell) for cell in row] for row in found.rows)
+        session.out.json({"rows": [dict(zip(found.columns, row)) for row in cells]})
     else:
         columns = [_query_column(name, i) for i, name in enumerate(found.columns)]
-        if session.out.format == "json":
-            cells = [{name: _plain_cell(cell) for name, cell in row.items()} for row in rows]
-            session.out.json({"rows": cells})
-        else:
-            session.out.show("rows", found.rows, columns, name=lambda row: _cell(row[0]))
+        session.out.show("rows", found.rows, columns, name=lambda row: _cell(row[0]))
     if not session.is_quiet and not args.csv:
-        note(counted(len(rows), "row"))
+        note(counted(len(found.rows), "row"))
     if found.is_cut:
         note(f"only the first {MOST_ROWS:,} rows are shown: add a LIMIT, or read the files")
     _note_spoilt(dict.fromkeys(found.spoilt, "it cannot be read"))
     return exits.OK
+
+
+def _refuse_equal_names(columns: Sequence[str]) -> None:
+    twice = next((name for i, name in enumerate(columns) if name in columns[:i]), "")
+    if twice:
+        raise UsageError(
+            f"two columns are called {twice!r}, and an object of JSON can have one",
+            hint="name each: SELECT ... AS other; or --csv, which has them by place",
+        )
 
 
 def _query_column(name: str, index: int) -> Column[tuple[object, ...]]:
@@ -309,10 +317,13 @@ def _note_spoilt(spoilt: Mapping[str, str]) -> None:
 
 
 def _write_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    _write_cells(([row[name] for name in columns] for row in rows), columns)
+
+
+def _write_cells(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
-    for row in rows:
-        cells = (row[name] for name in columns)
+    for cells in rows:
         writer.writerow([" ".join(c) if isinstance(c, list | tuple) else c for c in cells])
 
 
