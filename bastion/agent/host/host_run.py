@@ -51,8 +51,7 @@ class HostRun:
         self._context = context
         self._saving = saving
         redaction = Redaction(secrets)
-        self._marking = Marking(of, key, context, saving, redaction)
-        self._marking = Marking(of, key, context, saving, is_new=is_new)
+        self._marking = Marking(of, key, context, saving, redaction, is_new=is_new)
         self._has_secrets = bool(secrets)
         self.logs = Shipping(
             context.store,

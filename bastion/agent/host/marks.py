@@ -18,6 +18,10 @@ _MARKS_S = 0.5
 """Between two checks for marks: two system calls for each running host."""
 
 
+_AWAY_S = 60.0
+"""Time without an agent in which a checkpoint is told by the next one."""
+
+
 class Marking:
     """
     The marks of one host.
@@ -26,23 +30,19 @@ class Marking:
         of: The host, called `key` on its machine.
         saving: Keeps its output at a checkpoint.
         redaction: What is masked in the names of its numbers.
+        is_new: Whether its processes are; else an earlier agent may have told their last
+            checkpoint.
     """
 
     def __init__(
-        self, of: HostFact, key: str, around: Surroundings, saving: Saving, redaction: Redaction
-_AWAY_S = 60.0
-"""Time without an agent in which a checkpoint is told by the next one."""
-
-
-class Marking:
-    """
-    The marks of one host; at a checkpoint `saving` keeps its output.
-
-    Where its processes are not new, an earlier agent may have told their last checkpoint.
-    """
-
-    def __init__(
-        self, of: HostFact, key: str, around: Surroundings, saving: Saving, *, is_new: bool
+        self,
+        of: HostFact,
+        key: str,
+        around: Surroundings,
+        saving: Saving,
+        redaction: Redaction,
+        *,
+        is_new: bool,
     ) -> None:
         self._of = of
         self._key = key

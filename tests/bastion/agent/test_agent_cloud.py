@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -137,3 +138,24 @@ def test_the_time_of_a_notice_is_held_against_the_clock_of_the_store(
     watch.turn(110.0, reached_at=110.0, hosts={})
     errands.collect(110.0)
     assert [fact.in_s for fact in rung] == [110.0]
+
+
+def test_the_notice_of_slurm_bears_the_time_of_its_own_machine(tmp_path: Path) -> None:
+    """Its batch script has written it, whatever the clock of the store says."""
+    noon = 1_800_000_000.0
+    (tmp_path / "notice").write_text(f"{noon + 90:.0f}")
+    metadata = metadata_of("slurm", {"BASTION_BOOT_DIR": str(tmp_path)})
+    assert metadata is not None
+    rung: list[Interruption] = []
+    errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=lambda _: None)
+    around = SimpleNamespace(
+        settings=AgentSettings(machine=MACHINE, cloud="slurm"),
+        errands=errands,
+        bells=SimpleNamespace(ring=rung.append, store_time=(noon - 1000.0, 100.0)),
+        say=lambda _: None,
+    )
+    clock = SimpleNamespace(wall=lambda: noon)
+    watch = CloudWatch(metadata, cast("Surroundings", around), cast("Clock", clock))
+    watch.turn(110.0, reached_at=110.0, hosts={})
+    errands.collect(110.0)
+    assert [fact.in_s for fact in rung] == [90.0]
