@@ -59,6 +59,8 @@ GOOD_RUN_S = 600.0
 """An attempt that ran this long before its machine was lost starts the count of losses anew."""
 DRAIN_S = 120.0
 """How long a job drains, since its last end or word that output is still being saved."""
+"""How long a job drains while its agents send no logs."""
+_LATE_LOG = f"the log may lack its end: not all of it had come after {DRAIN_S:g} s"
 LOSS_BACKOFF_S = 10.0
 MAX_DOUBLINGS = 20
 """Of the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""
@@ -296,6 +298,8 @@ def _update(job: JobRecord, event: ev.Updated, now: float) -> JobRecord:
 def _end_drain(job: JobRecord, event: ev.DrainEnded, now: float) -> JobRecord:
     attempt, last = _attempt(job), job.last
     assert last is not None
+    if not all(state.drained for *_, state in attempt.each_host()):
+        last = replace(last, text=f"{last.text}; {_LATE_LOG}")
     job = replace(
         job, past=(*job.past, _past_attempt(attempt, last, now))[-MAX_PAST:], attempt=None
     )

@@ -93,6 +93,10 @@ def ended(job: JobRecord, *ends: End, now: float = T0 + 1) -> JobRecord:
 
 def drained(job: JobRecord, now: float = T0 + 2) -> JobRecord:
     """`job` when its logs are in the bucket."""
+    assert job.attempt is not None
+    for replica, hosts in enumerate(job.attempt.hosts):
+        for host in range(len(hosts)):
+            job = step(job, ev.HostDrained(replica=replica, host=host), now)
     return step(job, ev.DrainEnded(), now)
 
 

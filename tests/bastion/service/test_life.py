@@ -346,6 +346,10 @@ def test_logs_are_waited_for_but_not_for_ever() -> None:
     rig.turn(118)
     assert rig.phase(job) == "draining"
     rig.until(lambda: rig.phase(job) == "gone", turns=10)
+    result = rig.result(job)
+    assert result is not None
+    late = "the log may lack its end: not all of it had come after 120 s"
+    assert (result.outcome, result.text) == ("succeeded", f"exited with code 0; {late}")
 
 
 def test_a_time_limit_that_the_keeper_missed_is_enforced() -> None:
