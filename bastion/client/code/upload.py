@@ -34,12 +34,21 @@ def without_bucket(code: LocalDir, url: str, *, start: Path) -> LocalDir:
 
     Such a bucket is a folder of a first trial, beside the code: its bastion writes to it all the
     time, and a bundle of it would hold the bundles before.
+
+    Raises:
+        InvalidCodeError: The bucket is the top folder of the code itself.
     """
     parts = urlsplit(url)
     if parts.scheme != "file":
         return code
     top = (start / Path(code.root).expanduser()).resolve() if code.root else find_root(start)
     bucket = Path(unquote(parts.path)).resolve()
+    if top == bucket:
+        raise InvalidCodeError(
+            f"root: {str(top)!r} is the bucket too, and a bundle of it would hold those before",
+            hint="give the bucket a folder of its own, which may lie in the code:"
+            " bastion up --root=bucket",
+        )
     if top not in bucket.parents:
         return code
     pattern = re.sub(r"([\\*?\[])", r"\\\1", bucket.relative_to(top).as_posix())

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bastion.client.code.upload import resolve_code
+from bastion.client.code.upload import problems_here, resolve_code
+from bastion.errors import SpecError
 from bastion.store.memory import MemoryStore
 from bundler.code import LocalDir
 
@@ -20,10 +21,21 @@ def test_a_bucket_inside_the_code_is_not_sent(tmp_path: Path, name: str) -> None
     others = {"train.py", "a bb/data.txt", f"in/{name}/file"}
     for url, paths in (
         ((tmp_path / name).as_uri(), others),
-        (tmp_path.as_uri(), {*others, f"{name}/view/queue.json"}),
         ("gs://bucket/x", {*others, f"{name}/view/queue.json"}),
     ):
         code = LocalDir(str(tmp_path))
         bundled = resolve_code(code, MemoryStore(lambda: 0.0), url=url, start=tmp_path).bundled
         assert bundled is not None
         assert (url, bundled.paths) == (url, paths)
+
+
+def test_a_bucket_that_is_the_code_is_refused(tmp_path: Path) -> None:
+    """A bundle of it would hold all bundles before, and grow with each launch."""
+    (tmp_path / "train.py").write_text("")
+    store = MemoryStore(lambda: 0.0)
+    with pytest.raises(SpecError, match=r"code\.root: .* is the bucket too") as caught:
+        resolve_code(LocalDir(str(tmp_path)), store, url=tmp_path.as_uri(), start=tmp_path)
+    assert "a folder of its own" in caught.value.hint
+    assert not store.list("")
+    (problem,) = problems_here(LocalDir(str(tmp_path)), None, url=tmp_path.as_uri(), start=tmp_path)
+    assert problem.startswith("code.root: ")
