@@ -729,6 +729,8 @@ def test_show_tells_what_code_ran(run: Run, bucket: Bucket, tmp_path: Path) -> N
     ran = run("show", job, f"--checkout={folder}")
     assert (folder / "train.py").read_text() == "two\n"
     assert (ran.code, ran.out, ran.err) == (0, "", f"the code of {job} is in {folder}\n")
+    told = json.loads(run("show", job, f"--checkout={folder}-2", "--json").out)
+    assert told == {"schema": 1, "checkout": f"{folder}-2"}
 
 
 def test_rerun_submits_the_same_again(run: Run, bucket: Bucket) -> None:

@@ -133,3 +133,28 @@ def test_a_file_with_a_byte_order_mark_is_checked_as_a_bastion_reads_it(
     for words in (("quota", "check", str(quota)), ("config", "check", str(config))):
         assert run(*words).code == 0
     assert run("quota", "apply", str(quota)).code == 0
+
+
+def test_a_program_reads_one_document_of_each_command(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """What has nothing to list, or only writes, prints one object too where JSON is asked for."""
+    file = tmp_path / "quota.toml"
+    file.write_text(QUOTA)
+    for words in (
+        ["cancel", "--mine", "--state=held"],
+        ["quota", "apply", str(file)],
+        ["config", "set", "root=gs://a/b"],
+        ["config", "activate", "default"],
+    ):
+        ran = run(*words, "--json")
+        assert (ran.code, json.loads(ran.out)["schema"]) == (0, 1), words
+
+
+@pytest.mark.parametrize("words", [["run"], ["launch", "--watch"]])
+def test_json_is_not_mixed_with_what_jobs_print(run: Run, words: list[str]) -> None:
+    """Nothing is submitted, and the hint names the two commands that are read apart."""
+    ran = run(*words, "--json", "--", "echo", "hello")
+    assert (ran.code, ran.out) == (2, "")
+    assert "JSON would be mixed" in ran.err
+    assert "bastion launch --json" in ran.err

@@ -162,6 +162,8 @@ def _apply(session: Session) -> int:
     file = session.args.file
     found = _parsed(file)
     session.client.apply_quota(read_quota_file(file))
+    if session.out.format == "json":
+        session.out.json({"file": file, "projects": sorted(found.projects)})
     note(f"{session.args.file} is in the bucket; the bastion takes it on its next turn")
     _note_unknown(session, found)
     session.note_absence()

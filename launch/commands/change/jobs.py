@@ -50,8 +50,7 @@ def cancel(args: argparse.Namespace) -> int:
     if not names and not (args.mine or args.all or args.state):
         raise UsageError("which jobs?", hint="bastion cancel JOB..., or bastion cancel --mine")
     if not names:
-        note("nothing to do: no such job is active")
-        return exits.OK
+        return _changed(session, (), "cancelled", why_none="no such job is active")
     return _changed(session, session.client.cancel(*names, project=args.project_id), "cancelled")
 
 
@@ -106,10 +105,16 @@ def change(args: argparse.Namespace) -> int:
     return _changed(session, jobs, "updated")
 
 
-def _changed(session: Session, jobs: tuple[str, ...], what: str) -> int:
+def _changed(
+    session: Session,
+    jobs: tuple[str, ...],
+    what: str,
+    *,
+    why_none: str = "what was named has ended",
+) -> int:
     out = session.out
     if not jobs:
-        note("nothing to do: what was named has ended")
+        note(f"nothing to do: {why_none}")
     columns: list[Column[str]] = [
         Column(title="JOB", text=str),
         Column(title="DONE", text=lambda _: what),

@@ -111,6 +111,8 @@ def _activate(session: Session) -> int:
     if name not in settings.profiles:
         raise UsageError(f"config activate: no profile is called {name!r}, profiles are {known}")
     write_profile(name, {}, activate=True)
+    if session.out.format == "json":
+        session.out.json({"profile": name, "active": True})
     note(f"{name} is active")
     return exits.OK
 
@@ -175,6 +177,8 @@ def _set(session: Session) -> int:
         raise UsageError("config set: nothing to set", hint="bastion config set root=URL")
     name = args.profile or read_settings().active or "default"
     write_profile(name, values, activate=False)
+    if session.out.format == "json":
+        session.out.json({"profile": name, "set": values, "file": str(config_path())})
     note(f"profile {name}: {', '.join(values)} set in {config_path()}")
     return exits.OK
 

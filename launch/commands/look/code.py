@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 def show_code(session: Session) -> int:
     """`bastion show JOB --code --checkout=FOLDER`."""
     args = session.args
+    told: dict[str, object] = {}
     if args.checkout:
         folder = session.client.checkout(args.job, args.checkout, project=args.project_id)
         note(f"the code of {args.job} is in {folder}")
+        told["checkout"] = str(folder)
     if args.code:
         view = session.client.code(args.job, project=args.project_id)
-        if session.out.format == "json":
-            session.out.json({"code": plain(view)})
-            return exits.OK
-        session.out.fields(_fields(view))
-        write_lines(_texts(view.origin))
+        told["code"] = plain(view)
+        if session.out.format != "json":
+            session.out.fields(_fields(view))
+            write_lines(_texts(view.origin))
+    if session.out.format == "json":
+        session.out.json(told)
     return exits.OK
 
 

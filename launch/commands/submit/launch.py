@@ -204,6 +204,8 @@ def submit(args: argparse.Namespace) -> int:
         return run_script(session, given=shaping_of(args))
     if args.dry_run:
         return _foresee(session)
+    if args.watch:
+        _refuse_json(session, "launch --watch")
     handle = submitted(session)
     tell_submitted(session, handle, following=args.watch)
     if args.watch:
@@ -242,6 +244,20 @@ def _foresee(session: Session) -> int:
     return code
 
 
+def _refuse_json(session: Session, verb: str) -> None:
+    """
+    Return unless JSON is asked for, which would share stdout with what the jobs print.
+
+    Raises:
+        UsageError: It is.
+    """
+    if session.out.format == "json":
+        raise UsageError(
+            f"{verb} prints what its jobs print, and JSON would be mixed with that",
+            hint="bastion launch --json, then bastion logs JOB -f --exit",
+        )
+
+
 def submit_and_follow(args: argparse.Namespace) -> int:
     """`bastion run`."""
     from launch.commands.submit.followed import follow
@@ -253,6 +269,7 @@ def submit_and_follow(args: argparse.Namespace) -> int:
         raise not_followed(*args.source, *(args.command or ()))
     if args.dry_run:
         return _foresee(session)
+    _refuse_json(session, "run")
     handle = submitted(session)
     tell_submitted(session, handle, following=True)
     return follow(session, handle)
