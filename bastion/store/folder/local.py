@@ -45,10 +45,9 @@ from bastion.errors import (
     StoreFullError,
     StoreRefusedError,
 )
-from bastion.store.folder.filesystem import filesystem_of, is_shared
+from bastion.store.folder.filesystem import Sharing, filesystem_of, is_shared
 from bastion.store.folder.folder_identity import FolderIdentity
 from bastion.store.folder.mark import mark_of
-from bastion.store.folder.sharing import Sharing
 from bastion.store.keys import checked, checked_prefix, file_name, part_of
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 

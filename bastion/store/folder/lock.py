@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from bastion.clock import Clock
 from bastion.errors import StoreError
-from bastion.store.folder.sharing import Sharing
+from bastion.store.folder.filesystem import Sharing
 
 _LOCKS = 4096
 """Files per folder: two busy names hardly ever share one, and all of them may be kept for ever."""
