@@ -6,8 +6,10 @@ The bastion, user and project of a command: flags override environment and activ
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from errno import ENOTDIR
+from typing import TYPE_CHECKING
 
 from bastion.errors import BastionError
 from bastion.profile import (
@@ -22,6 +24,9 @@ from bastion.profile import (
 from bastion.value import replace
 from launch.errors import UsageError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> None:
     """
@@ -30,9 +35,26 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
     Raises:
         BastionError: The file cannot be written.
     """
-    import tomlkit
+    import fcntl
 
     path = config_path()
+    new = path.with_suffix(f".{os.getpid()}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.with_suffix(".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # released when it is closed
+            new.write_text(_changed(path, name, values, activate=activate))
+            new.replace(path)
+    except OSError as error:
+        where = error.filename or new
+        why = "is not a folder" if error.errno == ENOTDIR else (error.strerror or "")
+        raise BastionError(f"{path} cannot be written: {where}: {why}", hint=ELSEWHERE) from None
+
+
+def _changed(path: Path, name: str, values: Mapping[str, str], *, activate: bool) -> str:
+    """Return the text of the file at `path` with `values` in the profile `name`."""
+    import tomlkit
+
     file = tomlkit.parse(path.read_text()) if path.exists() else tomlkit.document()
     if activate or "active" not in file:
         file["active"] = name
@@ -40,15 +62,7 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
     profile = profiles.setdefault(name, tomlkit.table())
     for key, text in values.items():
         profile[key] = text
-    new = path.with_suffix(".new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new.write_text(tomlkit.dumps(file))
-        new.replace(path)
-    except OSError as error:
-        where = error.filename or new
-        why = "is not a folder" if error.errno == ENOTDIR else (error.strerror or "")
-        raise BastionError(f"{path} cannot be written: {where}: {why}", hint=ELSEWHERE) from None
+    return tomlkit.dumps(file)
 
 
 def chosen(*, root: str, bastion: str, user: str, project: str) -> Profile:

@@ -228,6 +228,9 @@ class _Walk:
     def _link(self, path: str) -> None:
         try:
             target = os.readlink(self.root / path)  # noqa: PTH115  (Path would tidy the target)
+        except PermissionError:  # of its folder, which may be read and not searched
+            self.unreadable.append(path)
+            return
         except OSError:  # Gone since the folder was read.
             return
         if not _is_utf8(target):
@@ -241,6 +244,9 @@ class _Walk:
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
+            return
+        except PermissionError:
+            self.unreadable.append(path)
             return
         if not os.access(entry.path, os.R_OK):
             self.unreadable.append(path)

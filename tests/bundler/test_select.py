@@ -155,6 +155,19 @@ def test_unreadable_files_are_all_named() -> None:
     assert "e" not in said.partition("cannot be read:")[2].split(",")[-1]
 
 
+def test_a_folder_that_may_be_read_and_not_searched_is_named() -> None:
+    """Its files and links are told with the others that cannot be read."""
+    with tempfile.TemporaryDirectory() as made:
+        top = Path(made)
+        top.chmod(0o755)
+        trees.write(top, {"pyproject.toml": "", "d/f": ""})
+        (top / "d/l").symlink_to("f")
+        (top / "d").chmod(0o744)
+        told = _in_a_process_without_root(lambda: select(LocalDir(made), start=top))
+        (top / "d").chmod(0o755)
+    assert told == f"in {top}: cannot be read: d/f, d/l"
+
+
 def test_sockets_and_pipes_are_left_out_with_a_warning(tmp_path: Path) -> None:
     """Special files are not read, and one is told so; no name of one reaches a terminal raw."""
     trees.write(tmp_path, {"a": ""})

@@ -19,7 +19,7 @@ from launch.reference import PLACE, reference
 from launch.verbs import build
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.process import COMMAND, ROOT, environment
-from tests.rigs.scripted_bastion import print_log, publish, row
+from tests.rigs.scripted_bastion import end, print_log, publish, row
 
 
 @pytest.fixture
@@ -189,6 +189,24 @@ def test_ctrl_c_detaches_and_says_so(bucket: Bucket, tmp_path: Path) -> None:
         told = process.stderr.read().decode()
     assert told == f"detached; {JOB} goes on, bastion logs {JOB} -f comes back to it\n"
     assert not bucket.store.list("inbox/")
+
+
+def test_logs_that_exit_with_the_code_print_all(bucket: Bucket, tmp_path: Path) -> None:
+    """`logs --exit` of a job that runs prints also what comes until its end."""
+    print_log(bucket.store, JOB, b"first\n")
+    with subprocess.Popen(
+        [*COMMAND, "logs", "train", "--exit"],
+        env=environment(bucket, tmp_path),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read(6) == b"first\n"
+        print_log(bucket.store, JOB, b"last\n")
+        end(bucket.store, JOB, outcome="failed", code=3)
+        publish(bucket.store, "queue", {"jobs": []})
+        assert process.stdout.read() == b"last\n"
+        assert process.wait(30) == 3
 
 
 def test_an_argument_that_is_not_utf8_reaches_the_spec(bucket: Bucket, tmp_path: Path) -> None:

@@ -158,3 +158,20 @@ def test_json_is_not_mixed_with_what_jobs_print(run: Run, words: list[str]) -> N
     assert (ran.code, ran.out) == (2, "")
     assert "JSON would be mixed" in ran.err
     assert "bastion launch --json" in ran.err
+
+
+def test_a_file_with_the_line_ends_of_windows_is_not_rewritten(
+    run: Run, bucket: Bucket, temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor that changes nothing changes nothing, and an edit keeps the other lines."""
+    theirs = QUOTA.replace("\n", "\r\n")
+    file = tmp_path / "quota.toml"
+    file.write_bytes(theirs.encode())
+    assert run("quota", "apply", str(file)).code == 0
+    monkeypatch.setenv("EDITOR", editor(tmp_path, "true"))
+    assert run("quota", "edit").err == "nothing was changed\n"
+    monkeypatch.setenv("EDITOR", editor(tmp_path, 'sed -i s/1024/2048/ "$1"'))
+    assert run("quota", "edit").code == 0
+    found = bucket.store.read(layout.QUOTA)
+    assert found is not None
+    assert found.data.decode() == theirs.replace("1024", "2048")

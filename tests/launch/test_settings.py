@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -184,3 +185,15 @@ def test_a_configuration_that_is_not_there_is_a_usage_error(run: Run, tmp_path: 
     ran = run("config", "check", str(file))
     assert ran.code == 2
     assert f"{tmp_path}/rack.hosts: No such file or directory" in ran.err
+
+
+def test_profiles_that_are_set_at_once_are_all_kept() -> None:
+    """Each of several commands that write the file sees what the others wrote."""
+    names = [f"p{number}" for number in range(20)]
+
+    def write(name: str) -> None:
+        write_profile(name, {"root": f"gs://{name}/b"}, activate=False)
+
+    with ThreadPoolExecutor(len(names)) as several:
+        list(several.map(write, names))
+    assert set(read_settings().profiles) == set(names)

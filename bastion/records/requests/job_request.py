@@ -54,9 +54,9 @@ class UpdateRequest:
             problems.append("nothing to change: give priority or max_runtime_s")
         if self.priority is not None and not 1 <= self.priority <= 5:
             problems.append(f"priority: {self.priority} is not allowed; 1 (highest) to 5")
-        if self.max_runtime_s is not None and not 0 <= self.max_runtime_s < float("inf"):
+        if self.max_runtime_s is not None and not 0 < self.max_runtime_s < float("inf"):
             given = self.max_runtime_s
-            problems.append(f"max_runtime_s: {given} is not allowed; 0 or more seconds")
+            problems.append(f"max_runtime_s: {given} is not allowed; more than 0 seconds")
         if problems:
             raise SpecError(*problems)
 

@@ -38,14 +38,16 @@ class Array(Written):
             if percent:
                 at_once = _limit(limit, tasks, at_once)
             made = Indices.parse(text, field="array")
-        elif isinstance(tasks, int):
+        elif isinstance(tasks, int) and not isinstance(tasks, bool):
             made = Indices([(0, tasks - 1)] if tasks > 0 else [])
-        else:
+        elif isinstance(tasks, Iterable):
             made = _given(tasks)
+        else:
+            raise SpecError(f"array: {tasks!r} is not tasks; written as 100, 0-99 or [0, 1, 4]")
         if not 1 <= len(made) <= MAX_TASKS:
             raise SpecError(f"array: {len(made)} tasks are not allowed; 1 to {MAX_TASKS}")
-        if at_once is not None and (isinstance(at_once, bool) or at_once < 1):
-            raise SpecError(f"array: {at_once!r} at once is not allowed; 1 or more")
+        if at_once is not None and (type(at_once) is not int or at_once < 1):
+            raise SpecError(f"array: {at_once!r} at once is not allowed; a whole number from 1")
         object.__setattr__(self, "tasks", made)
         object.__setattr__(self, "at_once", at_once)
 

@@ -197,7 +197,7 @@ def _edited(session: Session, file: str, text: str) -> str:
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     _run_editor([*shlex.split(editor), file])
     changed = read_quota_file(file)
-    if changed == text:
+    if changed == text or Path(file).read_bytes() == text.encode():
         return "nothing was changed"
     _parsed(file)
     session.client.apply_quota(changed, replacing=text)
@@ -247,7 +247,7 @@ def read_quota_file(file: str) -> str:
         UsageError: It cannot be read.
     """
     try:
-        return Path(file).read_text(encoding="utf-8-sig")  # as a bastion reads it
+        return Path(file).read_bytes().decode("utf-8-sig")  # as a bastion reads it
     except UnicodeDecodeError as error:
         raise UsageError(
             f"{file}: is not text: byte {error.start} is not UTF-8", hint="save it as UTF-8"

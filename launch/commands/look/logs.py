@@ -64,7 +64,8 @@ def show(args: argparse.Namespace) -> int:
     job = client.job(args.job, project=args.project_id)
     if job.is_array and (tasks := client.tasks(job.id, project=job.project, needed=False)):
         return _show_tasks(session, tasks)
-    chunks = client.logs(job.id, wanted_of(session), follow=args.follow, project=job.project)
+    follows = args.follow or args.exit  # its exit code comes after all that it prints
+    chunks = client.logs(job.id, wanted_of(session), follow=follows, project=job.project)
     if args.download:
         return _download(chunks, Path(args.download))
     several = (job.replicas > 1 or job.replica_range is not None) and args.replica is None

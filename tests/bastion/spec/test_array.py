@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
 import tracemalloc
 from cProfile import Profile
+from typing import Any
 
 import pytest
 
@@ -181,3 +183,19 @@ def test_a_set_of_indices_is_measured_before_it_is_made(text: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < 5_000_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("tasks", "at_once", "told"),
+    [
+        ("0-9", "5", "array: '5' at once is not allowed"),
+        ("0-9", 2.5, "array: 2.5 at once is not allowed"),
+        (10.0, None, "array: 10.0 is not tasks; written as 100, 0-99"),
+        (True, None, "array: True is not tasks"),
+        (None, None, "array: None is not tasks"),
+    ],
+)
+def test_an_array_of_a_wrong_type_is_told(tasks: Any, at_once: Any, told: str) -> None:
+    """No number of a wrong type is taken, and none is an error of Python's own."""
+    with pytest.raises(SpecError, match=re.escape(told)):
+        Array(tasks, at_once=at_once)
