@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from bastion.agent.keeper.attempt.undo import kill_left
 from bastion.agent.keeper.journal import Journal
-from bastion.agent.keeper.leftovers import kill_left
 from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.agent.machine import stray_processes as strays

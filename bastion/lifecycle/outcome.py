@@ -65,6 +65,13 @@ def unkept_text(attempt: Attempt) -> str:
     return f"the output{where} is not kept: {why}" if why else ""
 
 
+def unkept_news(before: Attempt | None, after: Attempt | None) -> str:
+    """What became of the output since `before`; empty if it was told already."""
+    if before is None or after is None or unkept_text(before) == unkept_text(after):
+        return ""
+    return unkept_text(after) or "its output is kept again"
+
+
 def kept_outcome(job: JobRecord) -> Outcome | None:
     """Return the outcome of `job` once its held hosts end; None while another host runs."""
     if job.attempt is None or not job.is_kept:

@@ -11,8 +11,8 @@ import fcntl
 import os
 from pathlib import Path
 
+from bastion.agent.keeper.attempt.undo import kill_left
 from bastion.agent.keeper.journal import Journal
-from bastion.agent.keeper.leftovers import kill_left
 from bastion.agent.keeper.port import KeeperError, KeeperGoneError
 from bastion.agent.keeper.socket.client import KeeperClient
 

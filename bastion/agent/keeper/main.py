@@ -30,8 +30,8 @@ from bastion.agent.keeper.attempt.attempt import lost_record
 from bastion.agent.keeper.attempt.cgroup import Cgroups, find_places
 from bastion.agent.keeper.attempt.process import boot_time
 from bastion.agent.keeper.attempt.spool import remove_spool
+from bastion.agent.keeper.attempt.undo import kill_left
 from bastion.agent.keeper.journal import Journal, sync_folder
-from bastion.agent.keeper.leftovers import kill_left
 from bastion.agent.keeper.loop import Loop
 from bastion.agent.keeper.socket.request import file_name
 from bastion.agent.machine import stray_processes as strays

@@ -17,7 +17,7 @@ from bastion.history.ended_attempt import Hardware, ended_array, ended_attempt, 
 from bastion.job import JobRecord, Phase, state_of
 from bastion.lifecycle import Event as JobEvent
 from bastion.lifecycle import HostHeld, HostIdle, HostUnkept, Withdrawn, remark, step
-from bastion.lifecycle.outcome import unkept_text
+from bastion.lifecycle.outcome import unkept_news
 from bastion.lifecycle.step import TABLE
 from bastion.machine import Batch, Follow, Instruction, Machine, Pool, Warm
 from bastion.phrases import stop_text
@@ -119,8 +119,8 @@ class Draft:
         elif isinstance(event, HostIdle | HostHeld):
             what = "held" if isinstance(event, HostHeld) else "idle"
             self.tell(what=what, text=remark(after) or "it shows signs of life again", job=after)
-        elif isinstance(event, HostUnkept):
-            self._tell_unkept(before, after)
+        elif isinstance(event, HostUnkept) and (text := unkept_news(before.attempt, after.attempt)):
+            self.tell(what="output", text=text, job=after)
         if before.after and not after.after and after.phase is Phase.QUEUED:
             self.is_scheduling = True
             self.tell(what="ready", text="all that it waited for has ended", job=after)
@@ -128,11 +128,6 @@ class Draft:
             self.is_scheduling = True
         if after.phase is Phase.DRAINING and before.phase is not Phase.DRAINING:
             self.runs = with_end(self.runs, after, self.now)
-
-    def _tell_unkept(self, before: JobRecord, after: JobRecord) -> None:
-        text = unkept_text(after.attempt) if after.attempt is not None else ""
-        if before.attempt is not None and text != unkept_text(before.attempt):
-            self.tell(what="output", text=text or "its output is kept again", job=after)
 
     def _row(self, before: JobRecord, after: JobRecord) -> EndedAttempt | None:
         """Return the row of what ended between `before` and `after`, or None if nothing did."""

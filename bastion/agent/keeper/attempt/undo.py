@@ -4,7 +4,8 @@ container; standard library only.
 
 It runs when the attempt's processes and their descendants are dead. It is retried with a backoff
 until it exits 0; only then is the attempt over and its end recorded. The command must be idempotent
-and safe to run concurrently with itself, for a keeper may die at any point of it.
+and safe to run concurrently with itself, for a keeper may die at any point of it. What a dead
+keeper has left is killed and undone by `kill_left`, for every program that ends it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import os
 import time
 
 from bastion.agent.machine import stray_processes as strays
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from bastion.agent.keeper.journal import Journal
 
 _PAUSES_S = (0.1, 10.0)
 """Backoff between two tries: doubling from the first to the second."""
@@ -97,3 +102,20 @@ class Undo:
             )
         finally:
             os.close(null)
+
+
+def kill_left(journal: Journal, mark_prefix: str) -> list[Undo]:
+    """
+    Kill every process of the attempts that have no end; return what must be undone now.
+
+    A program may have overwritten its environment. So the sessions that the journal names are
+    killed too. It blocks while a process cannot die. The caller holds the keeper's lock.
+
+    Raises:
+        OSError: What is left cannot be seen.
+    """
+    open_entries = {key: entry for key, entry in journal.entries.items() if not entry.end}
+    boot = strays.boot_id()
+    leaders = [pair for entry in open_entries.values() for pair in entry.sessions(boot)]
+    strays.kill_all(mark_prefix, leaders=leaders)
+    return [Undo(entry.undo(), mark_prefix + key) for key, entry in open_entries.items()]
