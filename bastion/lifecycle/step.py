@@ -59,7 +59,6 @@ GOOD_RUN_S = 600.0
 """An attempt that ran this long before its machine was lost starts the count of losses anew."""
 DRAIN_S = 120.0
 """How long a job drains, since its last end or word that output is still being saved."""
-"""How long a job drains while its agents send no logs."""
 _LATE_LOG = f"the log may lack its end: not all of it had come after {DRAIN_S:g} s"
 LOSS_BACKOFF_S = 10.0
 MAX_DOUBLINGS = 20
