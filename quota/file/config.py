@@ -62,6 +62,7 @@ def parse(text: str) -> Quota:
     """
     try:
         file: dict[str, object] = tomllib.loads(text, parse_float=_number)
+        repr(file)  # a hexadecimal number may have more digits than Python writes
     except (ValueError, RecursionError) as error:
         raise QuotaError(_not_toml(text, error)) from None
     lines = Lines(text)

@@ -84,6 +84,10 @@ class Journal:
         self._size = self._replay()
         self._live = sum(entry.size() for entry in self.entries.values())
 
+    def close(self) -> None:
+        """Close the file; nothing can be added after that."""
+        os.close(self._file)
+
     def begin(self, life: int) -> None:
         """
         Record that keeper life `life` serves this home from now on.

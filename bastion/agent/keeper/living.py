@@ -48,8 +48,11 @@ def _is_over(home: Path, *, has_permit: bool) -> bool:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if has_permit:
                 journal = Journal(str(home / "keeper" / "journal"))
-                for undo in kill_left(journal, f"{os.path.realpath(home)}:"):
-                    undo.attempt()  # once: the next life goes on until it is done
+                try:
+                    for undo in kill_left(journal, f"{os.path.realpath(home)}:"):
+                        undo.attempt()  # once: the next life goes on until it is done
+                finally:
+                    journal.close()
     except BlockingIOError:
         return False
     except OSError:

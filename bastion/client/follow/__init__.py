@@ -3,6 +3,6 @@ Logs: the segments of a job's log, filtered and followed.
 
 Comes in: a job and a filter. Goes out: chunks of bytes, until nothing more can come. Read
 `log_filter` (which bytes), `log_reader` (segments to chunks), `printed` (chunks as text, and as a
-notebook shows them), then `logs` (following jobs) and `notebook` (a bar while a cell waits).
-`command` follows what a user runs beside a job.
+notebook shows them), `lines` (chunks of several processes, in whole lines), then `logs` (following
+jobs) and `notebook` (a bar while a cell waits). `command` follows what a user runs beside a job.
 """

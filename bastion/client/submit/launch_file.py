@@ -46,6 +46,7 @@ from bastion.spec import (
 )
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
 from bundler.errors import InvalidCodeError
+from quota.pattern import pattern
 
 CODE_TYPES: Mapping[str, type[Any]] = {
     "local": LocalDir,
@@ -55,6 +56,7 @@ CODE_TYPES: Mapping[str, type[Any]] = {
     "bundle": BundleRef,
 }
 """What `[code] type = ...` may say, and the value its other keys make."""
+_C1 = pattern("[\x80-\x9f]")
 _FROM_HERE = "a relative path begins in the current folder"
 
 
@@ -110,6 +112,7 @@ def parse_launch(text: str, *, source: str) -> Launch:
     """
     try:
         table = tomllib.loads(text)
+        repr(table)  # a hexadecimal number may have more digits than Python writes
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise SpecError(f"{source}: not TOML, {error}") from None
     found: list[str] = []
@@ -144,7 +147,8 @@ def launch_text(launch: Launch) -> str:
         table["code"] = {"type": kinds[type(launch.code)], **code}
     # Tables stand last in TOML.
     order = sorted(table.items(), key=lambda item: isinstance(item[1], (dict, list)))
-    return tomlkit.dumps(dict(order))
+    # A screen shows these as \x85, which TOML does not have.
+    return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", tomlkit.dumps(dict(order)))
 
 
 @cache

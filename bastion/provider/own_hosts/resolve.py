@@ -9,10 +9,10 @@ that has a machine takes no other, whatever it was called.
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from bastion.clock import Clock, SystemClock
 from bastion.machine import Pool
 from bastion.value import value
 
@@ -22,6 +22,7 @@ Longest look at all names: a turn waits for it. Each `ssh -G` may look a name up
 with `CanonicalizeHostname`) or run commands (`Match exec`).
 """
 _AT_ONCE = 16
+_CLOCK = SystemClock()
 
 
 @value
@@ -35,7 +36,11 @@ class _Way:
 
 
 def hosts_named_twice(
-    pools: Mapping[str, Pool], *, ssh: Sequence[str] = ("ssh",), within_s: float = _RESOLVE_S
+    pools: Mapping[str, Pool],
+    *,
+    ssh: Sequence[str] = ("ssh",),
+    within_s: float = _RESOLVE_S,
+    clock: Clock = _CLOCK,
 ) -> tuple[str, ...]:
     """Return, for each host of ssh pools that an earlier name reaches too, what is wrong."""
     named = [
@@ -46,10 +51,10 @@ def hosts_named_twice(
     ]
     if len(named) < 2:
         return ()
-    end = time.monotonic() + within_s
+    end = clock.monotonic() + within_s
 
     def way(named: tuple[str, str, str]) -> _Way | None:
-        return _way(ssh, *named[1:], left_s=end - time.monotonic())
+        return _way(ssh, *named[1:], left_s=end - clock.monotonic())
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         ways = tuple(threads.map(way, named))

@@ -45,6 +45,12 @@ def begin(store: MemoryStore, home: Path) -> None:
     )
 
 
+def run_out(home: Path) -> None:
+    """The store is away for longer than the permit."""
+    with pytest.raises(KeeperGoneError):
+        living_keeper(home, has_permit=True)
+
+
 @pytest.mark.parametrize("has_permit", [True, False])
 def test_a_home_without_a_keeper_has_none(tmp_path: Path, has_permit: bool) -> None:
     """Neither a new home, nor one whose keeper has died, which leaves its lock free."""
@@ -54,6 +60,16 @@ def test_a_home_without_a_keeper_has_none(tmp_path: Path, has_permit: bool) -> N
     (tmp_path / "keeper" / "lock").touch()
     with pytest.raises(KeeperGoneError):
         living_keeper(tmp_path, has_permit=has_permit)
+
+
+def test_looking_again_and_again_leaves_nothing_open(tmp_path: Path) -> None:
+    """The store may be away for days, with a look every few seconds."""
+    (tmp_path / "keeper").mkdir()
+    (tmp_path / "keeper" / "lock").touch()
+    run_out(tmp_path)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    run_out(tmp_path)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_a_keeper_that_does_not_answer_keeps_its_life(tmp_path: Path) -> None:
@@ -67,12 +83,6 @@ def test_a_keeper_that_does_not_answer_keeps_its_life(tmp_path: Path) -> None:
         assert store.list(layout.lives(MACHINE)) == ()
     with pytest.raises(KeeperError, match="life 1 is not spawned here"):
         begin(store, tmp_path)
-
-
-def run_out(home: Path) -> None:
-    """The store is away for longer than the permit."""
-    with pytest.raises(KeeperGoneError):
-        living_keeper(home, has_permit=True)
 
 
 @pytest.mark.parametrize("end", [run_out, lambda home: end_home(home, patience_s=PATIENCE_S)])

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from bastion.client.submit.launch_file import _FROM_HERE, parse_launch, read_launch
+from bastion.client.submit.launch_file import _FROM_HERE, launch_text, parse_launch, read_launch
 from bastion.errors import SpecError
+from bastion.service.config.pool_config import parse_config
 from bastion.spec import After, BundleRef, Job, Launch, Notify, Process, Resources, Where
 from bundler.code import DockerBuild, GitRepo, Image, LocalDir
+from launch.screen.visible import visible
+from quota import QuotaError
+from quota import parse as parse_quota
 
 WHOLE = """\
 name = "experiment"
@@ -237,3 +243,29 @@ def test_no_value_of_a_wrong_type_is_converted(where: str, line: str, told: str)
     mine = [each for each in wrong.value.problems if told in each]
     assert len(mine) == 1, wrong.value.problems
     assert mine[0].endswith(told)
+
+
+def test_control_characters_are_written_as_toml_reads_them() -> None:
+    """A screen escapes them in its own way, which no TOML parser takes."""
+    launch = Launch(name="x", jobs=[Job(processes=[Process(["a\x85b"], env={"A": "\x9f"})])])
+    text = launch_text(launch)
+    assert r"a\u0085b" in text
+    assert visible(text) == text
+    assert parse_launch(text, source="f") == launch
+
+
+_HUGE = f"0x{'f' * 6000}"
+
+
+@pytest.mark.parametrize(
+    ("parse", "text"),
+    [
+        (partial(parse_launch, source="f"), f'name = "x"\n[[jobs]]\npriority = {_HUGE}\n'),
+        (parse_quota, f'[toml-schema]\nversion = "1"\n[total_resources]\nv4 = {_HUGE}\n'),
+        (parse_config, f"[pools.a]\ncount = {_HUGE}\n"),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_told(parse: Callable[[str], object], text: str) -> None:
+    """It is a mistake in the file, not one of ours, in each file that a user writes."""
+    with pytest.raises((SpecError, QuotaError), match=r"not TOML.* the limit"):
+        parse(text)

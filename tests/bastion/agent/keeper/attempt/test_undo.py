@@ -22,7 +22,8 @@ with open(folder + "/tried", "a") as file:
     file.write("x")
 if not os.path.exists(folder + "/may"):
     sys.exit(1)
-os.rename(folder + "/made", folder + "/undone")
+if os.path.exists(folder + "/made"):
+    os.rename(folder + "/made", folder + "/undone")
 """
 
 
