@@ -156,6 +156,7 @@ def parse_config(text: str) -> Config:
     """
     try:
         tables: dict[str, Any] = tomllib.loads(text)
+        repr(tables)  # a hexadecimal number may have more digits than Python writes
     except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
         raise SpecError(f"{CONFIG}: not TOML: {error}") from error
     found: list[str] = []
