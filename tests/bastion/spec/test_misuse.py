@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -125,8 +126,13 @@ def test_no_error_of_python_stands_beside_it() -> None:
 
 def test_an_error_within_a_value_stays_what_it_is() -> None:
     """A TypeError that the check of a field raises is not taken for a misfit argument."""
-    with pytest.raises(TypeError, match="not iterable"):
-        Array(1.5)  # type: ignore[arg-type]
+
+    def broken(at: int) -> int:
+        raise TypeError(f"a mistake of the user's own at {at}")
+
+    indices: Iterator[int] = map(broken, range(3))
+    with pytest.raises(TypeError, match="a mistake of the user's own"):
+        Array(indices)
     assert str(refused(lambda: Choice(of=[]))) == "of: has no values; give at least one"
     assert Where(pool="a") == Where(pool="a")
     assert Sweep(grid={"lr": [1]}).count == 1
