@@ -107,7 +107,7 @@ def read_manifest(digest: str, store: Blobs) -> Manifest | None:
     if stored.base:
         base_data = store.read(manifest_key(stored.base))
         if base_data is None:
-            raise DamagedError(f"it changes the bundle {stored.base}, which is gone")
+            raise DamagedError(f"bundle {digest[:12]} changes the bundle {stored.base}, which is gone")
         base = _Stored(stored.base, base_data)
         if base.base:
             raise DamagedError(f"the manifest of {digest} has a base that has a base")

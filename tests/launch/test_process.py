@@ -111,11 +111,11 @@ def test_a_launch_loads_what_it_checks_with(bucket: Bucket, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        (["launch", "-q", "--user_id=ada", "--", "true"], 128),
-        (["why", JOB], 84),
-        (["list"], 80),
-        (["cancel", "-q", JOB], 98),
-        (["status"], 75),
+        (["launch", "-q", "--user_id=ada", "--", "true"], 129),
+        (["why", JOB], 85),
+        (["list"], 81),
+        (["cancel", "-q", JOB], 99),
+        (["status"], 76),
     ],
 )
 def test_a_short_command_loads_few_modules(
