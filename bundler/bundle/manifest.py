@@ -107,7 +107,8 @@ def read_manifest(digest: str, store: Blobs) -> Manifest | None:
     if stored.base:
         base_data = store.read(manifest_key(stored.base))
         if base_data is None:
-            raise DamagedError(f"bundle {digest[:12]} changes the bundle {stored.base}, which is gone")
+            changed = f"bundle {digest[:12]} changes the bundle {stored.base}"
+            raise DamagedError(f"{changed}, which is gone")
         base = _Stored(stored.base, base_data)
         if base.base:
             raise DamagedError(f"the manifest of {digest} has a base that has a base")
