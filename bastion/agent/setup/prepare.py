@@ -9,7 +9,6 @@ has them. An agent that dies before that leaves none behind, and the next agent 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
@@ -92,30 +91,6 @@ def is_quick(launch: Launch, job: Job, of: HostFact) -> bool:
     return launch.code is None and of.attempt == 1 and not job.every_secret
 
 
-_changed = threading.Condition()
-_under_way: set[str] = set()
-"""Folders of the hosts that are being prepared."""
-
-
-@contextmanager
-def _alone(folder: str) -> Iterator[None]:
-    """
-    Wait until no other thread prepares the host with this folder.
-
-    An agent that loses its keeper for a while begins again in the same process, while its threads
-    go on. They must not write into the folder of a host that the next agent has started.
-    """
-    with _changed:
-        _changed.wait_for(lambda: folder not in _under_way)
-        _under_way.add(folder)
-    try:
-        yield
-    finally:
-        with _changed:
-            _under_way.discard(folder)
-            _changed.notify_all()
-
-
 def prepare(
     context: SetupContext,
     key: str,
@@ -134,19 +109,6 @@ def prepare(
         SetUpError: It failed, and a retry would not help.
         StoreError: The store is out of reach.
     """
-    with _alone(context.home.named(key).marks):
-        return _prepare(context, key, of, launch, job, start, report)
-
-
-def _prepare(
-    context: SetupContext,
-    key: str,
-    of: HostFact,
-    launch: Launch,
-    job: Job,
-    start: Start,
-    report: Callable[[str], None],
-) -> Prepared:
     if context.settings.run_as is not None:
         context.home.take_back(key)
     secrets = values_of(job.every_secret, start.secrets, context.settings, project=start.project)
