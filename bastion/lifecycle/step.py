@@ -59,7 +59,7 @@ GOOD_RUN_S = 600.0
 """An attempt that ran this long before its machine was lost starts the count of losses anew."""
 DRAIN_S = 120.0
 """How long a job drains, since its last end or word that output is still being saved."""
-_LATE_LOG = f"the log may lack its end: not all of it had come after {DRAIN_S:g} s"
+_LATE_LOG = "the log may lack its end: not all of it had come in time"
 LOSS_BACKOFF_S = 10.0
 MAX_DOUBLINGS = 20
 """Of the backoff: far beyond `MAX_BACKOFF_S`, and far below what a float can hold."""

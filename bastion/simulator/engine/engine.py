@@ -339,8 +339,8 @@ class Engine:
         self.state.waiting.remove(life)
 
     def put_back(self, life: Life) -> None:
-        """A job that was held waits again."""
-        self.state.wait(life)
+        """A job that was held joins the queue again, as of now."""
+        self.state.rejoin(life, self.now)
 
     def cancel(self, life: Life, takes_s: float = 0.0) -> None:
         """A user wants it no longer: it ends now, or is told to and has ended `takes_s` later."""

@@ -156,8 +156,9 @@ class State:
         self.waiting.add(life, self._request_of(job)[1])
         return life
 
-    def wait(self, life: Life) -> None:
-        """A job that was set aside waits again."""
+    def rejoin(self, life: Life, now: float) -> None:
+        """A job that was set aside joins the queue again, as of `now`."""
+        life.record = replace(life.record, queued_at=now)
         self.waiting.add(life, self._request_of(life.job)[1])
 
     def govern(self, quota: Quota) -> None:

@@ -216,7 +216,8 @@ class RoundEngine(Engine):
         self._count_waiting(life, -1)
 
     def put_back(self, life: Life) -> None:
-        """A job that was held waits again."""
+        """A job that was held joins the queue again, as of now."""
+        life.record = replace(life.record, queued_at=self.now)
         self.state.shown[life.record.id] = life.record
         self._count_waiting(life, 1)
 

@@ -74,7 +74,7 @@ def test_a_cycle_takes_no_more_steps_than_it_may(monkeypatch: pytest.MonkeyPatch
     def count(self: Effort, steps: int = 1) -> None:
         nonlocal spent
         spent += steps
-        self._left -= steps
+        self.left -= steps
 
     monkeypatch.setattr(Effort, "spend", count)
     state = state_of(HARD)
