@@ -136,18 +136,23 @@ class _Walk:
                     git.append(parse_rules(text, above=above.encode()))
         return _Layers(git=tuple(git), own=())
 
-    def _rescue_tracked(self, path: str) -> None:
-        """Note what the repository of the folder `path` tracks although it ignores it."""
+    def _rescue_tracked(self, path: str) -> bool:
+        """
+        Note what the repository of the folder `path` tracks although it ignores it.
+
+        Return whether git could tell; else a warning says that it could not.
+        """
         try:
             tracked = tracked_although_ignored(self.root / path)
         except UnreachableError:
             raise
         except BundleError as error:
-            self.warnings.append(
-                f"what git tracks although a .gitignore names it is left out: {error.message}"
-            )
-        else:
-            self._tracked |= _with_folders([path + name for name in tracked])
+            why = f"what git tracks although a .gitignore names it is left out: {error.message}"
+            if why not in self.warnings:
+                self.warnings.append(why)
+            return False
+        self._tracked |= _with_folders([path + name for name in tracked])
+        return True
 
     def folder(self, path: str, layers: _Layers) -> None:
         """Walk the folder `path` (empty, or ending in `/`)."""
@@ -191,8 +196,9 @@ class _Walk:
         self, path: str, inside: Sequence[os.DirEntry[str]], layers: _Layers
     ) -> _Layers:
         names = {entry.name for entry in inside}
-        if path and ".git" in names:  # a repository of its own: no rule of git's above counts
-            self._rescue_tracked(path)
+        # In a repository of its own no rule of git's above counts. What only looks like one, as a
+        # copied submodule, keeps them: they may name secrets.
+        if path and ".git" in names and self._rescue_tracked(path):
             layers = _Layers(git=(parse_rules(_ALWAYS_OUT),), own=layers.own)
         git, own = layers.git, layers.own
         below = len(os.fsencode(path))

@@ -182,6 +182,22 @@ def test_a_repository_that_git_cannot_list_is_warned_about(repository: Path) -> 
     assert "futureformat" in warning
 
 
+def test_a_broken_repository_keeps_the_rules_around_it(repository: Path) -> None:
+    """A copied submodule names a repository that is not there: what is ignored may be secret."""
+    trees.write(
+        repository,
+        {
+            ".gitignore": "*.key\n",
+            "sub/.git": "gitdir: /nowhere\n",
+            "sub/a.py": "",
+            "sub/b.key": "",
+        },
+    )
+    selected = select(LocalDir(str(repository)), start=repository)
+    assert [one.path for one in selected.found] == [".gitignore", "sub/a.py"]
+    assert len(selected.warnings) == 1
+
+
 def test_a_machine_without_git_is_warned_about(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
