@@ -29,6 +29,8 @@ _DIGITS = 6
 """Significant digits of a drawn number: as many as people type, and far from any rounding."""
 _MOST_DIGITS = 15
 """The same of a range that is narrow beside its numbers: all are exact in a float."""
+_NARROW = 1000.0
+"""A range is narrow where its numbers are so many times its width; others keep their six digits."""
 _LONGEST_DRAW = "-1.23456789012345e+300"
 _EXACT_DIGITS = 28
 """Decimal logarithms are correctly rounded everywhere; those of libm differ in the last bit."""
@@ -259,6 +261,8 @@ def _setting_problems(where: str, settings: Sequence[Setting]) -> Iterator[str]:
 def _cut(number: float, low: float, high: float) -> float:
     """Return `number` with as many digits as tell apart the numbers of a narrow range too."""
     digits, ratio = _DIGITS, max(abs(low), abs(high)) / (high - low)
+    if ratio < _NARROW:
+        ratio = 0.0
     while ratio >= 10 and digits < _MOST_DIGITS:  # divided: a logarithm differs between machines
         digits, ratio = digits + 1, ratio / 10
     return min(max(float(f"{number:.{digits}g}"), low), high)
