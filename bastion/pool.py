@@ -260,7 +260,7 @@ def _apply_silence(machine: Machine, now: float, steady_since: float) -> Machine
     """
     began_at = max(machine.created_at, machine.made_at or 0.0, steady_since)
     silent_s = now - max(machine.heard_at, began_at)
-    is_queued = bool(machine.waits) and not machine.life
+    is_queued = bool(machine.waits) and not machine.life and _is_kept(machine)
     if not machine.permit_s or is_queued or silent_s <= SILENT_S:
         return machine
     if silent_s > machine.permit_s + PERMIT_SLACK_S:

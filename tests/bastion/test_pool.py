@@ -320,6 +320,8 @@ def test_what_its_provider_queues_is_not_silent() -> None:
         assert turn(queued, listing=listing, used=[queued.name], now=9000.0, pool=queue) == {
             queued.name: queued
         }
+    leaving = replace(queued, phase=MachinePhase.DELETING)
+    assert queued.name not in turn(leaving, listing=(), now=9000.0, pool=queue)
     begun = turn(queued, listing=(seen_of(queued),), used=[queued.name], now=9000.0, pool=queue)
     assert begun[queued.name].made_at == 9000.0
     for now, is_kept in ((9600.0, True), (9601.0 + PERMIT_SLACK_S, False)):

@@ -24,7 +24,7 @@ _OURS = frozenset(
         *("account", "qos", "time", "gres", "partition", "reservation", "job-name", "nodes"),
         *("ntasks", "array", "exclusive", "mem", "dependency", "no-requeue", "requeue", "output"),
         *("error", "signal", "export", "export-file", "wrap", "chdir", "parsable", "wait", "hold"),
-        *("test-only", "open-mode", "input"),
+        *("test-only", "open-mode", "input", "clusters", "begin", "uid"),
     )
 )
 """Flags that the provider sets itself, or that would make the job another one."""
@@ -68,7 +68,7 @@ def _flag_problems(said: str) -> list[str]:
         flag = word.partition("=")[0].removeprefix("--")
         if not re.fullmatch(r"--[a-z][a-z-]+(=.*)?", word):
             wrong.append(f"options.sbatch: {word!r} must be one word, such as --constraint=h100")
-        elif flag in _OURS:
+        elif any(ours.startswith(flag) for ours in _OURS):  # Slurm takes what begins a flag for it
             wrong.append(f"options.sbatch: --{flag} is set by Bastion; leave it out")
     return wrong
 

@@ -93,6 +93,8 @@ def test_a_good_pool_has_no_problem(changes: dict[str, Any]) -> None:
         ({"options": {"notice": "0"}}, "options.notice: '0' must be seconds from 1 to 3600"),
         ({"options": {"sbatch": "-C ib"}}, "options.sbatch: '-C' must be one word"),
         ({"options": {"sbatch": "--array=1-9"}}, "options.sbatch: --array is set by Bastion"),
+        ({"options": {"sbatch": "--depend=none"}}, "options.sbatch: --depend is set by Bastion"),
+        ({"options": {"sbatch": "--clusters=b"}}, "options.sbatch: --clusters is set by Bastion"),
         ({"options": {"sbatch": "--comment='a"}}, 'options.sbatch: "--comment=\'a" cannot be'),
     ],
 )
@@ -233,6 +235,18 @@ def test_what_slurm_refused_is_no_end(programs: Programs) -> None:
             return subprocess.CompletedProcess(argv, 0, line, "")
 
     assert provider_of(POOL, Refusing({})).list() == ()
+
+
+@pytest.mark.parametrize("state", ["REQUEUED", "REQUEUE_FED", "RESV_DEL_HOLD"])
+def test_what_slurm_holds_is_no_end(state: str) -> None:
+    """A job that stays in Slurm's queue is a machine that waits: it is cancelled when unwanted."""
+
+    class Holding(Programs):
+        def call(self, argv: Any, text: str) -> subprocess.CompletedProcess[str]:
+            line = f"3|{state}|main|2026-11-30T03:37:45||Reason|bastion-{BUCKET}-here-7-0\n"
+            return subprocess.CompletedProcess(argv, 0, line, "")
+
+    assert only(provider_of(POOL, Holding({}))).state == "waiting"
 
 
 def test_programs_that_are_missing_or_hang_are_told(
