@@ -40,8 +40,8 @@ the limit and the grace period.
 
 END_MISSING_S = 600.0
 """
-A machine tells that a host is over once its `end` is in the bucket. Unread after so long it was
-deleted, and not just set aside or written by another version: sweeps read every register.
+A machine tells that a host is over once its `end` is in the bucket. Where the bucket did not hold
+it then, and no sweep has found it since, it was deleted. One of another version is there, and waits.
 """
 
 

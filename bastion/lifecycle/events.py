@@ -147,6 +147,8 @@ class HostDrained:
 
     replica: int
     host: int
+    lacks_end: bool = False
+    """Its end, which its machine writes before it tells this, is not in the bucket."""
 
 
 @value

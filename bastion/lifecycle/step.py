@@ -228,7 +228,7 @@ def _started_at(attempt: Attempt, end: End, now: float) -> float | None:
 
 def _drain_host(job: JobRecord, event: ev.HostDrained, now: float) -> JobRecord:
     state = _attempt(job).hosts[event.replica][event.host]
-    if state.end is None and state.over_at is None:
+    if event.lacks_end and state.end is None and state.over_at is None:
         job = _with_host(job, event.replica, event.host, over_at=now)
     return _with_host(job, event.replica, event.host, drained=True)
 

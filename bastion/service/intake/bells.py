@@ -137,7 +137,7 @@ def _apply(
             pass
         case _:
             if placed(draft.jobs.get(fact.of.job), fact.of, machine.name) is not None:
-                apply_host_event(draft, fact.of, _event_of(fact, draft.now))
+                apply_host_event(draft, fact.of, _event_of(fact, proof, draft.now))
 
 
 def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
@@ -157,7 +157,7 @@ def _tell_health(draft: Draft, machine: Machine, health: Health) -> None:
 _HostFact = Claimed | Preparing | Started | Checkpointed | Reported | Idle | Unkept | Held | Drained
 
 
-def _event_of(fact: _HostFact, now: float) -> Event:
+def _event_of(fact: _HostFact, proof: Proof, now: float) -> Event:
     """Return the event that a fact about a host means for its job."""
     r, h = fact.of.replica, fact.of.host
     match fact:
@@ -178,7 +178,7 @@ def _event_of(fact: _HostFact, now: float) -> Event:
         case Held(for_s=for_s, folder=folder, end=end):
             return HostHeld(replica=r, host=h, hold=Hold(until=now + for_s, folder=folder, end=end))
         case Drained():
-            return HostDrained(replica=r, host=h)
+            return HostDrained(replica=r, host=h, lacks_end=fact.of in proof.missing)
         case _:
             assert_never(fact)
 

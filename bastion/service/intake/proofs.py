@@ -15,7 +15,7 @@ from bastion.errors import ForeignRecordError, RecordError
 from bastion.job import End, HostState, JobRecord
 from bastion.records.keys import layout
 from bastion.records.register import look
-from bastion.records.reports.facts import Bell, Ended, Heartbeat, Hello, HostFact
+from bastion.records.reports.facts import Bell, Drained, Ended, Heartbeat, Hello, HostFact
 from bastion.records.reports.registers import LifeRegister
 from bastion.records.requests.inbox import Ringing
 from bastion.records.root import Root
@@ -36,6 +36,8 @@ class Proof:
 
     ends: Mapping[HostFact, End] = field(default_factory=dict)
     """How hosts ended that root does not know to have ended."""
+    missing: frozenset[HostFact] = frozenset()
+    """Hosts that are over, as the bell says, and whose ends are not in the bucket."""
     is_life: bool = False
     """Whether the keeper life of a hello or a heartbeat exists, if it is newer than root's."""
 
@@ -52,6 +54,7 @@ class Proofs:
         self._store = store
         self._root = root
         self._ends: dict[HostFact, End | None] = {}
+        self._missing: set[HostFact] = set()
         self._lives: dict[str, bool] = {}
 
     def of(self, ringing: Ringing, bell: Bell) -> Proof:
@@ -65,15 +68,18 @@ class Proofs:
         if machine is None or ringing.life < machine.life:
             return Proof()
         ends: dict[HostFact, End] = {}
+        missing: set[HostFact] = set()
         for fact in bell.facts:
-            if isinstance(fact, Ended):
+            if isinstance(fact, Ended | Drained):
                 end = self._end(machine.name, fact.of)
-                if end is not None:
+                if isinstance(fact, Ended) and end is not None:
                     ends[fact.of] = end
+                elif isinstance(fact, Drained) and fact.of in self._missing:
+                    missing.add(fact.of)
         lives = any(isinstance(fact, Hello | Heartbeat) for fact in bell.facts)
         is_new = machine.life < ringing.life <= machine.life + NEW_LIVES
         is_life = lives and is_new and self._is_life(machine.name, ringing.life)
-        return Proof(ends=ends, is_life=is_life)
+        return Proof(ends=ends, missing=frozenset(missing), is_life=is_life)
 
     def _end(self, machine: str, of: HostFact) -> End | None:
         if of not in self._ends:
@@ -87,6 +93,9 @@ class Proofs:
                 self._ends[of] = standing_end(self._store, seat)
             except ForeignRecordError:
                 self._ends[of] = None  # another version wrote it, and has to apply it
+            else:
+                if self._ends[of] is None:
+                    self._missing.add(of)
         return self._ends[of]
 
     def _is_life(self, machine: str, number: int) -> bool:

@@ -88,6 +88,21 @@ def test_a_stop_whose_end_was_deleted_unread_is_sent_again() -> None:
     assert rig.ended(job).outcome == "cancelled"
 
 
+def test_an_end_of_another_version_is_not_missing() -> None:
+    """It waits for a bastion that reads it; nothing is stopped for it, and no job runs again."""
+    rig = Rig()
+    job = rig.start()
+    agent = rig.agent_of(job)
+    rig.turn()
+    key = Seat(of=agent.of(job), machine=agent.name).end_key
+    rig.bucket.create(key, b'{"schema": 1000}')
+    agent.ring(Drained(of=agent.of(job)))
+    rig.turn(2 * int(END_MISSING_S))
+    assert rig.phase(job) == "running"
+    assert not agent.stops
+    assert remark(rig.job(job)) == ""
+
+
 def test_an_end_that_is_only_read_late_ends_the_job_as_it_ended() -> None:
     """The register is there, and its bell was lost: the sweep reads it, and nothing is stopped."""
     rig = Rig(pace=replace(PACE, sweep_s=30.0))
