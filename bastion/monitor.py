@@ -41,7 +41,7 @@ the limit and the grace period.
 END_MISSING_S = 600.0
 """
 A machine tells that a host is over once its `end` is in the bucket. Where the bucket did not hold
-it then, and no sweep has found it since, it was deleted. One of another version is there, and waits.
+it then, and no sweep has found it since, it was deleted. One of another version is there.
 """
 
 

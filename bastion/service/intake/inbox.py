@@ -43,8 +43,12 @@ FAILED_TURNS = 300
 """The same for failures that may pass: minutes of turns."""
 LAUNCH_LOOKS = 100
 """Jobs of one launch that one turn looks up final records for: some seconds on a cloud store."""
-_SETTING = frozenset({"hold", "release", "update", "cordon", "uncordon", "drain", "warm"})
-"""The verbs of which a later one undoes an earlier one."""
+_SETTING = {
+    **dict.fromkeys(("hold", "release", "update"), "jobs"),
+    **dict.fromkeys(("cordon", "uncordon", "drain"), "machines"),
+    "warm": "pools",
+}
+"""The verbs of which a later one undoes an earlier one -> on what."""
 _READS_OF_A_BODY = 2
 """The body, and its answer, which tells whether it was absorbed before."""
 
@@ -191,9 +195,7 @@ class InboxReader:
                 if each.error is not None and not isinstance(each.error, StoreError)
             ),
             unread=tuple(_unread_of(done.values())),
-            is_looked_on=any(
-                isinstance(e.result, _Reading) and e.result.left for e in done.values()
-            ),
+            is_looked_on=any(_is_begun(each.result) for each in done.values()),
         )
 
     def forget(self, key: str) -> None:
@@ -440,15 +442,18 @@ def _in_order(
     """
     Yield what has `arrived` of `requests`, without what would overtake another of its user.
 
-    A verb that sets something waits for earlier ones that are still to be read or looked up, which
-    would undo it if they were applied later. Launches and cancels wait for none.
+    A verb that sets something waits for earlier ones on the same, which are still to be read or
+    looked up: they would undo it if they were applied later. Launches and cancels wait for none.
     """
-    behind: set[str] = set()
+    behind: set[tuple[str, str]] = set()
     for waiting, found in zip(requests, arrived, strict=True):
-        owner, sets = _owner(waiting), waiting.name.verb in _SETTING
-        if found is None and sets:
-            behind.add(owner)
-        elif found is not None and not (sets and owner in behind):
+        sets = _SETTING.get(waiting.name.verb)
+        if sets is None:
+            if found is not None:
+                yield found
+        elif found is None:
+            behind.add((_owner(waiting), sets))
+        elif (_owner(waiting), sets) not in behind:
             yield found
 
 

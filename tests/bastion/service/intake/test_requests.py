@@ -12,6 +12,7 @@ from bastion.records.keys import layout, ulid
 from bastion.records.requests.answer import Answer
 from bastion.records.requests.job_request import FollowRequest, JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
+from bastion.records.requests.machine_request import DrainRequest
 from bastion.spec import Array, Job, Process, Resources, Secret, Where
 from bastion.store.memory import Fault, FaultyStore, Operation
 from tests.bastion.service.launch_request import launch_request
@@ -392,6 +393,24 @@ def test_a_request_that_is_not_read_yet_holds_back_the_users_later_ones() -> Non
     rig.turn()
     assert all(rig.answer(each).accepted for each in asked)
     assert rig.job(job).request.priority == 4
+
+
+def test_an_unread_request_on_jobs_holds_back_none_on_machines() -> None:
+    """An admin drains a machine at once, though an update of the same user cannot be read."""
+    bad: set[str] = set()
+
+    def faults(operation: Operation, key: str) -> Fault | None:
+        return Fault.BEFORE if operation == "read" and key in bad else None
+
+    rig = Rig(spoil=lambda store: FaultyStore(store, faults))
+    rig.start()
+    machine = min(rig.root.machines)
+    update = rig.ask("root", layout.ADMIN, "update", UpdateRequest(targets=("x",), priority=1))
+    bad.add(layout.request(layout.ADMIN, "root", update, "update"))
+    drain = rig.ask("root", layout.ADMIN, "drain", DrainRequest(machines=(machine,)))
+    rig.turn()
+    assert rig.answer(drain, user="root", project=layout.ADMIN).accepted
+    assert rig.root.machines[machine].draining
 
 
 def test_many_requests_are_one_commit() -> None:
