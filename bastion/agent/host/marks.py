@@ -83,7 +83,9 @@ class Marking:
 
     def _tell(self, marks: Marks) -> bool:
         # An empty report is not sent: the file may be missing or unreadable for a moment.
-        is_new = bool(marks.report) and marks.report != self._reported
+        # Where the secrets are not known any more, a name cannot be told from one.
+        may_tell = bool(marks.report) and not self._redaction.is_blind
+        is_new = may_tell and marks.report != self._reported
         if is_new:
             self._reported = marks.report
             # Masking is by the byte, so a name of other letters may grow.

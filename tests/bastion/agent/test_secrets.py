@@ -7,9 +7,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from bastion.agent.home import Marks
+from bastion.agent.host.marks import Marking
+from bastion.agent.report.redaction import Redaction
 from bastion.agent.settings import AgentSettings
 from bastion.lane import InlineLane
 from bastion.records.keys import layout
@@ -18,6 +23,10 @@ from bastion.spec import Job, Process, PythonEnv, Secret
 from bastion.value import replace
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import MACHINE, OF, Rig, start, stop
+
+if TYPE_CHECKING:
+    from bastion.agent.host.context import Surroundings
+    from bastion.agent.host.output_saving import Saving
 
 VALUE = "hf_s3cr3t-token"
 STARS = "*" * len(VALUE)
@@ -216,6 +225,27 @@ def test_a_set_up_that_outlasts_its_host_leaves_no_secret(*, fails: bool) -> Non
     rig.pass_s(1)
     assert rig.executions() == 0
     assert [path for path in rig.home_folder.rglob("*") if VALUE.encode() in read(path)] == []
+
+
+def test_numbers_are_not_told_where_secrets_are_not_known() -> None:
+    """Names that are all masked would stand for one another."""
+    rung: list[object] = []
+    marks = Marks(report={"loss": 1.0, "step": 2.0})
+    around = SimpleNamespace(
+        home=SimpleNamespace(marks=lambda key: marks), bells=SimpleNamespace(ring=rung.append)
+    )
+    for values, is_told in ((("secret-value",), True), (None, False)):
+        marking = Marking(
+            OF,
+            "key",
+            cast("Surroundings", around),
+            cast("Saving", None),
+            Redaction(values),
+            is_new=True,
+        )
+        marking.turn(0.0)
+        assert bool(rung) is is_told
+        rung.clear()
 
 
 @pytest.mark.parametrize("is_long", [False, True])
