@@ -1,5 +1,5 @@
 """
-A Slurm of ours: programs that answer as `sbatch`, `squeue`, `scancel` and `scontrol` do.
+A Slurm of ours: programs that answer as `sbatch`, `squeue`, `sinfo`, `scancel` and `scontrol` do.
 
 Its nodes are this machine, and jobs are real processes. It has no daemon: whatever is called first
 lets its world move on. All state is in one folder, so programs in other processes share it. The
@@ -26,7 +26,7 @@ PARTITIONS: Mapping[str, tuple[str, ...]] = {"main": ("n1", "n2"), "more": ("n3"
 """The first is the default."""
 KILL_WAIT_S = 2.0
 
-_PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "srun")
+_PROGRAMS = ("sbatch", "squeue", "sinfo", "scancel", "scontrol", "srun")
 _OVER = ("COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL")
 _LIVE = ("RUNNING", "SUSPENDED", "COMPLETING")
 _MARK = "SLURM_OF_TESTS"
@@ -42,7 +42,8 @@ class FakeSlurm:
 
     A file there is a trouble: `down`, no program reaches the controller; `lost` and `dropped`, the
     answer of the next submission is lost, after or before it was carried out; `stays`, nothing is
-    cancelled; `limited` and `refused`, nothing is accepted.
+    cancelled; `limited` and `refused`, nothing is accepted; `silent-n1`, that node does not answer;
+    `owned`, only an operator resumes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -144,6 +145,15 @@ class FakeSlurm:
             lines.append(f"{line}\n")
         return 0, "".join(lines), ""
 
+    def _sinfo(
+        self, state: Any, said: Sequence[str], text: str, environ: Mapping[str, str]
+    ) -> Answer:
+        lines = []
+        for node in _flags(said)["nodes"].split(","):
+            is_silent = (self.folder / f"silent-{node}").exists()
+            lines.append(f"{node}|{'down*' if is_silent else 'idle'}\n")
+        return 0, "".join(lines), ""
+
     def _scancel(
         self, state: Any, said: Sequence[str], text: str, environ: Mapping[str, str]
     ) -> Answer:
@@ -161,6 +171,8 @@ class FakeSlurm:
     def _scontrol(
         self, state: Any, said: Sequence[str], text: str, environ: Mapping[str, str]
     ) -> Answer:
+        if said[0] == "resume" and (self.folder / "owned").exists():
+            return 1, "", "scontrol: error: Access/permission denied\n"
         job = state["jobs"][said[1]]
         is_stopped = said[0] == "suspend"
         job["state"] = "SUSPENDED" if is_stopped else "RUNNING"

@@ -16,7 +16,7 @@ import pytest
 
 from tests.rigs.limits import killed
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scancel", "scontrol")
 NODES = ("n1", "n2", "n3")
 PARTITIONS = ("main", "more")
 """`main`, the default, has the first two nodes; `more` the third."""

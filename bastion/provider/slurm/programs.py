@@ -34,7 +34,7 @@ _LIMITS = (
 
 
 _HEADS = (
-    *("sbatch: ", "squeue: ", "scancel: ", "scontrol: ", "error: ", "fatal: "),
+    *("sbatch: ", "squeue: ", "sinfo: ", "scancel: ", "scontrol: ", "error: ", "fatal: "),
     *("Batch job submission failed: ", "allocation failure: "),
 )
 """How the lines of its programs begin, in this order."""
@@ -42,7 +42,7 @@ _HEADS = (
 
 class Programs:
     """
-    `sbatch`, `squeue`, `scancel` and `scontrol`, as this user runs them.
+    `sbatch`, `squeue`, `sinfo`, `scancel` and `scontrol`, as this user runs them.
 
     Args:
         environ: The bastion's own variables. A job of Slurm has those of them that agents get.

@@ -5,21 +5,23 @@ Nodes of a Slurm cluster, each of them a machine for as long as a job of Slurm h
   batch script is the start-up script, which runs as long as its agent does.
 * A zone is a partition. A job that is pending waits, in the words of Slurm; with the patience of
   the pool over, the next partition is asked.
-* Slurm says that a job has ended once nothing of it runs any more, but for one whose node has
-  failed: processes may run on there. Such a machine is not listed. It is gone when the permit of
-  its keeper has expired, as on hosts of one's own, and works on where the agent still reaches the
-  bucket.
+* An ended job is gone where its node answers Slurm, which has ended all processes there. Where the
+  node has failed, or does not answer, processes may run on. Such a machine is not listed. It is
+  gone when the permit of its keeper has expired, as on hosts of one's own, and works on where the
+  agent still reaches the bucket.
 
-Source: Slurm's manual, squeue(1), "JOB STATE CODES" and "JOB REASON CODES".
+Source: Slurm's manual, squeue(1), "JOB STATE CODES" and "JOB REASON CODES"; sinfo(1), "NODE STATE
+CODES".
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from typing import NamedTuple
 
-from bastion.errors import ProviderError, ProviderUnavailableError
+from bastion.errors import ProviderError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
 from bastion.provider.port import Listed, State
@@ -45,6 +47,9 @@ _STATES: Mapping[str, State] = {
 }
 """All others are ends."""
 _UNPROVED = ("NODE_FAIL", "BOOT_FAIL")
+"""Ends that say nothing of the processes."""
+_SILENT = ("down", "unknown", "fail", "reboot")
+"""How the states of nodes begin that do not answer; so does one that ends in `*`."""
 _FORMAT = "%i|%T|%P|%V|%N|%r|%j"
 """Id, state, partition, time of the submission, nodes, reason, name: only a name may have a bar."""
 
@@ -71,6 +76,10 @@ class _Shown(NamedTuple):
     def was_refused(self) -> bool:
         """Whether it was refused when it was submitted: Slurm shows those for some minutes."""
         return self.state == "FAILED" and not self.nodes
+
+    def is_proved(self, answering: Set[str]) -> bool:
+        """Whether nothing of it runs any more: it never had a node, or one of those `answering`."""
+        return not self.nodes or (self.state not in _UNPROVED and self.nodes in answering)
 
 
 class SlurmProvider:
@@ -108,8 +117,26 @@ class SlurmProvider:
                 spare.append(shown.job)
         if spare:
             self._programs.run("scancel", *spare)
-        proved = (shown for _, shown in sorted(found.items()) if shown.state not in _UNPROVED)
-        return tuple(map(self._listed, proved))
+        answering = self._answering({each.nodes for each in found.values() if each.is_over})
+        return tuple(
+            self._listed(shown)
+            for _, shown in sorted(found.items())
+            if not shown.is_over or shown.is_proved(answering)
+        )
+
+    def _answering(self, nodes: Set[str]) -> Set[str]:
+        """Those of `nodes` that answer Slurm; no call for none."""
+        named = nodes - {""}
+        if not named:
+            return named
+        asked = f"--nodes={','.join(sorted(named))}"
+        said = self._programs.run("sinfo", "--noheader", "--Node", asked, "--format=%N|%T")
+        states = dict(line.split("|", 1) for line in said.splitlines())
+        return {
+            node
+            for node in named & states.keys()
+            if not states[node].startswith(_SILENT) and not states[node].strip().endswith("*")
+        }
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port; a job that was suspended is resumed, where this user may do that."""
@@ -122,7 +149,8 @@ class SlurmProvider:
                 command = submission(pool, machine, bucket=self._bucket)
                 self._programs.run(*command, text=text, about=_partition(machine.zone))
             elif _STATES.get(shown.state) == "stopped":
-                self._programs.run("scontrol", "resume", shown.job)
+                with suppress(ProviderRefusedError):  # then an operator has to
+                    self._programs.run("scontrol", "resume", shown.job)
 
     def delete(self, name: str) -> None:
         """See the port; whatever has the name is cancelled, also what is not listed yet."""

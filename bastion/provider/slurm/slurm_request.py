@@ -161,7 +161,7 @@ _SCRIPT = r"""#!/bin/sh
 umask 077
 base=@FOLDER@
 mkdir -p "$base"
-# Whoever made a folder below /tmp first may read what is written there.
+# A user who made the folder below /tmp first could read what is written there.
 if [ ! -O "$base" ] || [ -h "$base" ]; then
   echo "bastion: $base belongs to another user" >&2
   exit 1

@@ -178,6 +178,18 @@ def test_a_node_that_failed_is_not_taken_for_gone(fake: FakeSlurm, provider: Slu
     assert not provider.vouches
 
 
+def test_an_end_is_believed_where_the_node_answers(
+    fake: FakeSlurm, provider: SlurmProvider
+) -> None:
+    """A job that is cancelled while the slurmd of its node is dead may run on there."""
+    provider.create([MACHINE], POOL)
+    fake.set("silent-n1")
+    provider.delete(MACHINE.name)
+    until(lambda: provider.list() == ())
+    fake.set("silent-n1", is_on=False)
+    assert only(provider).state == "gone"
+
+
 def test_other_jobs_are_left_alone(fake: FakeSlurm, provider: SlurmProvider) -> None:
     """A job of the user's own, of another pool or of another bucket is neither listed nor ended."""
     names = ("train", f"bastion-{BUCKET}-other-7-0", "bastion-000000000000-here-7-0", "a\nb|c")
@@ -198,6 +210,18 @@ def test_a_suspended_job_is_resumed(programs: Programs, provider: SlurmProvider)
     assert (only(provider).state, only(provider).text) == ("stopped", "Slurm: SUSPENDED")
     provider.create([MACHINE], POOL)
     assert only(provider).state == "running"
+
+
+def test_a_job_that_only_an_operator_resumes_stays_suspended(
+    fake: FakeSlurm, programs: Programs, provider: SlurmProvider
+) -> None:
+    """That Slurm refuses it keeps no other machine of the pool from being made."""
+    provider.create([MACHINE], POOL)
+    suspend(programs, MACHINE.name)
+    fake.set("owned")
+    other = replace(MACHINE, name="here-7-1")
+    provider.create([MACHINE, other], POOL)
+    assert [each.state for each in provider.list()] == ["stopped", "running"]
 
 
 def test_refusals_limits_and_outages_are_told_apart(
@@ -337,7 +361,7 @@ def test_an_orphan_ends_its_job(begin: Any) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a folder away")
 def test_a_folder_of_another_user_is_not_used(begin: Any, tmp_path: Path) -> None:
-    """Whoever was first below /tmp could read the credentials of a machine."""
+    """A user who was first below /tmp could read the credentials of a machine."""
     (tmp_path / "bastion").mkdir()
     os.chown(tmp_path / "bastion", 65534, 65534)
     batch = begin("touch here")
