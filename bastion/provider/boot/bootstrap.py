@@ -28,6 +28,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.parse import urljoin, urlsplit
@@ -72,7 +73,7 @@ def main(folder: str) -> int:
         did("installed")
     except Exception as error:  # noqa: BLE001 - whatever it is, it is told
         text = tail(getattr(error, "output", None) or b"") or repr(error)
-        sys.stderr.write("bastion: %s failed: %s\n" % (step, text))
+        log("%s failed: %s" % (step, text))
         try:
             if not said["bells"]:
                 return 75
@@ -80,7 +81,7 @@ def main(folder: str) -> int:
             fact = {"kind": "boot_failed", "step": step, "text": text}
             send(said["root"], "PUT", key, json.dumps({"schema": 1, "facts": [fact]}).encode())
         except Exception as worse:  # noqa: BLE001 - it is tried again in any case
-            sys.stderr.write("bastion: it could not be told: %r\n" % worse)
+            log("it could not be told: %r" % worse)
         return 75
     keep("steps.json", json.dumps(steps))
     keep("current", build)
@@ -91,6 +92,12 @@ def main(folder: str) -> int:
     build = shlex.quote(os.path.join(folder, build))
     keep("agent", "PYTHONPATH=%s exec %s\n" % (build, line))
     return 0
+
+
+def log(line: str) -> None:
+    """Write a line to the log of the boot; a disk that is full takes none, and ends nothing."""
+    with suppress(OSError):
+        sys.stderr.write("bastion: %s\n" % line)
 
 
 def downloaded(said: Said) -> str:

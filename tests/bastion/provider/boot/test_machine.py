@@ -171,6 +171,25 @@ def clouds(kind: str) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield "s3://bucket/team/bastion", variables
 
 
+def test_a_failed_boot_is_told_though_its_log_takes_no_line(tmp_path: Path) -> None:
+    """On a full disk the log is what fails next; the bucket has room."""
+    store = open_store(f"file://{tmp_path}/root", makes_root=True)
+    boot = Boot(root_url=f"file://{tmp_path}/root", bucket="b", wheel="wheels/w", digest="0" * 64)
+    store.create(boot.wheel, b"another wheel")
+    script = startup_script(POOL, replace(boot, stays=True), machine=f"printf %s {MACHINE}")
+    env = {**os.environ, "BASTION_BOOT_DIR": str(tmp_path / "boot")}
+    with (
+        Path("/dev/full").open("wb") as full,
+        subprocess.Popen(["sh", "-c", script], env=env, stderr=full, start_new_session=True) as sh,
+    ):
+        try:
+            (told,) = first_facts(store)
+        finally:
+            os.killpg(sh.pid, signal.SIGKILL)
+    assert isinstance(told, BootFailed)
+    assert told.text == "ValueError('wheels/w in the bucket is not what its name says')"
+
+
 @pytest.mark.parametrize("kind", ["gs", "s3"])
 def test_objects_travel_without_a_library(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bootstrap reads what a store wrote, and a store what the bootstrap wrote."""
