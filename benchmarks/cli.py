@@ -29,8 +29,9 @@ from bastion.service.publish.queue_view import queue_bytes
 from bastion.spec import Job, Launch, Process, job_id
 from bastion.store.folder.local import LocalStore
 from benchmarks.guard import guarded
-from benchmarks.slurm import Slurm, slurm
+from benchmarks.slurm import slurm
 from benchmarks.table import median_of, show
+from tests.servers.slurmctld import Slurm
 
 COMMAND = (sys.executable, "-m", "bastion.command")
 RUNS = 7

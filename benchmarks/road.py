@@ -30,8 +30,9 @@ from bastion.records.keys import layout, ulid
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.store import ObjectStore, open_store
 from benchmarks.guard import guarded
-from benchmarks.slurm import Slurm, slurm
+from benchmarks.slurm import queued, slurm
 from benchmarks.table import show
+from tests.servers.slurmctld import Slurm
 
 QUOTA = """
 [toml-schema]
@@ -264,7 +265,7 @@ def _slurm_rate(beside: Slurm, argv: list[str], times: int) -> float:
     started = [subprocess.Popen(argv, env=beside.env, stdout=quiet) for _ in range(times)]
     for each in started:
         each.wait()
-    _until(lambda: beside.queued() == 0)
+    _until(lambda: queued(beside) == 0)
     return SEPARATE_JOBS / (time.perf_counter() - began)
 
 

@@ -1,4 +1,4 @@
-"""A Slurm of three nodes on this machine: munged, slurmctld and a slurmd for each node."""
+"""A Slurm on this machine: munged, slurmctld and a slurmd for each node."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ import pytest
 from tests.rigs.limits import killed
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo", "scancel", "scontrol")
-NODES = ("n1", "n2", "n3")
 PARTITIONS = ("main", "more")
-"""`main`, the default, has the first two nodes; `more` the third."""
+"""Of `THREE`: `main`, the default, has the first two nodes; `more` the third."""
 
 _DEVICES = ("null", "zero", "full", "random")
 _UP_S = 60.0
@@ -61,9 +60,27 @@ MessageTimeout=30
 SchedulerParameters=sched_min_interval=0,batch_sched_delay=0,sched_interval=1,defer_batch=0
 GresTypes=gpu
 {nodes}
-PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
-PartitionName=more Nodes=n3 MaxTime=60 State=UP
+{lines}
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What a Slurm has."""
+
+    nodes: tuple[str, ...]
+    each: str
+    """What each node has, as in slurm.conf."""
+    lines: str
+    """Its partitions, and other settings."""
+
+
+THREE = Cluster(
+    nodes=("n1", "n2", "n3"),
+    each=f"CPUs=2 RealMemory=1000 Gres=gpu:h100:{len(_DEVICES)}",
+    lines="PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP\n"
+    "PartitionName=more Nodes=n3 MaxTime=60 State=UP",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,38 +92,39 @@ class Slurm:
     @property
     def env(self) -> Mapping[str, str]:
         """What its programs need."""
-        return {"SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": _PATH}
+        return {**os.environ, "SLURM_CONF": str(self.folder / "slurm.conf"), "PATH": _PATH}
 
     def run(self, *argv: str) -> str:
         """Run one of its programs; return what it prints."""
-        done = subprocess.run(argv, env=self.env, cwd="/", capture_output=True, check=True)
+        done = subprocess.run(argv, env=self.env, cwd=self.folder, capture_output=True, check=True)
         return done.stdout.decode()
 
 
 @contextlib.contextmanager
-def slurm(folder: Path) -> Iterator[Slurm]:
+def slurm(folder: Path, cluster: Cluster = THREE) -> Iterator[Slurm]:
     """Run a Slurm in `folder`, which exists, and end it with all that runs on its nodes."""
-    ports = _free_ports(1 + len(NODES))
+    ports = _free_ports(1 + len(cluster.nodes))
     host = socket.gethostname().partition(".")[0]
     nodes = "\n".join(
-        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
-        f" RealMemory=1000 Gres=gpu:h100:{len(_DEVICES)} State=UNKNOWN"
-        for node, port in zip(NODES, ports[1:], strict=True)
+        f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {cluster.each}"
+        for node, port in zip(cluster.nodes, ports[1:], strict=True)
     )
-    config = _CONFIG.format(folder=folder, host=host, port=ports[0], nodes=nodes)
+    config = _CONFIG.format(
+        folder=folder, host=host, port=ports[0], nodes=nodes, lines=cluster.lines
+    )
     (folder / "slurm.conf").write_text(config)
     # A device is a file that exists; nothing of it is used.
     devices = "".join(f"Name=gpu Type=h100 File=/dev/{name}\n" for name in _DEVICES)
     (folder / "gres.conf").write_text(devices)
-    for name in ("state", *(f"spool-{node}" for node in NODES)):
+    for name in ("state", *(f"spool-{node}" for node in cluster.nodes)):
         (folder / name).mkdir()
     made = Slurm(folder=folder)
     with contextlib.ExitStack() as stack:
         _munge(made, stack)
         _start(made, stack, "slurmctld", "-D")
-        for node in NODES:
+        for node in cluster.nodes:
             _start(made, stack, "slurmd", "-D", "-N", node)
-        _until_idle(made)
+        _until_idle(made, len(cluster.nodes))
         try:
             yield made
         finally:
@@ -134,9 +152,9 @@ def _start(made: Slurm, stack: contextlib.ExitStack, *argv: str) -> None:
     stack.callback(killed, server)
 
 
-def _until_idle(made: Slurm) -> None:
+def _until_idle(made: Slurm, nodes: int) -> None:
     until, told = time.monotonic() + _UP_S, ""
-    while told.split() != ["idle"] * len(NODES):
+    while told.split() != ["idle"] * nodes:
         assert time.monotonic() < until, told
         time.sleep(0.1)
         with contextlib.suppress(subprocess.CalledProcessError):
