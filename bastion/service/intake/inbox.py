@@ -445,15 +445,12 @@ def _in_order(
     A verb that sets something waits for earlier ones on the same, which are still to be read or
     looked up: they would undo it if they were applied later. Launches and cancels wait for none.
     """
-    behind: set[tuple[str, str]] = set()
+    behind: set[tuple[str, str | None]] = set()
     for waiting, found in zip(requests, arrived, strict=True):
         sets = _SETTING.get(waiting.name.verb)
-        if sets is None:
-            if found is not None:
-                yield found
-        elif found is None:
+        if found is None:
             behind.add((_owner(waiting), sets))
-        elif (_owner(waiting), sets) not in behind:
+        elif sets is None or (_owner(waiting), sets) not in behind:
             yield found
 
 
