@@ -12,9 +12,24 @@ def in_lines(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """
     Yield `chunks` as whole lines, each stream by itself.
 
-    A line that its process never ended comes once a later attempt prints, or at the end.
+    A line that its process never ended comes once a later attempt prints, or at the end, also where
+    `chunks` end with an error.
     """
     rests: dict[tuple[str, int, int, int], Chunk] = {}
+    try:
+        yield from _lines(chunks, rests)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        yield from rests.values()
+        raise
+    yield from rests.values()
+
+
+def _lines(
+    chunks: Iterable[Chunk], rests: dict[tuple[str, int, int, int], Chunk]
+) -> Iterator[Chunk]:
+    """Yield whole lines; what has no end yet is in `rests`."""
     for chunk in chunks:
         stream = chunk.stream
         place = (chunk.job, stream.replica, stream.host, stream.process)
@@ -28,4 +43,3 @@ def in_lines(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
             yield replace(chunk, data=chunk.data[:size])
         if size < len(chunk.data):
             rests[place] = replace(chunk, offset=chunk.offset + size, data=chunk.data[size:])
-    yield from rests.values()

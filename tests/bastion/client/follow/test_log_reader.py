@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given, settings
@@ -361,6 +361,21 @@ def test_lines_of_several_streams_are_never_joined() -> None:
         (2, 0, b"again\n"),
         (1, 1, b"host 1 half"),
     ]
+
+
+def test_an_unfinished_line_is_not_lost_with_an_error() -> None:
+    """A bar of progress has no end of line: it is there when a user, or the store, ends it all."""
+
+    def broken() -> Iterator[Chunk]:
+        yield _chunk(b"\r 10%")
+        yield _chunk(b"\r 20%", host=1)
+        raise KeyboardInterrupt
+
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        for chunk in in_lines(broken()):
+            seen.append(chunk.data)
+    assert seen == [b"\r 10%", b"\r 20%"]
 
 
 def test_a_clock_is_only_for_waiting() -> None:
