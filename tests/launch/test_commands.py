@@ -362,7 +362,7 @@ def test_wait_gives_up_when_told_to(run: Run) -> None:
     ]
 
 
-def test_logs_are_printed_as_they_are(run: Run, bucket: Bucket) -> None:
+def test_logs_are_printed_as_they_are(run: Run, bucket: Bucket, tmp_path: Path) -> None:
     """Whole, tail, grep, and named line by line when asked."""
     print_log(bucket.store, JOB, b"loss 1\n", b"step 2\nloss 3\n")
     assert run("logs", "train").out == "loss 1\nstep 2\nloss 3\n"
@@ -372,6 +372,10 @@ def test_logs_are_printed_as_they_are(run: Run, bucket: Bucket) -> None:
     end(bucket.store, JOB, outcome="failed", code=3)
     publish(bucket.store, "queue", {"jobs": []})
     assert run("logs", "train", "-f", "--exit").code == 3
+    assert run("logs", "train", "--exit", f"--download={tmp_path}").code == 3
+    assert [path.read_bytes() for path in tmp_path.glob("a1-*.log")] == [
+        b"loss 1\nstep 2\nloss 3\n"
+    ]
 
 
 def test_logs_since_count_back_on_the_clock_of_the_store(run: Run, bucket: Bucket) -> None:

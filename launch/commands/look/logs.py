@@ -46,7 +46,7 @@ bastion logs sweep --grep=Error""",
     text(logs, "--grep", "only lines that match", metavar="REGEX")
     choice(logs, "--prefix", ("auto", "always", "never"), "name replica and process on each line")
     text(logs, "--download", "write a file for each process", metavar="FOLDER")
-    switch(logs, "--exit", "exit with the job's own code")
+    switch(logs, "--exit", "wait for the job's end, and exit with its own code")
     switch(logs, "--raw", "send a terminal every byte as it is, control characters too")
 
 
@@ -67,7 +67,8 @@ def show(args: argparse.Namespace) -> int:
     follows = args.follow or args.exit  # its exit code comes after all that it prints
     chunks = client.logs(job.id, wanted_of(session), follow=follows, project=job.project)
     if args.download:
-        return _download(chunks, Path(args.download))
+        _download(chunks, Path(args.download))
+        return _exit_code(session, job) if args.exit else exits.OK
     several = (job.replicas > 1 or job.replica_range is not None) and args.replica is None
     prefix = args.prefix == "always" or (args.prefix == "auto" and several and sys.stdout.isatty())
     out = Printout(client.clock, raw=args.raw)
@@ -87,9 +88,12 @@ def show(args: argparse.Namespace) -> int:
         why = _because(job, "; ") if not picks else ""
         told = f"nothing {'matches' if picks else 'was printed'}{why if job.has_ended else ' yet'}"
         note(told, is_prose=True)
-    if not args.exit:
-        return exits.OK
-    return exits.of_jobs(client.watch.wait({job.id: job.project}))
+    return _exit_code(session, job) if args.exit else exits.OK
+
+
+def _exit_code(session: Session, job: JobView) -> int:
+    """Return that of a job once it has ended."""
+    return exits.of_jobs(session.client.watch.wait({job.id: job.project}))
 
 
 def _because(job: JobView, between: str = ": ") -> str:
@@ -166,7 +170,7 @@ def wanted_of(session: Session) -> Wanted:
     )
 
 
-def _download(chunks: Iterator[Chunk], folder: Path) -> int:
+def _download(chunks: Iterator[Chunk], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     sizes: dict[Path, int] = {}
     for chunk in chunks:
@@ -177,4 +181,3 @@ def _download(chunks: Iterator[Chunk], folder: Path) -> int:
     for path, size in sizes.items():
         print(path)
         note(f"{path}: {size} bytes")
-    return exits.OK
