@@ -94,7 +94,7 @@ def environments(
     made = []
     for index, process in enumerate(job.processes):
         env = _of_machine(place)
-        env.update(_rendezvous(start, place, index=index, processes=len(job.processes)))
+        env.update(_rendezvous(start, place, shares, index=index))
         env.update(job.env)
         env.update(process.env)
         env.update(_secrets((*job.secrets, *process.secrets), place))
@@ -171,21 +171,46 @@ def _of_machine(place: Place) -> dict[str, str]:
     }
 
 
-def _rendezvous(start: Start, place: Place, *, index: int, processes: int) -> dict[str, str]:
+def _rendezvous(
+    start: Start, place: Place, shares: Sequence[Mapping[str, tuple[int, ...]]], *, index: int
+) -> dict[str, str]:
+    processes = len(shares)
     rank, world = _ranks(start, index=index, processes=processes)
     master = place.addresses[0]
-    return {
+    env = {
         "MASTER_ADDR": master,
         "MASTER_PORT": str(place.port),
         "RANK": str(rank),
         "WORLD_SIZE": str(world),
         "LOCAL_RANK": str(index),
         "LOCAL_WORLD_SIZE": str(processes),
-        "NODE_RANK": str(start.replica * start.hosts + start.host),
+        "NODE_RANK": _node(start),
         "JAX_COORDINATOR_ADDRESS": f"{master}:{place.port}",
         "JAX_NUM_PROCESSES": str(world),
         "JAX_PROCESS_ID": str(rank),
     }
+    if processes > 1:
+        return env
+    own = shares[index]
+    if max(map(len, own.values()), default=0) > 1:
+        # Lightning and accelerate read these as: there is one process for each device already.
+        del env["LOCAL_RANK"], env["LOCAL_WORLD_SIZE"]
+    return env | _torchrun(start, place, gpus=len(gpus_of(own)))
+
+
+def _torchrun(start: Start, place: Place, *, gpus: int) -> dict[str, str]:
+    """
+    The defaults of torchrun's flags: all hosts of the gang, and a process for each GPU.
+
+    Source: torch, distributed/argparse_util.py: `PET_` and the name of the flag.
+    """
+    env = {
+        "PET_NNODES": str(start.replicas * start.hosts),
+        "PET_NODE_RANK": _node(start),
+        "PET_MASTER_ADDR": place.addresses[0],
+        "PET_MASTER_PORT": str(place.port),
+    }
+    return env | ({"PET_NPROC_PER_NODE": str(gpus)} if gpus else {})
 
 
 def _of_host(start: Start, job: Job, place: Place) -> dict[str, str]:
@@ -275,6 +300,11 @@ def _part_of_host(chips: Sequence[int]) -> dict[str, str]:
         "TPU_VISIBLE_CHIPS": ",".join(map(str, chips)),
         **{name: text for name, text in shape.items() if bounds and text},
     }
+
+
+def _node(start: Start) -> str:
+    """Which host of all hosts of the gang this is."""
+    return str(start.replica * start.hosts + start.host)
 
 
 def _ranks(start: Start, *, index: int, processes: int) -> tuple[int, int]:

@@ -72,6 +72,10 @@ def test_a_lone_process_sees_exactly_this() -> None:
         "JAX_COORDINATOR_ADDRESS": "10.0.0.1:29500",
         "JAX_NUM_PROCESSES": "1",
         "JAX_PROCESS_ID": "0",
+        "PET_NNODES": "1",
+        "PET_NODE_RANK": "0",
+        "PET_MASTER_ADDR": "10.0.0.1",
+        "PET_MASTER_PORT": "29500",
         "CUDA_VISIBLE_DEVICES": "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "BASTION_PROJECT": "vision",
@@ -236,20 +240,62 @@ def test_the_reference_names_every_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("processes", "visible"),
+    ("processes", "ranks", "visible"),
     [
-        ([Process(["a"], resources=Resources(h100=4))], ["4,5,6,7"]),
-        ([Process(["a"], resources=Resources(h100=1))] * 4, ["4", "5", "6", "7"]),
-        ([Process(["a"])] * 4, ["4,5,6,7"] * 4),
+        ([Process(["a"], resources=Resources(h100=4))], [None], ["4,5,6,7"]),
+        ([Process(["a"], resources=Resources(h100=1))] * 4, list("0123"), ["4", "5", "6", "7"]),
+        ([Process(["a"])] * 4, list("0123"), ["4,5,6,7"] * 4),
     ],
 )
 def test_local_ranks_and_devices_are_as_the_reference_says(
-    processes: list[Process], visible: list[str]
+    processes: list[Process], ranks: list[str | None], visible: list[str]
 ) -> None:
     """LOCAL_RANK counts processes, and devices are split apart from it: the table's three rows."""
     envs = environments(start(devices={"h100": (4, 5, 6, 7)}), job(*processes), PLACE)
-    assert [env["LOCAL_RANK"] for env in envs] == [str(n) for n in range(len(processes))]
+    assert [env.get("LOCAL_RANK") for env in envs] == ranks
     assert [env["CUDA_VISIBLE_DEVICES"] for env in envs] == visible
+
+
+@pytest.mark.parametrize(
+    ("devices", "is_numbered"),
+    [({}, True), ({"h100": (3,)}, True), ({"h100": (0, 1)}, False), ({"v4": (0, 1)}, False)],
+)
+def test_a_process_that_shares_out_its_devices_itself_has_no_local_rank(
+    devices: dict[str, tuple[int, ...]], is_numbered: bool
+) -> None:
+    """With LOCAL_RANK Lightning waits for processes that nobody starts: world size 2, one here."""
+    env = one(start(devices=devices), job(env={"A": "b"}))
+    assert ("LOCAL_RANK" in env) is ("LOCAL_WORLD_SIZE" in env) is is_numbered
+    assert env["NODE_RANK"] == env["RANK"] == "0"
+
+
+def test_torchrun_knows_its_gang() -> None:
+    """The defaults of its flags: a node is a host of the gang, with a process for each GPU."""
+    said = replace(
+        start(devices={"h100": (2, 3), "cpu": (0, 1)}, replicas=2, hosts=2), replica=1, host=1
+    )
+    env = one(said, where=place("h0", "h1", "h2", "h3"))
+    assert {name: text for name, text in env.items() if name.startswith("PET_")} == {
+        "PET_NNODES": "4",
+        "PET_NODE_RANK": "3",
+        "PET_MASTER_ADDR": "h0",
+        "PET_MASTER_PORT": env["MASTER_PORT"],
+        "PET_NPROC_PER_NODE": "2",
+    }
+
+
+def test_torchrun_starts_as_many_processes_as_it_likes_where_no_gpu_is_given() -> None:
+    """One, or what its flags say: chips of a TPU are no GPUs."""
+    for devices in ({}, {"v4": (0, 1, 2, 3)}):
+        env = one(start(devices=devices))
+        assert "PET_NPROC_PER_NODE" not in env
+        assert env["PET_NNODES"] == "1"
+
+
+def test_processes_that_bastion_started_for_each_device_are_no_nodes() -> None:
+    """Several processes on a host have ranks of their own: a torchrun in each is not meant."""
+    envs = environments(start(), job(Process(["a"]), Process(["b"])), PLACE)
+    assert not any(name.startswith("PET_") for env in envs for name in env)
 
 
 def test_other_schedulers_names_mean_what_they_meant() -> None:
