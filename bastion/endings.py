@@ -12,6 +12,8 @@ class StopReason(StrEnum):
     CANCEL = "cancel"
     TIME_LIMIT = "time limit"
     SIBLING = "sibling failed"
+    FINISHED = "finished"
+    """Its first replica has succeeded, which decides for all of them."""
     RESIZE = "resize"
     """It is to start again with another number of replicas."""
     IDLE = "idle"

@@ -341,6 +341,8 @@ class JobRecord:
     gang: tuple[str, ...] = ()
     """Ids of all jobs of its launch, when they are admitted together and are more than one."""
     stops_others: bool = False
+    first_decides: bool = False
+    """Whether it has succeeded once its first replica has."""
     launch_scope: bool = False
     retries: int = 0
     retry_backoff_s: float = 30.0

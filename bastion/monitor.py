@@ -25,6 +25,8 @@ from bastion.lifecycle import (
     LimitInstructed,
     StopInstructed,
     StopWanted,
+    first_failed,
+    first_succeeded,
 )
 from bastion.machine import Instruction, Machine, MachinePhase, SetLimit, Start, StopHost
 from bastion.machine_name import pool_of
@@ -232,8 +234,11 @@ def _stop_wanted(
     failed_sibling: str,
 ) -> Stop | None:
     deadline = now + grace_s(job, options)
-    if attempt.first_failure is not None and job.stops_others and not job.kept:
-        by = f"replica {attempt.first_failure[0]}"
+    if job.first_decides and first_succeeded(attempt):
+        return Stop(reason=StopReason.FINISHED, at=now, deadline=deadline)
+    failed = _failed_replica(job, attempt)
+    if failed is not None and not job.kept:
+        by = f"replica {failed}"
         return Stop(reason=StopReason.SIBLING, at=now, deadline=deadline, by=by)
     if failed_sibling:
         return Stop(reason=StopReason.SIBLING, at=now, deadline=deadline, by=failed_sibling)
@@ -248,6 +253,13 @@ def _stop_wanted(
     if now > _longest_end(job, attempt, options):
         return Stop(reason=StopReason.TIME_LIMIT, at=now, deadline=deadline)
     return None
+
+
+def _failed_replica(job: JobRecord, attempt: Attempt) -> int | None:
+    """The replica whose failure stops the others, or None."""
+    if job.stops_others and attempt.first_failure is not None:
+        return attempt.first_failure[0]
+    return 0 if job.first_decides and first_failed(attempt) else None
 
 
 def _missing_at(state: HostState) -> float:

@@ -42,6 +42,7 @@ _STOPS = {
     StopReason.CANCEL: "cancelled",
     StopReason.TIME_LIMIT: "its max_runtime is over",
     StopReason.SIBLING: "another replica failed",
+    StopReason.FINISHED: "its first replica has succeeded",
     StopReason.IDLE: "it shows no sign of life",
     StopReason.HOST_LOST: "a machine of it is lost",
     StopReason.END_MISSING: "its end is missing from the bucket",

@@ -37,7 +37,7 @@ from bastion.lifecycle.events import (
     Updated,
     Withdrawn,
 )
-from bastion.lifecycle.outcome import kept_outcome
+from bastion.lifecycle.outcome import first_failed, first_succeeded, kept_outcome
 from bastion.lifecycle.remark import remark, trouble
 from bastion.lifecycle.step import LifecycleError, step
 from bastion.lifecycle.suspect import suspect_of
@@ -72,6 +72,8 @@ __all__ = [
     "StopWanted",
     "Updated",
     "Withdrawn",
+    "first_failed",
+    "first_succeeded",
     "kept_outcome",
     "remark",
     "step",

@@ -12,14 +12,16 @@ How an attempt ended: one table from the reports of its hosts and the stop reque
 | exited after a cancel notice, or never started    | cancel       | cancelled                     |
 | exited after a preemption notice, not *finished*  | preempt      | preempted, requeued           |
 | exited after another job of the launch failed     | -            | stopped, requeued             |
+| the first replica succeeded, and it decides       | anything     | succeeded                     |
 | never started, its machines could not be made     | no machines  | stopped, requeued             |
 | exited long ago, and its end was deleted unread   | end missing  | lost (next attempt, or lost)  |
 | all exited 0 before any notice, or *finished*     | anything     | succeeded                     |
 
-A replica that was stopped because of a sibling is never the cause. A lost machine takes precedence:
-the replicas that communicate with it fail within seconds, long before the loss is known. A failed
-clean-up (`on_end`), bytes missing from the logs and output that was not kept are named in the text
-and do not change the outcome.
+A replica that was stopped because of a sibling is never the cause. Where the first replica decides,
+nothing else counts once it has succeeded, and with `on_failure="continue"` no failure of another
+does. A lost machine takes precedence over a failure: the replicas that communicate with it fail
+within seconds, long before the loss is known. A failed clean-up (`on_end`), bytes missing from the
+logs and output that was not kept are named in the text and do not change the outcome.
 """
 
 from __future__ import annotations
@@ -89,10 +91,13 @@ def _held_end(host: HostState) -> End | None:
 
 
 def _outcome(job: JobRecord, attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome:
+    if job.first_decides and first_succeeded(attempt):
+        return Outcome(kind=OutcomeKind.SUCCEEDED, text=_first_text(attempt), code=0)
     lost = [(r, end) for r, end in ends if end.kind == "lost"]
     if lost:
         return _lost(attempt, lost)
-    own = _own_failure(attempt, ends)
+    deciding = ends if job.stops_others or not job.first_decides else _of_first(ends)
+    own = _own_failure(attempt, deciding)
     if own is not None:
         return own
     stopped = [end for _, end in ends if _was_stopped(end)]
@@ -106,6 +111,26 @@ def failed_first(end: End) -> bool:
     if _was_hung(end):
         return True
     return end.kind == "setup_failed" or end.out_of_memory or end.first_failed is not None
+
+
+def first_succeeded(attempt: Attempt) -> bool:
+    """Whether every host of the first replica has ended, by itself and well."""
+    return all(state.end is not None and _is_success(state.end) for state in attempt.hosts[0])
+
+
+def first_failed(attempt: Attempt) -> bool:
+    """Whether a host of the first replica has failed by itself."""
+    return any(state.end is not None and failed_first(state.end) for state in attempt.hosts[0])
+
+
+def _is_success(end: End) -> bool:
+    if end.kind != "exited" or failed_first(end):
+        return False
+    return end.finished or not _was_stopped(end)
+
+
+def _of_first(ends: list[tuple[int, End]]) -> list[tuple[int, End]]:
+    return [(r, end) for r, end in ends if r == 0]
 
 
 def _was_hung(end: End) -> bool:
@@ -202,6 +227,14 @@ def _stopped(job: JobRecord, attempt: Attempt, stopped: list[End]) -> Outcome:
         f" ({by})" if by else ""
     )
     return Outcome(kind=OutcomeKind.LOST, text=text)
+
+
+def _first_text(attempt: Attempt) -> str:
+    """How the first replica succeeded, and that the others were stopped if they were."""
+    ends = [state.end for replica in attempt.hosts[1:] for state in replica]
+    if any(end is None or end.notice == StopReason.FINISHED for end in ends):
+        return "its first replica succeeded, and the others were stopped"
+    return "its first replica succeeded"
 
 
 def _succeeded_text(attempt: Attempt) -> str:

@@ -105,7 +105,9 @@ class Job:
     With a range, as `replicas="2-8"`, it is elastic: it starts with as many as fit, at least the
     fewest, and every start after a preemption may have another number of them.
 
-    An empty `on_failure` means `stop_others` if there is more than one replica. Durations are
+    An empty `on_failure` means `stop_others` if there is more than one replica. With
+    `success="first"` the job has succeeded once its first replica has: the others are stopped
+    then, as the workers of a cluster whose head is the first. Durations are
     seconds or text (`8h`); `max_runtime` counts from the start of an attempt. `retries` counts
     failures only: a job that was preempted or lost its machine is requeued, unless `resume=False`.
     `priority` is 1 (highest) to 5. With `borrow=False` it starts only within its project's
@@ -125,6 +127,7 @@ class Job:
     instance_type: str = ""
     on_failure: Literal["", "stop_others", "continue"] = ""
     scope: Literal["job", "launch"] = "job"
+    success: Literal["all", "first"] = "all"
     max_runtime: float | str | None = None
     retries: int = 0
     retry_backoff: float | str = 30.0

@@ -55,6 +55,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         borrow=not args.no_borrow,
         retries=args.retries,
         on_failure=args.on_failure,
+        success=args.success,
         **({"retry_backoff": args.retry_backoff} if args.retry_backoff else {}),
         resume=not args.no_resume,
         hold=args.hold,

@@ -108,6 +108,24 @@ def test_a_failure_stops_the_others_or_not() -> None:
     assert seen(replace(job, stops_others=False)) == []
 
 
+def test_the_first_replica_stops_the_others_where_it_decides() -> None:
+    """Its success ends the job, though a worker failed before that was committed."""
+    job = job_records.running(replicas=3, stops_others=True, first_decides=True)
+    assert seen(ended(job, None, exited(0))) == []
+    for worker in (None, exited(1)):
+        stop = stop_of(ended(job, exited(0), worker))
+        assert (stop.reason, stop.by, stop.deadline) == (StopReason.FINISHED, "", T0 + 5)
+    assert seen(ended(replace(job, first_decides=False), exited(0))) == []
+
+
+def test_a_head_that_fails_stops_workers_that_may_continue_without_each_other() -> None:
+    """Without it nothing would ever end them."""
+    job = job_records.running(replicas=3, first_decides=True)
+    assert seen(ended(job, None, exited(1))) == []
+    stop = stop_of(ended(job, exited(2), exited(1)))
+    assert (stop.reason, stop.by) == (StopReason.SIBLING, "replica 0")
+
+
 def test_a_failed_job_of_the_launch_stops_this_one() -> None:
     """The stop names the sibling job that failed."""
     stop = stop_of(job_records.running(), failed_sibling="other-1")

@@ -234,6 +234,17 @@ def test_which_jobs_are_stopped_when_one_fails(programs: Programs) -> None:
     assert [job.state for job in ended(one_ends)] == ["failed", "succeeded"]
 
 
+def test_a_head_that_ends_well_ends_its_workers(programs: Programs) -> None:
+    """With `--success=first` workers that would run for ever are told, and count as done."""
+    head = 'test "$BASTION_REPLICA_INDEX" = 0 && exec sleep 0.5'
+    worker = "trap 'echo told; exit 1' TERM; while :; do sleep 0.1; done"
+    flags = ("--replicas=3", "--success=first", "--on_end=echo after $BASTION_OUTCOME", "--shell")
+    ran = programs.run("run", *flags, "--", f"{head}; {worker}", check=False)
+    assert (ran.returncode, ran.stdout.count("told\n")) == (0, 2)
+    assert ran.stdout.count("after succeeded\n") == 3
+    assert "its first replica succeeded, and the others were stopped" in ran.stderr
+
+
 MARKS = """
 import bastion, time
 bastion.report(loss=0.5, step=7)

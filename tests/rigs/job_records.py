@@ -84,10 +84,11 @@ def stopping(
     return step(running(replicas=replicas, **more), ev.StopWanted(stop=stop(reason)), T0)
 
 
-def ended(job: JobRecord, *ends: End, now: float = T0 + 1) -> JobRecord:
-    """`job` after its hosts have ended so, replica by replica."""
+def ended(job: JobRecord, *ends: End | None, now: float = T0 + 1) -> JobRecord:
+    """`job` after its hosts have ended so, replica by replica; None: it has not ended."""
     for replica, end in enumerate(ends):
-        job = step(job, ev.HostEnded(replica=replica, host=0, end=end), now)
+        if end is not None:
+            job = step(job, ev.HostEnded(replica=replica, host=0, end=end), now)
     return job
 
 

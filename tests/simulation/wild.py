@@ -98,6 +98,7 @@ def _launch(chance: random.Random, name: str, project: str) -> Launch:
         command = [kind, f"{chance.uniform(0, 60):.1f}", *codes.split()]
         on_failure: Literal["", "continue"] = chance.choice(("", "continue"))
         scope: Literal["job", "launch"] = chance.choice(("job", "launch"))
+        success: Literal["all", "first"] = "first" if command[1][-1] in "124" else "all"
         jobs.append(
             Job(
                 name=f"j{n}",
@@ -105,6 +106,7 @@ def _launch(chance: random.Random, name: str, project: str) -> Launch:
                 processes=(Process(command, resources=_resources(asked)),),
                 on_failure=on_failure,
                 scope=scope,
+                success=success,
                 max_runtime=chance.choice((None, None, 20.0)),
                 retries=chance.choice((0, 0, 1)),
                 retry_backoff=5.0,

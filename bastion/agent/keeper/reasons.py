@@ -30,6 +30,7 @@ _OUTCOMES = {
     "preempt": "preempted",
     "resize": "preempted",
     "cancel": "cancelled",
+    "finished": "succeeded",
     TIME_LIMIT: "timed_out",
     SIBLING_FAILED: "stopped",
     IDLE: "failed",

@@ -75,6 +75,7 @@ def queued_jobs(
             name=job.name,
             gang=ids if launch.together and len(ids) > 1 else (),
             stops_others=job.stops_others,
+            first_decides=job.success == "first",
             launch_scope=job.scope == "launch" and job.on_failure != "continue",
             retries=job.retries,
             retry_backoff_s=job.retry_backoff_s,

@@ -130,6 +130,7 @@ def add_launch_flags(parser: Parser, *, takes_file: bool = True) -> None:
     words = ("stop_others", "continue")
     others = "what happens to other replicas when one fails; by default they are stopped"
     group.add_argument("--on_failure", choices=words, default="", help=others)
+    choice(group, "--success", ("all", "first"), "first: its first replica ends it, as a Ray head")
     switch(group, "--no_resume", "end the job when it is preempted or loses its machine")
     choice(group, "--when_busy", ("queue", "fail"), "fail: refuse it if it cannot start now")
     switch(group, "--hold", "do not start until released")

@@ -75,6 +75,51 @@ def test_one_finished_replica_is_not_all() -> None:
     assert outcome(stopping(replicas=2), finished, not_yet)[0] is OutcomeKind.PREEMPTED
 
 
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (
+            exited(143, notice="finished"),
+            "its first replica succeeded, and the others were stopped",
+        ),
+        (exited(1), "its first replica succeeded"),
+        (LOST, "its first replica succeeded"),
+        (REVOKED, "its first replica succeeded"),
+    ],
+)
+def test_where_the_first_replica_decides_its_success_is_all(other: End, text: str) -> None:
+    """Whatever becomes of the workers once their head has ended well, the job has succeeded."""
+    job = running(replicas=2, stops_others=True, first_decides=True)
+    assert outcome(job, exited(0), other) == (OutcomeKind.SUCCEEDED, text)
+    without = outcome(replace(job, first_decides=False), exited(0), other)
+    assert without[0] is not OutcomeKind.SUCCEEDED
+
+
+def test_a_first_replica_that_was_stopped_has_not_succeeded() -> None:
+    """Code 0 after a notice is no success: its work was cut short, unless it says otherwise."""
+    job = stopping(replicas=2, first_decides=True)
+    told = {"notice": "preempt"}
+    assert outcome(job, exited(0, **told), exited(0))[0] is OutcomeKind.PREEMPTED
+    done = exited(0, finished=True, **told)
+    assert outcome(job, done, exited(0, **told))[0] is OutcomeKind.SUCCEEDED
+
+
+def test_a_worker_fails_the_job_unless_the_others_continue() -> None:
+    """With `continue` a head that survives its worker decides alone, also if it fails."""
+    job = running(replicas=2, first_decides=True)
+    stopped = exited(143, notice="cancel")
+    assert outcome(replace(job, stops_others=True), stopped, exited(3)) == (
+        OutcomeKind.FAILED,
+        "replica 1: exited with code 3",
+    )
+    assert outcome(job, exited(4), exited(3)) == (
+        OutcomeKind.FAILED,
+        "replica 0: exited with code 4",
+    )
+    ended_so = outcome(replace(job, cancelled_by="ben"), stopped, exited(3))
+    assert ended_so == (OutcomeKind.CANCELLED, "cancelled by ben")
+
+
 @pytest.mark.parametrize("end", [exited(0, notice="cancel"), exited(1, notice="cancel"), REVOKED])
 def test_after_a_cancel_notice(end: End) -> None:
     """Exited after a cancel notice, or never started: cancelled, with the user."""
