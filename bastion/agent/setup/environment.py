@@ -11,6 +11,7 @@ A **node** of the rendezvous is one host of one replica, so that torch's own rul
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
@@ -202,13 +203,15 @@ def _torchrun(start: Start, place: Place, *, gpus: int) -> dict[str, str]:
     """
     The defaults of torchrun's flags: all hosts of the gang, and a process for each GPU.
 
-    Source: torch, distributed/argparse_util.py: `PET_` and the name of the flag.
+    Source: torch, distributed/argparse_util.py, `PET_` and the name of the flag; launcher/api.py.
     """
     env = {
         "PET_NNODES": str(start.replicas * start.hosts),
         "PET_NODE_RANK": _node(start),
         "PET_MASTER_ADDR": place.addresses[0],
         "PET_MASTER_PORT": str(place.port),
+        # After SIGTERM it kills its processes itself, by default after 30 s.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(start.grace_s)),
     }
     return env | ({"PET_NPROC_PER_NODE": str(gpus)} if gpus else {})
 

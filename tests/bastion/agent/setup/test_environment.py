@@ -76,6 +76,7 @@ def test_a_lone_process_sees_exactly_this() -> None:
         "PET_NODE_RANK": "0",
         "PET_MASTER_ADDR": "10.0.0.1",
         "PET_MASTER_PORT": "29500",
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "30",
         "CUDA_VISIBLE_DEVICES": "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "BASTION_PROJECT": "vision",
@@ -282,6 +283,13 @@ def test_torchrun_knows_its_gang() -> None:
         "PET_MASTER_PORT": env["MASTER_PORT"],
         "PET_NPROC_PER_NODE": "2",
     }
+
+
+def test_torchrun_waits_for_its_processes_as_long_as_the_job_may_save() -> None:
+    """It kills them itself, 30 s after SIGTERM unless it is told otherwise."""
+    for grace_s, told in ((300.0, "300"), (0.5, "1"), (0.0, "0")):
+        env = one(replace(start(), grace_s=grace_s))
+        assert env["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == told
 
 
 def test_torchrun_starts_as_many_processes_as_it_likes_where_no_gpu_is_given() -> None:
