@@ -160,26 +160,29 @@ class LaunchHandle:
         log = JobLog(self._client.store, self.project, its_id)
         printed = b"".join(chunk.data for chunk in log.read(wanted))
         if not printed and (replica or process):  # or there is no such replica
-            self._client.check_log(self._client.job(its_id, project=self.project), wanted)
+            self._client.check_log([self._client.job(its_id, project=self.project)], wanted)
         return printed.decode(errors="replace")
 
     def follow(self, to: TextIO | None = None) -> LaunchStatus:
         """
         Write what all jobs print, as it comes, until all have ended; return how they ended.
 
-        Several jobs are written line by line, each line with the name of its job.
+        Several jobs are written line by line, each line with the name of its job, and so are the
+        tasks of an array, each line with the number of its task.
 
         Args:
             to: Where it is written; None: standard output.
 
         Raises:
+            SpecError: It is an array of more than 100 tasks.
             StoreError: Out of reach; the jobs go on.
         """
-        places = dict.fromkeys(self.jobs, self.project)
-        names = dict(zip(self.jobs, self.names, strict=False))
+        names = self._written_as()
+        places = dict.fromkeys(names, self.project)
         out = to or sys.stdout
         chunks = self._client.following.of_new(places, tell=lambda _: None)
-        for text in _named_lines(chunks, names) if len(names) > 1 else _decoded(chunks):
+        is_one = len(names) == 1 and not self.is_array
+        for text in _decoded(chunks) if is_one else _named_lines(chunks, names):
             out.write(text)
             out.flush()
         return self.wait()
@@ -203,6 +206,17 @@ class LaunchHandle:
             f"the launch {self.id} has no job {job!r}",
             hint=f"its jobs are {', '.join(self._by_name or self.jobs)}",
         )
+
+    def _written_as(self) -> dict[str, str]:
+        """What each line of its jobs, or of its tasks, is marked with, by id."""
+        from bastion.client.follow.logs import MOST_FOLLOWED, too_many
+        from bastion.spec.arrays.task import task_id
+
+        if self._indices is None:
+            return dict(zip(self.jobs, self.names or self.jobs, strict=False))
+        if len(self._indices) > MOST_FOLLOWED:
+            raise too_many(self.id, len(self._indices))
+        return {task_id(self.id, index): str(index) for index in self._indices}
 
     def _task_id(self, index: int, indices: Indices) -> str:
         from bastion.spec.arrays.task import task_id

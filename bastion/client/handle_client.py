@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from bastion.client.follow.log_filter import Wanted
@@ -43,8 +44,8 @@ class LaunchClient(Protocol):
         """Return a job."""
         ...
 
-    def check_log(self, job: JobView, wanted: Wanted) -> None:
-        """Check that `job` has the attempt, replica and process that are wanted."""
+    def check_log(self, jobs: Sequence[JobView], wanted: Wanted) -> None:
+        """Check that a job has the attempt, replica and process that are wanted."""
         ...
 
     def cancel(self, *names: JobNames, project: str = "") -> tuple[str, ...]:

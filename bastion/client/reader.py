@@ -355,7 +355,8 @@ class Reader(EventReader):
         """
         What a job's processes printed, byte for byte: `print` it, or go through its chunks.
 
-        While it is followed, a store that fails or refuses only makes it longer, and that is said.
+        Of an array, what its tasks printed, one after the other. While it is followed, a store
+        that fails or refuses only makes it longer, and that is said.
 
         Args:
             name: The job.
@@ -370,32 +371,29 @@ class Reader(EventReader):
             StoreError: Out of reach.
         """
         from bastion.client.follow.log_filter import Wanted
-        from bastion.client.follow.printed import Printed
+        from bastion.client.follow.printed import Printed, in_turn
 
         job = self.job(name, project=project)
         some = wanted or Wanted()
-        self.check_log(job, some)
-        read = partial(self.following.of, job, some, follow=follow)
+        tasks = self.tasks(job.id, project=job.project, needed=False) if job.is_array else ()
+        if tasks:
+            read = partial(in_turn, partial(self.following.of_tasks, tasks, some, follow=follow))
+        else:
+            tasks = (job,)
+            read = partial(self.following.of, job, some, follow=follow)
+        self.check_log(tasks, some)
         return Printed(job.id, read, is_followed=follow and not job.is_decided)
 
-    def check_log(self, job: JobView, wanted: Wanted) -> None:
+    def check_log(self, jobs: Sequence[JobView], wanted: Wanted) -> None:
         """
-        Check that `job` has the attempt, replica and process that are wanted.
+        Check that a job, or one of the tasks of an array, has what of its log is wanted.
 
         Raises:
-            NotFoundError: It has not.
+            NotFoundError: It has no such attempt, replica or process.
         """
-        if wanted.attempt and wanted.attempt > job.attempt:
-            raise NotFoundError(f"{job.id} has no attempt {wanted.attempt}; it has {job.attempt}")
-        replicas = job.replicas if job.replica_range is None else job.replica_range[1]
-        if wanted.replica is not None and not 0 <= wanted.replica < replicas:
-            raise NotFoundError(
-                f"{job.id} has no replica {wanted.replica}; it has {replicas}, counted from 0"
-            )
-        if wanted.process:
-            from bastion.client.look.find_job import check_process
+        from bastion.client.follow.log_check import check_log
 
-            check_process(self._published, job, wanted.process)
+        check_log(self._published, jobs, wanted)
 
     def fetch(
         self,

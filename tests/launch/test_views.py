@@ -286,10 +286,14 @@ def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: P
     publish(bucket.store, "queue", {"jobs": rows, "arrays": [view | counts]})
     for n in (0, 1):
         print_log(bucket.store, f"{array}.{n}", f"line {n}\n".encode())
-        end(bucket.store, f"{array}.{n}", launch=array)
+        end(bucket.store, f"{array}.{n}", launch=array, task=n)
     ran = ran_with(["logs", array, "-f"], bucket, tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert sorted(ran.stdout.splitlines()) == ["0/r0/p0 | line 0", "1/r0/p0 | line 1"]
+    over = {"waiting": "", "counts": {"succeeded": 2}, "ended": {"succeeded": "0-1"}}
+    publish(bucket.store, "queue", {"jobs": [], "arrays": [view | over]})
+    ended = ran_with(["logs", array, "-f"], bucket, tmp_path)
+    assert ended.stdout == ran.stdout
     none = ran_with(["logs", array, "--attempt=9"], bucket, tmp_path)
     assert (none.returncode, none.stderr) == (103, f"error: {array}.0 has no attempt 9; it has 1\n")
 

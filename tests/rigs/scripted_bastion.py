@@ -191,6 +191,7 @@ def end(
     *,
     outcome: str = "succeeded",
     code: int | None = 0,
+    task: int | None = None,
     **more: object,
 ) -> None:
     """Write the final record of a job of project blue, or of the one in `more`."""
@@ -201,6 +202,7 @@ def end(
         user="ada",
         launch=str(more.get("launch", job)),
         name=str(more.get("name", job[:-11])),
+        task=task,
         outcome=outcome,
         text=str(more.get("text", "exited with code 0")),
         code=code,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from bastion.client.change.requests import Requests
 from bastion.client.follow.log_filter import Wanted
@@ -12,10 +12,12 @@ from bastion.client.look.views import JobView
 from bastion.client.look.watch import Watch
 from bastion.client.patience import Outage
 from bastion.clock import Clock
-from bastion.errors import StoreError
+from bastion.errors import SpecError, StoreError
 from bastion.records.requests.job_request import MAX_TARGETS, FollowRequest
 from bastion.store.port import ObjectStore
 
+MOST_FOLLOWED = 100
+"""Tasks; each is a folder of the bucket that is listed again and again."""
 _TELL_S = 45.0
 """Between two notes that someone follows: the agent flushes at once for 60 s after each."""
 
@@ -64,12 +66,28 @@ class Logs:
         follower = log.followed(wanted, outage=self._outage)
         return self._followed([follower], {job.id: job.project}, _no_report)
 
-    def of_several(self, jobs: Iterable[JobView], wanted: Wanted) -> Iterator[Chunk]:
-        """What `jobs` print, as it comes, until nothing more can come of any."""
-        places = {job.id: job.project for job in jobs}
-        logs = (JobLog(self._hasty, project, job) for job, project in places.items())
-        followers = [log.followed(wanted, outage=self._outage) for log in logs]
-        return self._followed(followers, places, _no_report)
+    def of_tasks(
+        self, tasks: Sequence[JobView], wanted: Wanted, *, follow: bool
+    ) -> Iterator[Iterator[Chunk]]:
+        """
+        What `tasks` of an array printed: the log of each, one after the other.
+
+        With `follow` that of those that have ended, and then what the others print, as it comes.
+
+        Raises:
+            SpecError: More than 100 of them go on, and are to be followed.
+        """
+        left = [task for task in tasks if follow and not task.has_ended]
+        if len(left) > MOST_FOLLOWED:
+            raise too_many(left[0].launch, len(left))
+        for task in tasks:
+            if task not in left and (task.attempt or task.state not in ("queued", "held")):
+                yield self.of(task, wanted, follow=False)
+        if left:
+            places = {task.id: task.project for task in left}
+            logs = (JobLog(self._hasty, project, job) for job, project in places.items())
+            followers = [log.followed(wanted, outage=self._outage) for log in logs]
+            yield self._followed(followers, places, _no_report)
 
     def of_new(
         self, jobs: Mapping[str, str], *, tell: Callable[[JobView], None]
@@ -121,6 +139,14 @@ class Logs:
         else:
             self._outage.over()
         return found
+
+
+def too_many(array: str, count: int) -> SpecError:
+    """The error of an array of which more tasks than allowed are to be followed at once."""
+    return SpecError(
+        f"{array}: {count} tasks go on; at most {MOST_FOLLOWED} are followed at once",
+        hint=f"bastion logs {array}.0-{MOST_FOLLOWED - 1} -f, or bastion wait",
+    )
 
 
 def _no_report(_: JobView) -> None:

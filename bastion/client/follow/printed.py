@@ -12,6 +12,11 @@ _SHOWN = 1000
 """Lines that a notebook shows, the last ones."""
 
 
+def in_turn(read: Callable[[], Iterator[Iterator[Chunk]]]) -> Iterator[Chunk]:
+    """The chunks of several logs, one log after the other."""
+    return (chunk for chunks in read() for chunk in chunks)
+
+
 class Printed:
     """
     The chunks of a log, in order; each is read when it is asked for.

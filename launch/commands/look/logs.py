@@ -14,14 +14,10 @@ from launch.grammar.parser import Verbs, choice, number, switch, text
 from launch.screen.followed import write
 from launch.screen.notes import note
 from launch.screen.printout import Printout
-from launch.screen.render import counted
 from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import Chunk, JobView, Wanted
-
-_MOST_FOLLOWED = 100
-"""Each is a folder of the bucket that is listed again and again."""
 
 
 def register(verbs: Verbs) -> None:
@@ -109,33 +105,12 @@ def _show_tasks(session: Session, tasks: Sequence[JobView]) -> int:
             hint=f"bastion logs {tasks[0].id} --exit",
         )
     wanted = wanted_of(session)
-    started = [task for task in tasks if task.state not in ("queued", "held")]
-    if started and all(task.attempt for task in started):  # of many, no record was read
-        session.client.check_log(max(started, key=lambda task: task.attempt), wanted)
-    if args.follow:
-        return _follow_tasks(session, tasks)
+    session.client.check_log(tasks, wanted)
     out = Printout(session.client.clock, raw=args.raw)
-    for task in started:
-        chunks = session.client.following.of(task, wanted, follow=False)
-        write(chunks, out, prefix=args.prefix != "never", of={task.id: f"{task.task}/"})
-    return exits.OK
-
-
-def _follow_tasks(session: Session, tasks: Sequence[JobView]) -> int:
-    """Follow the logs of several tasks until the last one has ended."""
-    args, client = session.args, session.client
-    left = [task for task in tasks if not task.has_ended]
-    if len(left) > _MOST_FOLLOWED:
-        raise UsageError(
-            f"{args.job} names {counted(len(left), 'task')} that go on; at most {_MOST_FOLLOWED}"
-            " are followed at once",
-            hint=f"bastion logs {left[0].launch}.0-{_MOST_FOLLOWED - 1} -f, or bastion wait",
-        )
-    out = Printout(client.clock, raw=args.raw)
     names = {task.id: f"{task.task}/" for task in tasks}
-    chunks = client.following.of_several(left, wanted_of(session))
     try:
-        write(chunks, out, prefix=args.prefix != "never", of=names)
+        for chunks in session.client.following.of_tasks(tasks, wanted, follow=args.follow):
+            write(chunks, out, prefix=args.prefix != "never", of=names)
     except KeyboardInterrupt:
         out.end_line()
         note(f"detached; {args.job} goes on, bastion logs {args.job} -f comes back to it")
