@@ -382,7 +382,7 @@ class Client(Reader):
             InDoubtError: The request may have arrived, and the command may run.
             StoreError: Out of reach.
         """
-        from bastion.client.follow.command import Command
+        from bastion.client.follow.command import Command, arguments
         from bastion.client.look.find_job import check_takes_command
         from bastion.records.requests.job_request import ExecRequest
         from bastion.spec.values.quantity import seconds_of
@@ -391,7 +391,7 @@ class Client(Reader):
         check_takes_command(self._published, job, replica=replica, host=host, process=process)
         body = ExecRequest(
             job=job.id,
-            argv=tuple(argv),
+            argv=arguments(argv),
             replica=replica,
             host=host,
             process=process,

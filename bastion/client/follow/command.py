@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from bastion.client.patience import Outage
 from bastion.clock import Clock
-from bastion.errors import NotFoundError, StoreError
+from bastion.errors import NotFoundError, SpecError, StoreError
 from bastion.logs.segments import segment_key
 from bastion.records.keys import layout
 from bastion.records.register import look
@@ -17,6 +17,24 @@ _LOOK_AT_JOB_S = 5.0
 """Between two looks whether the job has ended, and its machine with it."""
 _LAST_WORD_S = 60.0
 """After its job has ended: what a command printed, and its end, come no later."""
+
+
+def arguments(argv: Sequence[str]) -> tuple[str, ...]:
+    """
+    The program and its arguments, as they were given.
+
+    Raises:
+        SpecError: It is one string, or an argument is no string.
+    """
+    if isinstance(argv, str):
+        raise SpecError(
+            f"argv: {argv!r} is one string; give a list of arguments ({argv.split()!r}), or a shell"
+            f" line: {['sh', '-c', argv]!r}"
+        )
+    for each in argv:
+        if not isinstance(each, str):
+            raise SpecError(f"argv: {each!r} is not a string")
+    return tuple(argv)
 
 
 class Command:
@@ -55,6 +73,12 @@ class Command:
         self._poll_s = poll_s
         self._outage = outage
         self._is_over = is_over
+
+    def __repr__(self) -> str:
+        if self.end is None:
+            return f"<a command beside {self.job}: .output() is what it prints, then .end its end>"
+        how = self.end.problem or f"code {self.end.code}"
+        return f"<a command beside {self.job} has ended: {how}>"
 
     def output(self) -> Iterator[bytes]:
         """What it prints, as it comes, to its end; what the job's machine lost is in `end`."""

@@ -51,12 +51,12 @@ class UpdateRequest:
     def __post_init__(self) -> None:
         problems = _target_problems(self.targets)
         if self.priority is None and self.max_runtime_s is None:
-            problems.append("nothing to change: give priority or max_runtime_s")
+            problems.append("nothing to change: give priority or max_runtime")
         if self.priority is not None and not 1 <= self.priority <= 5:
             problems.append(f"priority: {self.priority} is not allowed; 1 (highest) to 5")
         if self.max_runtime_s is not None and not 0 < self.max_runtime_s < float("inf"):
             given = self.max_runtime_s
-            problems.append(f"max_runtime_s: {given} is not allowed; more than 0 seconds")
+            problems.append(f"max_runtime: {given} is not allowed; more than 0 seconds")
         if problems:
             raise SpecError(*problems)
 
@@ -107,7 +107,7 @@ class ExecRequest:
                 problems.append(f"{name}: {getattr(self, name)} is not allowed; 0 or more")
         if not 0 < self.max_runtime_s <= MAX_EXEC_S:
             given = self.max_runtime_s
-            problems.append(f"max_runtime_s: {given} is not allowed; up to {MAX_EXEC_S:g} seconds")
+            problems.append(f"max_runtime: {given} is not allowed; up to {MAX_EXEC_S:g} seconds")
         if problems:
             raise SpecError(*problems)
 

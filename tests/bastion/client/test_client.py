@@ -67,6 +67,42 @@ def test_a_command_where_nothing_is_finds_nothing(asked: dict[str, int], why: st
     assert len(bastion.taken) == 1
 
 
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (
+            "echo hi",
+            r"argv: 'echo hi' is one string; give a list of arguments \(\['echo', 'hi'\]\), or a"
+            r" shell line: \['sh', '-c', 'echo hi'\]",
+        ),
+        (["sleep", 5], "argv: 5 is not a string"),
+    ],
+)
+def test_a_command_is_a_list_of_strings(argv: list[str], why: str) -> None:
+    """One string would be as many arguments as it has characters."""
+    client, store, _, bastion = client_of()
+    handle = client.launch(launch_of())
+    placement = [["m0"], ["m1"]]
+    publish(store, "queue", {"jobs": [row(handle.id, state="running", placement=placement)]})
+    with pytest.raises(SpecError, match=why):
+        client.execute(handle.id, argv)
+    assert len(bastion.taken) == 1
+    command = client.execute(handle.id, ["ls"])
+    assert repr(command) == (
+        f"<a command beside {handle.id}: .output() is what it prints, then .end its end>"
+    )
+
+
+def test_an_update_is_told_of_by_the_names_that_it_has() -> None:
+    """What is sent calls a limit otherwise."""
+    client, store, _, _ = client_of()
+    publish(store, "queue", {"jobs": [row(JOB)]})
+    with pytest.raises(SpecError, match=r"nothing to change: give priority or max_runtime$"):
+        client.update(JOB)
+    with pytest.raises(SpecError, match=r"^max_runtime: 0\.0 is not allowed; more than 0 seconds"):
+        client.update(JOB, max_runtime="0s")
+
+
 def test_a_command_beside_an_array_is_told_to_name_a_task() -> None:
     """An array has no machine: its tasks have, and the hint says how one is named."""
     client, store, _, bastion_ = client_of()

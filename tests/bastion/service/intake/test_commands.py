@@ -67,7 +67,7 @@ def test_what_does_not_run_takes_no_command() -> None:
         ({"argv": ("a" * (MAX_ARGUMENT_BYTES + 1),)}, "at most 256 and 8192"),
         ({"argv": ("a\0b",)}, "a zero byte"),
         ({"argv": ("true",), "replica": -1}, "replica: -1 is not allowed"),
-        ({"argv": ("true",), "max_runtime_s": 0.0}, "max_runtime_s: 0.0 is not allowed"),
+        ({"argv": ("true",), "max_runtime_s": 0.0}, "max_runtime: 0.0 is not allowed"),
     ],
 )
 def test_a_command_that_cannot_be_is_refused(fields: dict[str, object], problem: str) -> None:

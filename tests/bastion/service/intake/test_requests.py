@@ -318,9 +318,9 @@ def test_a_launch_is_cancelled_by_its_id() -> None:
         (
             "update",
             b'{"schema":1,"targets":["a"],"max_runtime_s":-5}',
-            "max_runtime_s: -5.0 is not allowed",
+            "max_runtime: -5.0 is not allowed",
         ),
-        ("update", b'{"schema":1,"targets":["a"],"max_runtime_s":NaN}', "max_runtime_s: nan"),
+        ("update", b'{"schema":1,"targets":["a"],"max_runtime_s":NaN}', "max_runtime: nan"),
         ("update", b'{"schema":1,"targets":["a"],"max_runtime_s":0}', "more than 0 seconds"),
         ("cancel", b'{"schema":1,"targets":["a"],"colour":1}', "colour: unknown field"),
         ("cancel", b'{"schema":9,"targets":["a"]}', "schema: "),
