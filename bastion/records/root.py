@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import field
 from typing import Literal
 
@@ -33,6 +35,7 @@ from bastion.records.coding import migrate
 from bastion.records.coding.codec import decode, plain
 from bastion.records.encoded_records import EncodedList, EncodedMap
 from bastion.records.keys import layout
+from bastion.records.register import create_same
 from bastion.records.reports.history import HistoryRecord
 from bastion.records.requests.answer import Answer
 from bastion.records.settings.notification import Notification
@@ -160,6 +163,8 @@ class Held:
     root: Root
     version: Version
     modified_at: float
+    older: bytes = b""
+    """What was read, if an older Bastion wrote it: that one cannot read what is committed next."""
 
     def time_after(self, passed_s: float) -> float:
         """
@@ -220,7 +225,21 @@ class RootWriter:
             if error.hint:
                 raise
             raise RecordError(error.message, hint=_WAY_BACK) from error
-        return Held(root=root, version=found.version, modified_at=found.modified_at)
+        older = found.data if is_older(found.data) else b""
+        return Held(root=root, version=found.version, modified_at=found.modified_at, older=older)
+
+    def keep_older(self, held: Held) -> None:
+        """
+        Copy a root that an older Bastion wrote as it is: with that one it can be restored.
+
+        Raises:
+            StoreError: Out of reach, or in doubt.
+        """
+        if not held.older:
+            return
+        date = time.strftime("%Y-%m-%d", time.gmtime(held.root.now))
+        with suppress(ConflictError):  # The hourly copy of this very commit.
+            create_same(self._store, layout.snapshot(date, held.root.seq), held.older)
 
     def a_trace(self) -> str:
         """
@@ -378,6 +397,12 @@ def decode_root(
         return root
     jobs = {name: _with_gang(job, root.gangs, key=key) for name, job in root.jobs.items()}
     return replace(root, jobs=jobs, gangs={})
+
+
+def is_older(data: bytes, *, schema: migrate.Schema = migrate.ROOT) -> bool:
+    """Whether a root that can be decoded is of an older schema than what is committed now."""
+    found = migrate.schema_of(_plain_bytes(data))
+    return found is not None and found < schema.current
 
 
 def as_kept(job: JobRecord) -> JobRecord:

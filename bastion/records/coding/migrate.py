@@ -50,7 +50,7 @@ class Schema:
         Raises:
             RecordError: Its schema is unknown to this Bastion, or it cannot be migrated as it is.
         """
-        found = _schema_of(data)
+        found = schema_of(data)
         if found is None or found == self.current:
             return data
         if found > self.current:
@@ -83,7 +83,7 @@ class Schema:
         return json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _schema_of(data: bytes) -> int | None:
+def schema_of(data: bytes) -> int | None:
     """Return the schema that `data` states, or None."""
     head = _HEAD.match(data)
     if head is not None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from typing import TypeVar
 
@@ -217,11 +218,23 @@ def _chosen(
         try:
             return copy, _root_of(store, copy.key), damaged
         except RecordError as error:
-            if key or error.hint:  # This copy was named, or a newer version wrote it.
+            if key:
                 raise
+            if error.hint:  # A newer version wrote it.
+                raise _with_way_back(store, wanted, error) from error
             damaged[copy.key] = error.message.removeprefix(f"{copy.key}: ")
     listed = "; ".join(f"{name}: {why}" for name, why in damaged.items())
     raise RecordError(f"no copy of root can be decoded: {listed}")
+
+
+def _with_way_back(store: ObjectStore, copies: Sequence[Copy], error: RecordError) -> RecordError:
+    """`error` of a copy that a newer version wrote, with the newest copy that this one can read."""
+    for copy in copies:
+        with suppress(RecordError):
+            _root_of(store, copy.key)
+            back = f"to go back to this version: bastion restore --snapshot={copy.key}"
+            return RecordError(error.message, hint=f"{error.hint}; {back}")
+    return error
 
 
 def _root_of(store: ObjectStore, key: str) -> Root:

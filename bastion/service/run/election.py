@@ -161,6 +161,7 @@ class Election:
     def _take(self, held: Held) -> Held:
         old = held.root
         self._refuse_copy(old)
+        self._writer.keep_older(held)
         now = max(old.now, held.modified_at)
         root = replace(
             old,

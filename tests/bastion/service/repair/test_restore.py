@@ -437,13 +437,18 @@ def test_a_damaged_copy_is_skipped_and_named() -> None:
 
 
 def test_a_copy_of_a_newer_version_is_not_skipped() -> None:
-    """It is whole, so an older copy must not be restored in its place."""
+    """It is whole, so an older copy is restored in its place only where it is named."""
     rig = Rig()
     rig.turn()
-    copied(rig)
-    rig.bucket.create(layout.snapshot("9999-01-02", 2), b'{"schema":99}')
-    with pytest.raises(RecordError, match="schema 99"):
+    good = copied(rig)
+    rig.bucket.create(layout.snapshot("9999-01-02", 3), b'{"schema":99}')
+    rig.bucket.create(layout.snapshot("9999-01-03", 2), b"damaged")
+    with pytest.raises(RecordError, match="schema 99") as refused:
         restoring(rig)
+    assert refused.value.hint.endswith(
+        f"; to go back to this version: bastion restore --snapshot={good}"
+    )
+    assert restoring(rig, good).copy.key == good
 
 
 def test_a_damaged_final_record_stops_no_restore() -> None:

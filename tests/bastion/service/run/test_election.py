@@ -191,6 +191,39 @@ def test_a_root_that_cannot_be_decoded_is_left_alone() -> None:
     assert found.data == b'{"schema": 99}'
 
 
+def test_a_root_of_an_older_bastion_is_kept_as_it_was() -> None:
+    """It cannot read what is committed from then on; with the copy there is a way back to it."""
+    town = Town()
+    town.alive = False
+    old = town.election().try_once()
+    found = town.store.read(layout.ROOT)
+    assert found is not None
+    assert not town.store.list(layout.SNAPSHOTS), "one of the current schema needs no copy"
+    data = found.data.replace(b'{"schema":4,', b'{"schema":3,')
+    assert data != found.data
+    town.store.swap(layout.ROOT, data, if_version=found.version)
+    for _ in range(2):
+        town.election().try_once()
+    (entry,) = town.store.list(layout.SNAPSHOTS)
+    assert entry.key == layout.snapshot("2023-11-14", old.root.seq)
+    kept = town.store.read(entry.key)
+    assert kept is not None
+    assert kept.data == data
+
+
+def test_an_hourly_copy_of_the_same_commit_stands() -> None:
+    """It is the same root, compressed otherwise."""
+    town = Town()
+    town.alive = False
+    old = town.election().try_once()
+    found = town.store.read(layout.ROOT)
+    assert found is not None
+    data = found.data.replace(b'{"schema":4,', b'{"schema":3,')
+    town.store.swap(layout.ROOT, data, if_version=found.version)
+    town.store.create(layout.snapshot("2023-11-14", old.root.seq), b"the same")
+    assert town.election().try_once().root.epoch == 2
+
+
 def test_a_wrong_clock_does_not_enter_root() -> None:
     """The time in root is the store's, whatever the clock of the machine that creates it."""
     store = MemoryStore(lambda: 100.0)
