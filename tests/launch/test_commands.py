@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from bastion.errors import (
     StoreError,
     TimedOutError,
 )
-from bastion.records.coding.codec import encode
+from bastion.machine import Pool
+from bastion.records.coding.codec import encode, plain
 from bastion.records.keys import layout
 from bastion.records.reports.facts import HostFact
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
@@ -32,6 +34,7 @@ from bundler.errors import BuildError
 from launch import exits
 from launch.errors import UsageError, report
 from launch.reference import reference
+from quota.amounts import Amounts
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.rigs import git_repositories
@@ -283,6 +286,40 @@ def test_run_follows_and_ends_as_the_job(run: Run, bucket: Bucket) -> None:
     assert len(bastion.taken) == 1
     quiet = run("run", "-q", "--idempotency_key=k", "--", "true")
     assert (quiet.code, quiet.out, quiet.err) == (7, "one\ntwo", "")
+
+
+def test_a_notebook_without_jupyter_says_where_it_comes_from(run: Run, bucket: Bucket) -> None:
+    """What the job printed, and which flags would have helped."""
+    with bucket.bastion():
+        job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
+        print_log(bucket.store, job, b"/usr/bin/python3: No module named jupyter\n")
+        end(bucket.store, job, outcome="failed", code=1, text="exited with code 1")
+        ran = run("notebook", "--idempotency_key=k")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines() == [
+        "/usr/bin/python3: No module named jupyter",
+        "the job's Python has no Jupyter: --code=. --python_env=FILE names a lock file with it",
+        f"{job} failed after 1m: exited with code 1",
+    ]
+
+
+def test_the_port_of_a_notebook_on_this_machine_is_its_own(run: Run, bucket: Bucket) -> None:
+    """Another one that was asked for is not silently left out."""
+    pool = Pool(name="own", provider="local", resources=Amounts({"h100": 8}), max_machines=1)
+    machine = {"name": "m0", "pool": "own", "phase": "ready", "hostname": socket.gethostname()}
+    publish(bucket.store, "pool", {"machines": [machine], "pools": [plain(pool)]})
+    with bucket.bastion():
+        job = run("launch", "-q", "--idempotency_key=k", "--", "true").out.strip()
+        placement = [["m0"]]
+        shown = row(job, state="running", attempt=1, machines=["m0"], placement=placement)
+        publish(bucket.store, "queue", {"jobs": [shown]})
+        print_log(bucket.store, job, b"at http://localhost:8888/lab\n")
+        ran = run("notebook", "--idempotency_key=k", "--port=8899", "-q")
+        alike = run("notebook", "--idempotency_key=k", "--port=8888", "-q")
+    told = "it runs on this machine, at its own port 8888; --port=8899 is not used"
+    assert ran.out == alike.out == "http://localhost:8888/lab\n"
+    assert told in ran.err.splitlines()
+    assert "--port" not in alike.err
 
 
 def test_jobs_that_start_together_are_followed_together(

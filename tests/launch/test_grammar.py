@@ -560,6 +560,8 @@ def test_help_of_a_verb_names_a_page(verb: str, run: Run) -> None:
          "agent: 'edn' is not known; after -- stand end, or the flags of an agent",
          "bastion agent -- end --home=FOLDER ends one; bastion agent -- --help lists flags"),
         (["notebook", "--port=x"], "--port: 'x' is not a port; such as 6006, or 6006:16006", ""),
+        (["notebook", "--array=0-2", "--replicas=2", "--shell"],
+         "notebook: runs one Jupyter, and takes no --array, --replicas, --shell", ""),
         (["run", "train.py", "8"], "run: train.py is not a file of jobs",
          "bastion run --code=. -- python3 train.py 8"),
         (["launch", "a.yaml", "--force"], "unknown flag --force",

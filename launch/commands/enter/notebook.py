@@ -58,6 +58,7 @@ def open_notebook(args: argparse.Namespace) -> int:
 
     if args.command or args.source:
         raise UsageError("notebook: runs Jupyter, and takes no command or file", hint="bastion run")
+    _refuse_several(args)
     if args.port:
         ports(args.port, "--port")
     password = secrets.token_urlsafe(12)
@@ -80,6 +81,24 @@ def open_notebook(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         note(f"{handle.jobs[0]} goes on; bastion cancel {handle.jobs[0]} ends it")
         return exits.DETACHED
+
+
+def _refuse_several(args: argparse.Namespace) -> None:
+    """
+    Refuse flags that make of one notebook several, or of its command another.
+
+    Raises:
+        UsageError: There is one.
+    """
+    flags = {
+        "--array": args.array,
+        "--sweep": args.sweep,
+        "--replicas": str(args.replicas) != "1",
+        "--shell": args.shell,
+    }
+    wrong = [flag for flag, is_given in flags.items() if is_given]
+    if wrong:
+        raise UsageError(f"notebook: runs one Jupyter, and takes no {', '.join(wrong)}")
 
 
 def command_line(app: str, password: str, idle_s: int, *, has_code: bool) -> str:
@@ -117,6 +136,10 @@ def _wait_for_url(session: Session, handle: LaunchHandle) -> tuple[int, str] | N
         if len(seen) > _LOG_BYTES:
             break
     note(seen[-2000:].decode("utf-8", "replace").strip())
+    if b"No module named jupyter" in seen:
+        note(
+            "the job's Python has no Jupyter: --code=. --python_env=FILE names a lock file with it"
+        )
     return None
 
 
@@ -134,6 +157,8 @@ def _enter(  # noqa: RET503 - it becomes another program
     print(url, flush=True)
     note(f"password: {password}")
     if not way:
+        if here != there:
+            note(f"it runs on this machine, at its own port {there}; --port={here} is not used")
         note(f"bastion cancel {job} ends it")
         return exits.OK
     note(f"Ctrl-C closes the way, and bastion ssh {job} --forward={there}:{here} opens it again")
