@@ -19,7 +19,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 
-from bastion.job import Outcome, StopReason
+from bastion.array import ArrayRecord
+from bastion.job import JobRecord, Outcome, StopReason
 from bastion.lifecycle.dependencies import Ended
 from bastion.machine import Batch, Machine, MachinePhase, Start, StopHost
 from bastion.records.requests.targets import settled
@@ -110,6 +111,9 @@ def restored_root(
             jobs[start.job] = replace(jobs[start.job], attempts=start.attempt)
     before = copy.jobs.keys() | copy.arrays.keys()
     new_jobs, new_arrays = requeued(later.accepted, before | _begun_in(replaced))
+    if replaced is not None:
+        new_jobs = {one: _held_as_in(replaced, job) for one, job in new_jobs.items()}
+        new_arrays = {one: _array_held_as_in(replaced, each) for one, each in new_arrays.items()}
     queued = {*new_jobs, *new_arrays}
     jobs, arrays = {**jobs, **new_jobs}, {**arrays, **new_arrays}
     active = jobs.keys() | arrays.keys()
@@ -143,12 +147,31 @@ def restored_root(
 
 
 def _begun_in(replaced: Root | None) -> set[str]:
-    """Jobs and arrays that have an attempt, an end or a hold in the root that is replaced."""
+    """
+    Jobs and arrays that have an attempt or an end in the root that is replaced.
+
+    So may those that an earlier restore holds.
+    """
     if replaced is None:
         return set()
-    begun = [job for job in replaced.jobs.values() if job.attempts or job.outcome or job.held]
+    begun = [
+        job for job in replaced.jobs.values() if job.attempts or job.outcome or job.held == HELD_BY
+    ]
     over = [array.id for array in replaced.arrays.values() if array.ended or array.cancelled_by]
     return {job.id for job in begun} | {job.launch for job in begun} | set(over)
+
+
+def _held_as_in(replaced: Root, job: JobRecord) -> JobRecord:
+    """`job`, held or not as it is there: a user may have held or released it since it came."""
+    known = replaced.jobs.get(job.id)
+    return job if known is None else replace(job, held=known.held)
+
+
+def _array_held_as_in(replaced: Root, array: ArrayRecord) -> ArrayRecord:
+    known = replaced.arrays.get(array.id)
+    if known is None:
+        return array
+    return replace(array, held=array.waiting & known.held, held_by=known.held_by)
 
 
 def _has_attempt(copy: Root, start: Start) -> bool:

@@ -500,6 +500,23 @@ def test_a_launch_that_never_started_is_requeued() -> None:
     assert not [each for each in audit(rig.bucket, rig.clock) if each.rule in rules]
 
 
+def test_a_launch_that_is_held_is_requeued_as_held() -> None:
+    """Whether it came held or was held since; what was released since is not."""
+    rig, key = with_a_full_house()
+    came, since, free = rig.submit("came", hold=True), rig.submit("since"), rig.submit("free")
+    some = rig.submit("some", array=Array("0-3"))
+    released = rig.submit("released", hold=True)
+    rig.verb("hold", since, f"{some}.2-3")
+    rig.verb("release", released)
+    rig.turn(3)
+    restored = restoring(rig, key).restored
+    assert set(restored.queued) == {came, since, free, some, released}
+    root = restored.root
+    held = {job: record.held for job, record in root.jobs.items() if record.held}
+    assert held == {came: "ann", since: "ann"}
+    assert (str(root.arrays[some].held), root.arrays[some].held_by) == ("2-3", "ann")
+
+
 def _job(name: str) -> Job:
     return Job(name=name, processes=(Process(["true"], resources=Resources(h100=1)),))
 
