@@ -262,6 +262,8 @@ class Reader(EventReader):
 
     def _with_parameters(self, jobs: Iterable[JobView]) -> tuple[JobView, ...]:
         """`jobs`, those that are tasks of a sweep with their parameters."""
+        from bastion.client.status.display import Rows
+
         sweeps: dict[str, Sweep | None] = {}
         made = []
         for job in jobs:
@@ -271,7 +273,7 @@ class Reader(EventReader):
             sweep = None if job.task is None else sweeps[job.launch]
             known = {} if sweep is None or job.task is None else sweep.point(job.task)
             made.append(replace(job, parameters=known) if known else job)
-        return tuple(made)
+        return Rows(made)
 
     def why(self, name: str | Named, *, project: str = "") -> Why:
         """
@@ -468,13 +470,14 @@ class Reader(EventReader):
         from bastion.client.look.array_views import each_of
         from bastion.client.look.find_job import each_name, find_all
         from bastion.client.look.watch import no_report, one_timeout
+        from bastion.client.status.display import Rows
 
         look = self._published
         found = (find_all(look, each, project=project, newest=True) for each in each_name(names))
         jobs = (each for every in found for each in every)
         places = {one: job.project for job in jobs for one in each_of(job)}
         timeout_s = one_timeout(timeout, timeout_s)
-        return self.watch.wait(places, timeout_s=timeout_s, report=report or no_report)
+        return Rows(self.watch.wait(places, timeout_s=timeout_s, report=report or no_report))
 
     # For handles and the command line
 

@@ -89,6 +89,7 @@ EXAMPLES = {
     "Job": f"Job(processes=[Process({_HELLO})])",
     "Launch": f"Launch(name='train', jobs=[Job(processes=[Process({_HELLO})])])",
     "launch": f"launch(Launch(name='train', jobs=[Job(processes=[Process({_HELLO})])]))",
+    "LocalDir": "LocalDir('.')",
     "LogUniform": "LogUniform(1e-5, 1e-1)",
     "Notify": "Notify('team-slack', on=['failed'])",
     "Process": f"Process({_HELLO}, resources=Resources(h100=2))",

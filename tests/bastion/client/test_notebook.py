@@ -18,10 +18,11 @@ from bastion.client.follow.notebook import Bar, progress
 from bastion.client.look.usage import DeviceView, TopView, UsedMachine
 from bastion.client.look.views import EventView, LaunchStatus
 from bastion.client.look.watch import one_timeout
+from bastion.client.status.display import Rows
 from bastion.client.status.status_view import ProjectView, StatusView
 from bastion.errors import BastionError, NotFoundError, SpecError
 from bastion.records.requests.job_request import JobsRequest
-from bastion.spec import Array, Job, Process
+from bastion.spec import Array, Job, Launch, Process
 from bastion.value import replace
 from bundler.code import LocalDir
 from quota.amounts import Amounts
@@ -55,6 +56,25 @@ def test_a_handle_or_a_view_stands_for_its_id() -> None:
     end(store, A)
     publish(store, "queue", {"jobs": []})
     assert [job.id for job in client.wait(handle)] == [A]
+
+
+def test_jobs_that_were_waited_for_and_tasks_are_shown_as_a_table() -> None:
+    """As those that `jobs` lists."""
+    client, store, _, _ = client_of()
+    end(store, A)
+    publish(store, "queue", {"jobs": []})
+    assert _table(client.wait("train")) == _table(client.jobs(finished=1))
+    job = Job(processes=[Process(["true"])])
+    array = client.launch(Launch(name="grid", jobs=[job], array=Array("0-1")))
+    view = {"id": array.id, "project": "blue", "user": "ada", "state": "queued", "phase": "queued"}
+    counts = {"counts": {"queued": 2}, "waiting": "0-1"}
+    publish(store, "queue", {"jobs": [], "arrays": [view | counts]})
+    assert f"<td>{array.id}.1</td>" in _table(array.tasks)
+
+
+def _table(rows: object) -> str:
+    assert isinstance(rows, Rows)
+    return rows._repr_html_()
 
 
 def test_a_change_of_a_job_that_has_ended_says_so() -> None:

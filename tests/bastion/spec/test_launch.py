@@ -308,6 +308,7 @@ def test_a_secrets_name_has_a_length() -> None:
     [
         (lambda: ANY(name="a", jobs=[job()], array=4), "as Array("),
         (lambda: ANY(name="a", jobs=[job()], sweep={"lr": [1]}), "as Sweep(grid="),
+        (lambda: ANY(name="a", jobs=[job()], code="."), "as LocalDir('.')"),
         (lambda: ANY(name="a", jobs=[ECHO]), "as Job(processes="),
         (lambda: Process(["true"], resources={"h100": 1}), "as Resources(h100="),  # type: ignore[arg-type]
     ],
