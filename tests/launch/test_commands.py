@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 from dataclasses import asdict
 from pathlib import Path
@@ -344,6 +345,11 @@ def test_jobs_that_start_together_are_followed_together(
     assert followed.endswith("Ctrl-C detaches and does not stop them")
     assert [line.split()[:2] for line in ended] == [[a, "succeeded"], [b, "failed"]]
     assert ended[1].endswith(": kept for you")
+
+
+def test_a_default_is_called_one() -> None:
+    """A number alone in brackets may be anything."""
+    assert not re.findall(r"\(\d+[smhd]?\)", reference())
 
 
 ERRORS: list[tuple[BaseException, int]] = [

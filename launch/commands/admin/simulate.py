@@ -77,7 +77,7 @@ def register(verbs: Verbs) -> None:
     text(
         group,
         "--skew",
-        "the n-th project and user ask for 1 / n^SKEW (1); 0: alike",
+        "the n-th project and user ask for 1 / n^SKEW (1 by default); 0: alike",
         metavar="SKEW",
     )
     text(group, "--track", "only jobs A to B are measured", metavar="A..B")

@@ -31,8 +31,8 @@ bastion exec trainer/2 -- py-spy dump --pid 1""",
     )
     parser.behind = "COMMAND..."
     add_place(parser)
-    number(parser, "--process", "of the replica's processes there (0)")
-    text(parser, "--max_runtime", "when it is stopped, as 90s, 8h (1h)", metavar="TIME")
+    number(parser, "--process", "of the replica's processes there (0 by default)")
+    text(parser, "--max_runtime", "when it is stopped, as 90s, 8h (1h by default)", metavar="TIME")
 
 
 def execute(args: argparse.Namespace) -> int:

@@ -48,7 +48,7 @@ bastion notebook --name=mine --app=server --port=8000""",
     add_launch_flags(parser, takes_file=False)
     group = parser.add_argument_group("the notebook")
     choice(group, "--app", ("lab", "notebook", "server"), "which of Jupyter's programs")
-    text(group, "--idle", "stop it after so long without activity (1h)", metavar="TIME")
+    text(group, "--idle", "stop it after so long without activity (1h by default)", metavar="TIME")
     text(group, "--port", "of this machine; by default Jupyter's own", metavar="PORT")
 
 

@@ -9,9 +9,9 @@ from launch.grammar.parser import Parser, number
 def add_place(parser: Parser) -> None:
     """Add the arguments that name a host of a job."""
     parser.add_argument(
-        "job", metavar="JOB[/REPLICA]", help="an id or a name, and which replica (0)"
+        "job", metavar="JOB[/REPLICA]", help="an id or a name, and which replica (0 by default)"
     )
-    number(parser, "--host", "of the replica, where it is a slice of several (0)")
+    number(parser, "--host", "of the replica, where it is a slice of several (0 by default)")
 
 
 def place_of(written: str) -> tuple[str, int]:

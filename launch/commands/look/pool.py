@@ -40,7 +40,7 @@ def register(verbs: Verbs) -> None:
         example="bastion pool\nbastion pool warm gpu 4 --for=12h\nbastion pool warm gpu 0",
     )
     parser.add_argument("words", nargs="*", metavar="WORD", help="warm [POOL] N")
-    text(parser, "--for", "with warm: how long (8h)", metavar="TIME")
+    text(parser, "--for", "with warm: how long (8h by default)", metavar="TIME")
     verbs.add(
         "machines",
         show_machines,
