@@ -58,6 +58,9 @@ class Reader(EventReader):
         """
         Active jobs, running first, then in the order of the queue; an array is one of them.
 
+        As last published: what was accepted a moment ago may be missing yet. `job`, `wait` and its
+        handle know it at once.
+
         Args:
             project: Only of this project.
             user: Only of this user.
