@@ -21,7 +21,7 @@ from bastion.scheduler.placement.room import Room, Shelf
 from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.queue.shape import Part
 from bastion.value import value
-from quota.amounts import NOTHING, Amounts
+from quota.amounts import Amounts
 
 _Rooms = tuple[Room, ...]
 _Key = tuple[bool, float, float, int, int]
@@ -112,7 +112,9 @@ class Wholes:
         found: list[_InOrder] = []
         for place, shelf in enumerate(self.shelves):
             found += self._standing(shelf, place)
-            size = shelf.pool.resources if shelf.pool else NOTHING
+            if shelf.pool is None:
+                continue  # its pool is gone from the settings: none more is made
+            size = shelf.pool.resources
             if self.part.per_replica <= shelf.hosts * size:
                 slots = 1 if shelf.hosts > 1 else self.part.most_on(size)
                 key = self._key(size, slots, place)

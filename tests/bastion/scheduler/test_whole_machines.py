@@ -93,3 +93,13 @@ def test_one_large_machine_is_taken_where_the_totals_have_no_room_for_a_small_on
     world.ask("A", "three", replicas=3, where=ALONE, gpu=1)
     world.cycle()
     assert world.runs("three"), world.why("three")
+
+
+def test_a_whole_machine_is_asked_for_while_a_pool_is_gone_from_the_settings() -> None:
+    """A machine stands that no pool makes more of, and the job asks for none of its types."""
+    world = World(quota_of({"gpu": 4}, {"A": {"gpu": 1.0}}), machines_of(1, gpu=4), {})
+    world.ask("A", "first", where=ALONE)
+    world.ask("A", "second", where=ALONE)
+    world.cycle()
+    assert world.runs("first"), world.why("first")
+    assert world.why("second").startswith("waits for 4 gpu"), world.why("second")
