@@ -74,13 +74,10 @@ class Room:
     def free(self, resource: str) -> int:
         """Units of `resource` that are free and open."""
         if resource in COUNTED:
-            return self.counts.get(resource, 0)
+            return max(0, self.counts.get(resource, 0))  # a machine may say that it has less now
         if resource == BEST_EFFORT:
-            return (
-                MOST_BEST_EFFORT - self.best_effort
-                if self.opened and not (self.closed or self.sealed)
-                else 0
-            )
+            is_open = self.opened and not (self.closed or self.sealed)
+            return max(0, MOST_BEST_EFFORT - self.best_effort) if is_open else 0
         return self.masks.get(resource, 0).bit_count()
 
     def in_order(self, resource: str) -> int:
@@ -97,14 +94,14 @@ class Room:
         if self.sealed or not self.opened:
             return 0
         if part.asks_nothing:
-            return 0 if self.closed else MOST_BEST_EFFORT - self.best_effort
+            return self.free(BEST_EFFORT)
         if part.exclusive and not self.is_vacant:
             return 0
         most = part.replicas
         for resource, units in part.devices:
             most = min(most, self.masks.get(resource, 0).bit_count() // units)
         for resource, units in part.counts:
-            most = min(most, self.counts.get(resource, 0) // units)
+            most = min(most, self.free(resource) // units)
         return most
 
     @property

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from bastion.spec.where import Where
+from quota import Amounts
+from tests.bastion.scheduler.byhand import placed
 from tests.bastion.scheduler.counterfactual import reasons_are_true
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 
@@ -246,3 +250,21 @@ def test_consolidated_waits_rather_than_span_pools() -> None:
     w.ask("A", "a", replicas=2, gpu=3)
     w.cycle()
     assert not w.runs("a")
+
+
+@pytest.mark.parametrize("placement", ["best-fit", "first-fit", "spread", "consolidated"])
+def test_nothing_starts_on_a_machine_that_has_less_than_what_runs_there(placement: str) -> None:
+    """Its agent began again and declared less memory; a job on it holds what there was before."""
+    machines = machines_of(2, cpu=8, memory=16)
+    world = World(quota_of({"cpu": 16}, {"A": {"cpu": 1.0}}, placement=placement), machines)
+    first = "p-000"
+    world.ask("A", "large", where=Where(hostnames=[first]), cpu=4, memory=16)
+    world.cycle()
+    world.machines[first] = replace(machines[first], resources=Amounts({"cpu": 8, "memory": 8}))
+    for name in "abc":
+        world.ask("A", name, cpu=2, memory=8)
+    world.cycle()
+    assert world.running("A") == ["a", "b", "large"]
+    for name in "ab":
+        assert placed(world.jobs[name])[0].hosts[0].machine == "p-001"
+    assert world.why("c").startswith("waits for 8 B memory"), world.why("c")
