@@ -63,11 +63,11 @@ def beyond_reach(quota: Quota, project: str, asked: Amounts) -> tuple[BeyondReac
 def _walls(quota: Quota, project: str, resource: str, asked: int) -> Iterator[Wall]:
     own = quota.project(project)
     if not own.borrow and own.nominal[resource] < asked:
-        why = f"with borrow = false it has its share of {own.nominal[resource]} alone"
+        why = f"with borrow = false it has its share of {own.nominal[resource]} {resource} alone"
         yield Wall(why=why, place=quota.place("project_options", project, "borrow"))
     total = quota.totals[resource]
     if total < asked:
-        why = f"the totals are {total}"
+        why = f"the totals are {total} {resource}"
         yield Wall(why=why, place=quota.place("total_resources", resource))
     room = total
     beside = [node.name for node in quota.top()]
@@ -79,7 +79,7 @@ def _walls(quota: Quota, project: str, resource: str, asked: int) -> Iterator[Wa
                 yield from _keepers(quota, name, resource)
         if node.ceiling[resource] < min(asked, total):
             table = "project_groups" if isinstance(node, Group) else "project_options"
-            why = f"the ceiling of {node.name} is {node.ceiling[resource]}"
+            why = f"the ceiling of {node.name} is {node.ceiling[resource]} {resource}"
             yield Wall(why=why, place=quota.place(table, node.name, "ceiling", resource))
         if isinstance(node, Group):
             room, beside = min(room, node.ceiling[resource]), list(node.members)
@@ -95,4 +95,4 @@ def _keepers(quota: Quota, name: str, resource: str) -> Iterator[Wall]:
     elif units:
         table = "project_options" if group is None else "project_groups"
         place = quota.place(table, name, "lend", resource)
-        yield Wall(why=f"{name} keeps {units} that it does not lend", place=place)
+        yield Wall(why=f"{name} keeps {units} {resource} that it does not lend", place=place)

@@ -48,22 +48,19 @@ class Reach:
     def beyond(self, project: str, asked: Amounts, *, borrows: bool) -> NeverFits | None:
         """Whether `project` may never hold `asked` for a gang that `borrows`, whatever ends."""
         quota = self._quota
-        most = self.most(project)
-        if borrows and asked <= most:
-            return None
-        walls = [
-            (wall.why, wall.place)
-            for each in beyond_reach(quota, project, asked)
-            for wall in each.walls
-        ]
-        share = quota.project(project).nominal
-        if not borrows:
+        most, share = self.most(project), quota.project(project).nominal
+        if borrows:
+            found = beyond_reach(quota, project, asked) if not asked <= most else ()
+            walls = [(wall.why, wall.place) for each in found for wall in each.walls]
+        else:  # what stands in the way of borrowing does not matter
             most = most & share
-            walls += [
-                (f"it does not borrow, and the share of {project} is {share[t]} {t}", place)
+            walls = [
+                (
+                    f"it does not borrow, and the share of {project} is {share[t]} {t}",
+                    quota.place("project_resources", project, t),
+                )
                 for t, units in asked.items()
                 if units > share[t]
-                for place in [quota.place("project_resources", project, t)]
             ]
         if not walls:
             return None

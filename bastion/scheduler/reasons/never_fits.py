@@ -54,7 +54,7 @@ class NeverFits:
             )
         if self.of == "quota":
             why = "; ".join(why for why, _ in self.walls[:NAMED])
-            places = " and ".join(place for _, place in self.walls[:NAMED])
+            places = " and ".join(dict.fromkeys(place for _, place in self.walls[:NAMED]))
             rest = len(self.walls) - NAMED
             more = f" and {rest} more" if rest > 0 else ""
             return (

@@ -223,6 +223,35 @@ def test_what_no_share_holds_and_never_borrows_is_told_so(borrows: bool, told: s
     assert w.runs(name)
 
 
+@pytest.mark.parametrize(
+    ("borrows", "told"),
+    [
+        (
+            True,
+            "more than 2 gpu + 4 cpu: with borrow = false it has its share of 4 cpu alone; with"
+            " borrow = false it has its share of 2 gpu alone; ask for less, or an admin changes"
+            " project_options.A.borrow, line 14",
+        ),
+        (
+            False,
+            "more than 2 gpu + 4 cpu: it does not borrow, and the share of A is 4 cpu; it does not"
+            " borrow, and the share of A is 2 gpu; ask for less, or an admin changes"
+            " project_resources.A.cpu, line 9 and project_resources.A.gpu, line 8",
+        ),
+    ],
+)
+def test_what_never_borrows_is_told_what_alone_would_let_it_start(borrows: bool, told: str) -> None:
+    """That its project does not borrow either changes nothing, and no line is named twice."""
+    shares = {"A": {"gpu": 0.25, "cpu": 0.25}, "B": {}}
+    quota = quota_of({"gpu": 8, "cpu": 16}, shares, options={"A": "borrow = false"})
+    w = World(quota, machines_of(1, gpu=8, cpu=16))
+    name = w.ask("A", gpu=4, cpu=8)
+    request = replace(w.jobs[name].request, borrow=borrows)
+    w.jobs[name] = replace(w.jobs[name], queued_at=w.now - 1000, request=request)
+    w.cycle()
+    assert w.why(name).endswith(told)
+
+
 def test_a_machine_that_is_deleted_is_not_waited_for() -> None:
     """What the pool may make in its place counts; where it may make none, it can never run."""
     w = world_of()
