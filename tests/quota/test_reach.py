@@ -59,16 +59,16 @@ def test_what_is_out_of_reach_is_what_no_end_of_others_would_give(
             "[project_options.p]\nborrow = false\n",
             17,
             "asks for 17 h100, and p can never hold more than 4: with borrow = false it has its "
-            f"share of 4 h100 alone; the totals are 16 h100; {ENDS} project_options.p.borrow, line 12 "
-            "and total_resources.h100, line 4",
+            f"share of 4 h100 alone; the totals are 16 h100; {ENDS} project_options.p.borrow, "
+            "line 12 and total_resources.h100, line 4",
         ),
         (
             "[project_groups.g]\nmembers = ['p', 'q']\nceiling = { h100 = 0.75 }\n"
             "[project_options.q]\nlend = { h100 = 0.5 }\n",
             13,
             "asks for 13 h100, and p can never hold more than 8: the ceiling of g is 12 h100; "
-            f"q keeps 4 h100 that it does not lend; {ENDS} project_groups.g.ceiling.h100, line 13 and "
-            "project_options.q.lend.h100, line 15",
+            f"q keeps 4 h100 that it does not lend; {ENDS} project_groups.g.ceiling.h100, line 13 "
+            "and project_options.q.lend.h100, line 15",
         ),
         (
             "[project_groups.g]\nmembers = ['q']\nlend = { h100 = 0.25 }\n",

@@ -236,7 +236,7 @@ def test_what_no_share_holds_and_never_borrows_is_told_so(borrows: bool, told: s
             False,
             "more than 2 gpu + 4 cpu: it does not borrow, and the share of A is 4 cpu; it does not"
             " borrow, and the share of A is 2 gpu; ask for less, or an admin changes"
-            " project_resources.A.cpu, line 9 and project_resources.A.gpu, line 8",
+            " project_resources.A.cpu, line 11 and project_resources.A.gpu, line 10",
         ),
     ],
 )
