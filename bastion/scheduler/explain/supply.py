@@ -155,9 +155,10 @@ class Supply:
         return tuple((name, sums[name]) for name in most[:NAMED])
 
     def _has(self, shape: Shape, pairs: Pairs) -> Amounts:
-        """Everything a gang keeps from others: what it asks for, or the whole machines it takes."""
+        """Everything a gang keeps from others: its replicas, or the whole machines it takes."""
+        units = Amounts.sum(part.per_replica for part, _ in pairs)
         if not shape.takes_whole:
-            return shape.units
+            return units
         rooms = self.draft.capacity.by_name
         whole = Footprint(pairs).whole
-        return shape.units | Amounts.sum(rooms[name].full for name in whole if name in rooms)
+        return units | Amounts.sum(rooms[name].full for name in whole if name in rooms)

@@ -54,6 +54,17 @@ def test_others_come_before_what_is_above_the_fewest() -> None:
     assert count(w, "e") == 6
 
 
+def test_what_it_holds_above_its_fewest_is_told_to_those_that_wait() -> None:
+    """It holds all devices, not the two that it asked for at least."""
+    w = world()
+    w.ask("A", "e", replicas=2, most=16, gpu=1)
+    w.cycle()
+    w.ask("A", "first", gpu=2)
+    w.ask("A", "second", user="v", gpu=2)
+    w.cycle()
+    assert "A holds 16 gpu" in w.why("second"), w.why("second")
+
+
 @pytest.mark.parametrize(("min_runtime_s", "most"), [(600, 6), (0, 2)])
 def test_what_could_be_taken_back_at_once_is_not_given(min_runtime_s: int, most: int) -> None:
     """A gang waits for more than is free: what starts beside it keeps what it gets for a while."""
