@@ -162,7 +162,7 @@ class Diagnosis:
         project = gang[0].project
         if (never := self.never(project, shape)) is not None:
             return wall_of(never)
-        over = user_wall(self.draft, gang, shape, change.gone) if is_limited else None
+        over = user_wall(self.draft, gang, shape, change) if is_limited else None
         if over is not None:
             return over
         if not self.is_tried:

@@ -30,11 +30,12 @@ from bastion.spec.where import CONTAINERS, Where
 from quota.amounts import Amounts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from bastion.job import JobRecord
     from bastion.scheduler.queue.shape import Shape
     from bastion.scheduler.state.draft import Draft
+    from bastion.scheduler.state.reservation import Reserved
 
 WithNext = (
     BeyondShare
@@ -88,9 +89,9 @@ def _projects_of(draft: Draft, names: Iterable[str]) -> set[str]:
 
 
 def user_wall(
-    draft: Draft, gang: Sequence[JobRecord], shape: Shape, gone: Collection[str]
+    draft: Draft, gang: Sequence[JobRecord], shape: Shape, change: Change
 ) -> NextWall | None:
-    """The limit of its user that `gang` would break once the gangs in `gone` have ended."""
+    """The limit of its user that `gang` would break once `change` has come."""
     first = gang[0]
     project = draft.snapshot.quota.project(first.project)
     if not project.has_user_limits:
@@ -98,14 +99,13 @@ def user_wall(
     holds = [
         (each.held, len(each.jobs))
         for each in draft.occupancy.by_project.get(first.project, ())
-        if each.user == first.user and each.name not in gone
+        if each.user == first.user and each.name not in change.gone
     ]
-    ahead = [each.gang for each in (*draft.closed, *draft.reservations.drained_for(first.project))]
-    ahead += [each.gang for each in draft.admitted_by.get(first.project, ())]
+    ahead = [each.gang for each in reserved_of(draft, first) if each.name not in change.opened]
+    new = (each.gang for each in draft.admitted_by.get(first.project, ()))
+    ahead += [each for each in new if each[0].user == first.user and each[0].id not in change.gone]
     holds += [
-        (draft.asks(draft.shapes.of(each)), len(each))
-        for each in ahead
-        if (each[0].project, each[0].user) == (first.project, first.user) and each[0] not in gang
+        (draft.asks(draft.shapes.of(each)), len(each)) for each in ahead if each[0] not in gang
     ]
     over = project.limits_of(first.user).exceeded(
         Amounts.sum(units for units, _ in holds),
@@ -114,6 +114,13 @@ def user_wall(
         jobs=len(gang),
     )
     return None if over is None else NextWall(kind="OverUserLimit", names=(first.user,))
+
+
+def reserved_of(draft: Draft, job: JobRecord) -> list[Reserved]:
+    """What is kept for gangs of the user of `job` in its project."""
+    kept = (*draft.closed, *draft.reservations.drained_for(job.project))
+    user = job.project, job.user
+    return [each for each in kept if (each.project, each.gang[0].user) == user]
 
 
 def without(where: Where, *, written: str) -> Where:

@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from bastion.job import JobRecord, Phase
 from bastion.scheduler.explain.diagnosis import Diagnosis
+from bastion.scheduler.explain.next_walls import reserved_of
 from bastion.scheduler.explain.trial import Change
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.queue.order import Ids
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.next_wall import NextWall
@@ -69,7 +71,7 @@ class SetAside:
                 change = Change(gone=() if is_too_much else tuple(self.draft.running))
             case OverUserLimit():
                 is_limited = reason.asked <= reason.most  # else that limit is higher then
-                change = Change(gone=self._of_user(gang[0]) if is_limited else ())
+                change = self._without_user(gang[0]) if is_limited else Change()
         return self._diagnosis.wall_after(gang, shape, change, is_limited=is_limited)
 
     def _gang(self, job: JobRecord) -> Sequence[JobRecord]:
@@ -84,7 +86,11 @@ class SetAside:
         held = [self.draft.of_job.get(job.id) for job in gang]
         return tuple(sorted(each.name for each in held if each is not None and each.is_leaving))
 
-    def _of_user(self, job: JobRecord) -> tuple[str, ...]:
-        """What its user has in its project."""
-        mine = self.draft.occupancy.by_project.get(job.project, ())
-        return tuple(each.name for each in mine if each.user == job.user)
+    def _without_user(self, job: JobRecord) -> Change:
+        """All that its user has in its project, or is kept for the user there, has ended."""
+        draft, user = self.draft, (job.project, job.user)
+        there = (*draft.occupancy.by_project.get(job.project, ()), *starting(draft))
+        return Change(
+            gone=tuple(each.name for each in there if (each.project, each.user) == user),
+            opened=tuple(each.name for each in reserved_of(draft, job)),
+        )

@@ -25,7 +25,7 @@ class Supply:
     def __init__(self, draft: Draft, gone: Collection[str] = ()) -> None:
         self.draft = draft
         self._gone = gone
-        """Running gangs that have ended on trial."""
+        """Gangs that have ended on trial."""
         self._rooms_of: dict[tuple[Where, ...], list[Room]] = {}
         self._free_on: dict[tuple[tuple[Where, ...], str], int] = {}
         self._lost_of: dict[int, tuple[Amounts, tuple[str, ...]]] = {}
@@ -146,6 +146,8 @@ class Supply:
                 continue
             held.setdefault(running.project, []).append(self._has(running.shape, running.places))
         for each in self.draft.admitted:
+            if each.gang[0].id in self._gone:
+                continue
             pairs = pairs_of(each.shape.parts, each.placed.placements)
             held.setdefault(each.gang[0].project, []).append(self._has(each.shape, pairs))
         sums = {name: Amounts.sum(parts).only(types) for name, parts in held.items()}

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from bastion.scheduler.phases.reservations.lending import lent
+from bastion.scheduler.phases.reservations.starts import starting
 from bastion.scheduler.placement.capacity import Occupied
 from bastion.scheduler.placement.repair import repaired
 from bastion.scheduler.state.draft import Draft
@@ -26,7 +27,7 @@ class Change:
     """What is another way than it is."""
 
     gone: tuple[str, ...] = ()
-    """Running gangs that have ended."""
+    """Gangs that run, or start now, and have ended."""
     machines: tuple[str, ...] = ()
     """Back in use, with all of their devices."""
     opened: tuple[str, ...] = ()
@@ -43,9 +44,9 @@ class Change:
 def made(draft: Draft, change: Change) -> Iterator[None]:
     """Let `change` be so; nothing that waits beside the gang in question claims any share."""
     capacity, rest, shares = draft.capacity, draft.rest, draft.shares
-    closed = draft.closed
+    closed, names = draft.closed, set(change.gone)
     opened = [each for each in closed if each.name in change.opened]
-    gone = [draft.running[name] for name in change.gone]
+    gone = [each for each in (*draft.running.values(), *starting(draft)) if each.name in names]
     with ExitStack() as stack:
         if change.maintained_until is not None:
             stack.enter_context(capacity.maintained_until(change.maintained_until))
@@ -91,9 +92,10 @@ def _raised(quota: Quota, name: str) -> Quota:
 
 
 def running_in(draft: Draft, projects: set[str]) -> tuple[str, ...]:
-    """The running gangs of `projects`."""
-    by_project = draft.occupancy.by_project
-    return tuple(each.name for name in sorted(projects) for each in by_project.get(name, ()))
+    """The gangs of `projects` that run, and those that start now."""
+    by_project, new = draft.occupancy.by_project, starting(draft)
+    running = (each.name for name in sorted(projects) for each in by_project.get(name, ()))
+    return (*running, *(each.name for each in new if each.project in projects))
 
 
 def staying(draft: Draft, change: Change) -> list[Running]:

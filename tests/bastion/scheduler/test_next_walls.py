@@ -164,3 +164,31 @@ def test_what_comes_free_of_a_tier_may_be_promised_already() -> None:
     world.cycle()
     assert world.reason("x") == "WaitingForCapacity"
     assert world.why("x").endswith("; then it waits for first, for which 12 gpu are reserved")
+
+
+def test_what_starts_in_the_same_turn_is_not_in_the_way_once_it_has_ended() -> None:
+    """The first takes all in this turn, and is what the second is told to wait for."""
+    world = World(quota_of({"gpu": 4}, ONE), machines_of(1, gpu=4))
+    world.ask("A", "first", gpu=4)
+    world.ask("A", "second", gpu=2)
+    world.turn()
+    assert world.why("second") == (
+        "waits for 2 gpu; A holds 4 gpu; starts when running jobs free 2 gpu on one machine"
+    )
+
+
+def test_a_limit_is_not_in_the_way_once_the_jobs_ahead_have_ended() -> None:
+    """One job at once, and one with a promise comes first: the second is told that alone."""
+    halves = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+    options = {"A": "max_running_per_user = 1"}
+    world = World(quota_of({"gpu": 8}, halves, options=options), machines_of(2, gpu=4))
+    world.ask("B", "b", replicas=2, gpu=4)
+    world.cycle()
+    world.ask("A", "first", gpu=4)
+    world.ask("A", "second", gpu=2)
+    world.cycle()
+    assert world.reason("first") == "Promised"
+    assert world.why("second").endswith(
+        "u runs 0 with 1 ahead of it, it asks for 1; starts when they end, or an admin raises the"
+        " limit in the quota file; then it waits for 2 gpu that B holds"
+    )
