@@ -261,3 +261,21 @@ def test_all_that_waited_behind_a_drain_start_once_its_gang_does() -> None:
     snapshot = replace(world.snapshot(), decayed_by_user={("A", "u"): 1e6})
     plan = decide(snapshot, world.now)
     assert all(isinstance(plan.verdicts[name], Admit) for name in ("gang", *names))
+
+
+def test_a_promise_without_a_place_for_each_job_of_its_gang_is_made_anew() -> None:
+    """As one of a root that was mended by hand: else half of the gang would start."""
+    shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
+    world = World(quota_of({"gpu": 4}, shares, min_runtime_s=600), machines_of(1, gpu=4))
+    world.ask("B", "b", gpu=4)
+    world.cycle()
+    gang = ("a0", "a1")
+    for name in gang:
+        world.ask("A", name, gang=gang, gpu=1)
+    world.cycle()
+    (promise,) = world.plan.promises
+    half = replace(promise, placements=promise.placements[:1])
+    world.plan = replace(world.plan, promises=(half,))
+    world.end("b")
+    world.cycle()
+    assert world.running("A") == ["a0", "a1"]

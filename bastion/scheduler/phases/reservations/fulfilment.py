@@ -39,6 +39,8 @@ def located_again(draft: Draft, shape: Shape, before: Promise | PlannedStart) ->
 
 
 def _located(draft: Draft, shape: Shape, placements: tuple[Placement, ...]) -> Located | None:
+    if len(placements) != len(shape.parts):
+        return None
     pairs = pairs_of(shape.parts, placements)
     footprint = Footprint(pairs)
     if not _is_sound(draft.capacity, footprint) or _closes(draft.capacity, pairs):
