@@ -277,5 +277,5 @@ def test_a_promise_without_a_place_for_each_job_of_its_gang_is_made_anew() -> No
     half = replace(promise, placements=promise.placements[:1])
     world.plan = replace(world.plan, promises=(half,))
     world.end("b")
-    world.cycle()
+    world.turn()
     assert world.running("A") == ["a0", "a1"]
