@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
-from bastion.scheduler.reasons.words import counted, listed, units, when
+from bastion.scheduler.reasons.words import counted, is_or_are, listed, units, when
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -98,17 +98,17 @@ class PlannedForOther:
 
     def words(self, now: float) -> str:
         """The sentence."""
+        kept = f"{units(self.units)} {is_or_are(self.units)} reserved"
         later = f", then for {listed(self.more)}" if self.more else ""
         if self.at is None:
             return (
                 f"waits for {self.other}, which goes first in its project and for which"
-                f" {units(self.units)} are reserved{later}; {self.other} starts once enough jobs of"
-                " the project have ended"
+                f" {kept}{later}; {self.other} starts once enough jobs of the project have"
+                " ended"
             )
         return (
-            f"waits for {self.other}, for which {units(self.units)} are reserved and which starts"
-            f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is"
-            f" backfilled{words_of(self.then)}"
+            f"waits for {self.other}, for which {kept} and which starts {when(self.at, now)}{later};"
+            f" a job whose max_runtime ends before that is backfilled{words_of(self.then)}"
         )
 
 

@@ -10,7 +10,16 @@ from typing import Literal
 
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
 from bastion.scheduler.reasons.outage import Outage
-from bastion.scheduler.reasons.words import PLACES, Scattered, counted, listed, part_of, units, when
+from bastion.scheduler.reasons.words import (
+    PLACES,
+    Scattered,
+    counted,
+    is_or_are,
+    listed,
+    part_of,
+    units,
+    when,
+)
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -79,8 +88,9 @@ class Fragmented:
             end = (end or "; starts when one of them has ended") + then
             return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
         fit = "fits" if self.fitting == 1 else "fit"
+        free = f"{units(self.free)} {is_or_are(self.free)} free"
         return (
-            f"waits for room {PLACES[self.over]}: {units(self.free)} are free, but scattered"
+            f"waits for room {PLACES[self.over]}: {free}, but scattered"
             f"{'' if self.over == 'machines' else f' over {self.over}'}, and"
             f" {self.fitting} of {counted(self.replicas, 'replica')} {fit}{end}{then}"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bastion.scheduler.reasons.words import PLACES, Scattered, listed, units
+from bastion.scheduler.reasons.words import PLACES, Scattered, is_or_are, listed, units
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -53,7 +53,8 @@ class NextWall:
             case "OverCeiling" | "ShareInUse":
                 return f"; then it waits for {listed(self.names)} to free {what}"
             case "PlannedForOther":
-                return f"; then it waits for {listed(self.names)}, for which {what} are reserved"
+                verb = is_or_are(self.units)
+                return f"; then it waits for {listed(self.names)}, for which {what} {verb} reserved"
             case "ProviderStockout":
                 return f"; then it waits for the provider of {listed(self.names)} to make machines"
             case "NeverFits":

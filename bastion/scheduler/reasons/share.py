@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
-from bastion.scheduler.reasons.words import listed, part_of, units
+from bastion.scheduler.reasons.words import counted, listed, part_of, units
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 from quota.limits import RUNNING
@@ -57,20 +57,22 @@ class OverUserLimit:
 
     def words(self, _: float) -> str:
         """The sentence."""
-        unit = "" if self.limit == RUNNING else f" {self.limit}"
-        what = "runs" if self.limit == RUNNING else "holds"
+        is_jobs = self.limit == RUNNING
+        unit = "" if is_jobs else f" {self.limit}"
         if self.asked > self.most:
+            asked = counted(self.asked, "job") if is_jobs else f"{self.asked}{unit}"
             return (
-                f"waits for a higher limit of {self.user} in {self.project}: it asks for"
-                f" {self.asked}{unit or ' jobs'} at once, and the limit is {self.most}; ask for"
-                f" less, or an admin raises it in the quota file{words_of(self.then)}"
+                f"waits for a higher limit of {self.user} in {self.project}: it asks for {asked} at"
+                f" once, and the limit is {self.most}; ask for less, or an admin raises it in the"
+                f" quota file{words_of(self.then)}"
             )
+        most = counted(self.most, "job") if is_jobs else f"{self.most}{unit}"
+        has = f"{self.user} {'runs' if is_jobs else 'holds'} {self.held}{unit}"
         ahead = f" with {self.ahead}{unit} ahead of it" if self.ahead else ""
         return (
-            f"waits for jobs of {self.user}, whose limit in {self.project} is {self.most}{unit}"
-            f"{' jobs' * (not unit)} at once: {self.user} {what} {self.held}{unit}{ahead}, it asks"
-            f" for {self.asked}{unit}; starts when they end, or an admin raises the limit in the"
-            f" quota file{words_of(self.then)}"
+            f"waits for jobs of {self.user}, whose limit in {self.project} is {most} at once:"
+            f" {has}{ahead}, it asks for {self.asked}{unit}; starts when they end, or an admin"
+            f" raises the limit in the quota file{words_of(self.then)}"
         )
 
 

@@ -42,6 +42,11 @@ def units(amounts: Amounts) -> str:
     return text_of_amounts(amounts)
 
 
+def is_or_are(amounts: Amounts) -> str:
+    """`1 h100 is free`, `2 h100 are free`."""
+    return "is" if sum(number for _, number in amounts.items()) == 1 else "are"
+
+
 def part_of(part: Amounts, whole: Amounts) -> str:
     """`8 of 16 h100`, for every type in `whole`."""
     told = [

@@ -20,6 +20,7 @@ from tests.bastion.scheduler.world import World, machines_of, pool_of, quota_of
 
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
 GPU = Amounts({"gpu": 8})
+ONE = Amounts({"gpu": 1})
 TWO = Amounts({"gpu": 2})
 
 EXAMPLES: list[tuple[Reason, str]] = [
@@ -313,6 +314,18 @@ EXAMPLES: list[tuple[Reason, str]] = [
         ),
         "waits for jobs of u, whose limit in A is 3 jobs at once: u runs 2 with 1 ahead of it, it"
         " asks for 1; starts when they end, or an admin raises the limit in the quota file",
+    ),
+    (
+        reasons.OverUserLimit(
+            project="A", user="u", limit="jobs", asked=1, held=1, ahead=0, most=1
+        ),
+        "waits for jobs of u, whose limit in A is 1 job at once: u runs 1, it asks for 1; starts"
+        " when they end, or an admin raises the limit in the quota file",
+    ),
+    (
+        reasons.PlannedForOther(other="x", at=130, units=ONE),
+        "waits for x, for which 1 gpu is reserved and which starts in 30s; a job whose"
+        " max_runtime ends before that is backfilled",
     ),
     (
         reasons.OverLoad(load=1.5, limit=1.2, alone=0.5),
