@@ -103,12 +103,12 @@ class PlannedForOther:
         if self.at is None:
             return (
                 f"waits for {self.other}, which goes first in its project and for which"
-                f" {kept}{later}; {self.other} starts once enough jobs of the project have"
-                " ended"
+                f" {kept}{later}; {self.other} starts once enough jobs of the project have ended"
             )
         return (
-            f"waits for {self.other}, for which {kept} and which starts {when(self.at, now)}{later};"
-            f" a job whose max_runtime ends before that is backfilled{words_of(self.then)}"
+            f"waits for {self.other}, for which {kept} and which starts"
+            f" {when(self.at, now)}{later}; a job whose max_runtime ends before that is"
+            f" backfilled{words_of(self.then)}"
         )
 
 
