@@ -2,11 +2,11 @@
 Standing promises: what earlier cycles promised, kept, fulfilled or void.
 
 Rules: a promise keeps its devices and its deadline from cycle to cycle. It is fulfilled as soon as
-its gang fits, there or anywhere. It is void when a device is lost, when a gang holds one that
-will not have ended by the deadline, when a victim not yet stopped is not legal any more, when the
-gang has left the queue or its project's share, or when its deadline has passed and, resting on
-priority alone, the quota has no room for it. A gang that still waits is then looked at anew in the
-same cycle, and classes are derived again without the promise.
+its gang fits, there or anywhere. It is void when a device is lost, or a label that the gang asks
+for, when a gang holds a device that will not have ended by the deadline, when a victim not yet
+stopped is not legal any more, when the gang has left the queue or its project's share, or when its
+deadline has passed and, resting on priority alone, the quota has no room for it. A gang that still
+waits is then looked at anew in the same cycle, and classes are derived again without the promise.
 
 It must not know how a promise is made.
 """

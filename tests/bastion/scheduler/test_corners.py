@@ -279,3 +279,28 @@ def test_a_promise_without_a_place_for_each_job_of_its_gang_is_made_anew() -> No
     world.end("b")
     world.turn()
     assert world.running("A") == ["a0", "a1"]
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_promise_is_void_where_its_machine_has_lost_the_label_that_it_needs(
+    is_left: bool,
+) -> None:
+    """As that of an image does where no engine answers any more: it lies elsewhere, or waits."""
+    quota = quota_of({"gpu": 8}, {"A": {"gpu": 1.0}, "B": {}}, min_runtime_s=600)
+    world = World(quota, machines_of(2, gpu=4))
+    labelled = {"engine": "yes"}
+    world.machines["p-000"] = replace(world.machines["p-000"], labels=labelled)
+    world.ask("B", "b0", where=Where(labels=labelled), gpu=4)
+    world.ask("B", "b1", gpu=4)
+    world.cycle()
+    world.ask("A", "a", where=Where(labels=labelled), gpu=4)
+    world.cycle()
+    (promise,) = world.plan.promises
+    assert promise.placements[0][0].hosts[0].machine == "p-000"
+    world.machines["p-000"] = replace(world.machines["p-000"], labels={})
+    if is_left:
+        world.machines["p-001"] = replace(world.machines["p-001"], labels=labelled)
+    world.end("b0")
+    world.cycle()
+    assert not world.runs("a")
+    assert world.reason("a") == ("Promised" if is_left else "NoMachineMatches")

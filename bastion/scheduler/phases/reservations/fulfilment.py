@@ -45,6 +45,8 @@ def _located(draft: Draft, shape: Shape, placements: tuple[Placement, ...]) -> L
     footprint = Footprint(pairs)
     if not _is_sound(draft.capacity, footprint) or _closes(draft.capacity, pairs):
         return None
+    if not _passes(draft.capacity, pairs):
+        return None
     placed = Placed(placements=placements, charge=charge_of(pairs, draft.capacity))
     return Located(shape, placed, footprint)
 
@@ -53,6 +55,15 @@ def _closes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> b
     """Whether maintenance closes any of the places too early."""
     return bool(capacity.closures) and any(
         not capacity.closures.lets_start(part, capacity.by_name[host.machine].machine, spare=False)
+        for part, place in pairs
+        for host in place.hosts
+    )
+
+
+def _passes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
+    """Whether the filters of each part still leave its places: labels come and go."""
+    return all(
+        capacity.scope(part.where).has(capacity.by_name[host.machine])
         for part, place in pairs
         for host in place.hosts
     )
