@@ -263,22 +263,24 @@ def test_all_that_waited_behind_a_drain_start_once_its_gang_does() -> None:
     assert all(isinstance(plan.verdicts[name], Admit) for name in ("gang", *names))
 
 
-def test_a_promise_without_a_place_for_each_job_of_its_gang_is_made_anew() -> None:
-    """As one of a root that was mended by hand: else half of the gang would start."""
+@pytest.mark.parametrize("gang", [("a0", "a1"), ()])
+def test_a_promise_without_a_place_for_each_replica_is_made_anew(gang: tuple[str, ...]) -> None:
+    """As one of a root that was mended by hand: else half of it would start."""
     shares = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
     world = World(quota_of({"gpu": 4}, shares, min_runtime_s=600), machines_of(1, gpu=4))
     world.ask("B", "b", gpu=4)
     world.cycle()
-    gang = ("a0", "a1")
     for name in gang:
         world.ask("A", name, gang=gang, gpu=1)
+    if not gang:
+        world.ask("A", "a", replicas=2, gpu=1)
     world.cycle()
     (promise,) = world.plan.promises
-    half = replace(promise, placements=promise.placements[:1])
-    world.plan = replace(world.plan, promises=(half,))
+    half = promise.placements[:1] if gang else (promise.placements[0][:1],)
+    world.plan = replace(world.plan, promises=(replace(promise, placements=half),))
     world.end("b")
     world.turn()
-    assert world.running("A") == ["a0", "a1"]
+    assert world.units("A") == 2
 
 
 @pytest.mark.parametrize("is_left", [True, False])

@@ -39,7 +39,7 @@ def located_again(draft: Draft, shape: Shape, before: Promise | PlannedStart) ->
 
 
 def _located(draft: Draft, shape: Shape, placements: tuple[Placement, ...]) -> Located | None:
-    if len(placements) != len(shape.parts):
+    if [*map(len, placements)] != [part.replicas for part in shape.parts]:
         return None
     pairs = pairs_of(shape.parts, placements)
     footprint = Footprint(pairs)
