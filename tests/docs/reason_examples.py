@@ -63,7 +63,7 @@ EXAMPLES: tuple[Reason, ...] = (
     reason.Fragmented(
         asked=_h100(16), free=_h100(20), fitting=1, replicas=2, to_end=("eval-x7k2m4n8p1",)
     ),
-    reason.Maintenance(window=_WINDOW, at=NOW + 3600, until=NOW + 10_800),
+    reason.Maintenance(window=_WINDOW, at=NOW + 3600, until=NOW + 10_800, over_by=NOW + 3600 - 930),
     reason.CapacityLost(
         asked=_h100(16),
         lost=_h100(8),

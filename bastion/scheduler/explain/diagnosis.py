@@ -261,7 +261,12 @@ class Diagnosis:
         window = capacity.closures.first(machines)
         if window is None:
             return None
-        return Maintenance(window=str(window), at=window.starts_at, until=window.ends_at)
+        return Maintenance(
+            window=str(window),
+            at=window.starts_at,
+            until=window.ends_at,
+            over_by=window.starts_at - capacity.closures.spare_s - shape.grace_s,
+        )
 
     def _by_first(self, gang: Sequence[JobRecord], shape: Shape) -> WaitingReason | None:
         """Whether gangs of its project that go first would be put off, or drain what it needs."""

@@ -27,7 +27,8 @@ class Closures:
         self._windows = tuple(each for each in quota.maintenance if each.ends_at > now)
         self._now = now
         self._min_runtime_s = options.min_runtime_s
-        self._spare_s = options.min_runtime_s + options.max_grace_s
+        self.spare_s = options.min_runtime_s + options.max_grace_s
+        """So much earlier than a window what starts now has to have ended."""
 
     def __bool__(self) -> bool:
         return bool(self._windows)
@@ -55,7 +56,7 @@ class Closures:
     def _lets_start(self, part: Part, closes: float, *, spare: bool) -> bool:
         return may_start(
             closes,
-            self._now + (self._spare_s if spare else 0.0),
+            self._now + (self.spare_s if spare else 0.0),
             max_runtime_s=part.max_runtime_s,
             grace_s=part.grace_s,
             resumes=part.resumes,

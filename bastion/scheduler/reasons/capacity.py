@@ -20,6 +20,7 @@ from bastion.scheduler.reasons.words import (
     units,
     when,
 )
+from bastion.spec.values.quantity import text_of_seconds
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -131,6 +132,8 @@ class Maintenance:
     """What is closed and when, and why, for people."""
     at: float
     until: float
+    over_by: float = 0.0
+    """By then the `max_runtime` of a job that starts before has to be over."""
     then: NextWall | None = None
 
     def words(self, now: float) -> str:
@@ -138,10 +141,12 @@ class Maintenance:
         if self.at <= now:
             end = when(self.until, now)
             return f"waits for maintenance to end {end}: {self.window}{words_of(self.then)}"
+        left_s = int(self.over_by - now)
+        short = f", or now with a max_runtime of at most {text_of_seconds(left_s)}"
         return (
             f"waits for maintenance, which begins {when(self.at, now)} and would stop it:"
-            f" {self.window}; starts {when(self.until, now)}, or now with a max_runtime that ends"
-            f" before{words_of(self.then)}"
+            f" {self.window}; starts {when(self.until, now)}{short if left_s > 0 else ''}"
+            f"{words_of(self.then)}"
         )
 
 

@@ -38,6 +38,22 @@ def unresumed(w: World, name: str) -> None:
     w.jobs[name] = replace(w.jobs[name], resume=False)
 
 
+@pytest.mark.parametrize(("begins_s", "told_s"), [(HOUR, HOUR - 120), (120.0, None)])
+def test_the_max_runtime_that_is_told_will_do(begins_s: float, told_s: float | None) -> None:
+    """A job that ends before the window, but with too little to spare, is told of no other."""
+    w = world(Window(starts_at=begins_s, ends_at=2 * HOUR))
+    w.ask("A", "long", gpu=1, max_runtime_s=begins_s - 31)
+    unresumed(w, "long")
+    w.cycle()
+    told = "" if told_s is None else ", or now with a max_runtime of at most 58m"
+    assert w.why("long").endswith(f"; starts in 2h{told}"), w.why("long")
+    if told_s is not None:
+        w.ask("A", "short", gpu=1, max_runtime_s=told_s)
+        unresumed(w, "short")
+        w.cycle()
+        assert w.runs("short")
+
+
 def test_what_ends_before_the_window_starts() -> None:
     """Run time and grace, with the longest wait for victims to spare: 60 + 30 seconds."""
     w = world(Window(starts_at=HOUR, ends_at=2 * HOUR))

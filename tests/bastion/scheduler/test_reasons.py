@@ -290,9 +290,14 @@ EXAMPLES: list[tuple[Reason, str]] = [
         "preempted: maintenance begins in 30s: p from x to y: new drivers",
     ),
     (
-        reasons.Maintenance(window="p from x to y", at=130, until=190),
+        reasons.Maintenance(window="p from x to y", at=130, until=190, over_by=120.5),
         "waits for maintenance, which begins in 30s and would stop it: p from x to y; starts in"
-        " 1m 30s, or now with a max_runtime that ends before",
+        " 1m 30s, or now with a max_runtime of at most 20s",
+    ),
+    (
+        reasons.Maintenance(window="p from x to y", at=130, until=190, over_by=90),
+        "waits for maintenance, which begins in 30s and would stop it: p from x to y; starts in"
+        " 1m 30s",
     ),
     (
         reasons.Maintenance(window="p from x to y", at=90, until=190),
