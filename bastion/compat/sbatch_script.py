@@ -83,7 +83,10 @@ def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str,
         SpecError: It names no interpreter, or one that cannot be given a script this way.
     """
     first, _, _ = script.partition("\n")
-    words = shlex.split(first[2:]) if first.startswith("#!") else []
+    try:
+        words = shlex.split(first[2:]) if first.startswith("#!") else []
+    except ValueError as error:
+        raise SpecError(f"line 1: {error}".lower()) from None
     if not words:
         raise SpecError("line 1: a batch script begins with #! and the path of its interpreter")
     called = next((word for word in words if PurePath(word).name != "env"), "")

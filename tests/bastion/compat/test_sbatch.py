@@ -294,7 +294,7 @@ def test_a_device_without_a_type_needs_one_to_be_told() -> None:
         to_launch(script)
 
 
-@pytest.mark.parametrize("shebang", ["", "#!", "#!/bin/tcsh", "#!/usr/bin/perl -w"])
+@pytest.mark.parametrize("shebang", ["", "#!", "#!/bin/tcsh", "#!/usr/bin/perl -w", "#!/bin/sh '"])
 def test_scripts_that_cannot_be_handed_over_are_told(shebang: str) -> None:
     """A script needs an interpreter that takes its text as an argument."""
     assert problems(shebang=shebang)[0].startswith("line 1: ")
