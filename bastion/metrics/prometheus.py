@@ -11,6 +11,7 @@ from prometheus_client.exposition import choose_encoder
 from bastion.job import JobRecord
 from bastion.metrics.gauges import ViewGauges, Views, queued_at
 from bastion.metrics.use_gauges import Uses
+from bastion.records.reports.history import EndedAttempt
 from bastion.records.root import Event
 from bastion.version import VERSION
 
@@ -19,12 +20,14 @@ WAITS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 72 * 36
 """From at once to a week: what a share, a borrowed start and a full pool make of a wait."""
 TURNS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 CALLS_S = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60)
-_ENDS = frozenset(
-    {"succeeded", "failed", "cancelled", "timed_out", "out_of_memory", "setup_failed", "lost"}
-)
-
 _LATER: Mapping[str, Any] = {"namespace": "bastion", "registry": None}
 """Of a metric that is registered once it has something to tell."""
+
+
+def _job_end(event: Event) -> str:
+    """How a job ended in `event`; empty if none did. The end of an array is that of no job."""
+    record = event.record
+    return record.job_outcome if isinstance(record, EndedAttempt) and record.tasks is None else ""
 
 
 class PrometheusMeter:
@@ -100,8 +103,8 @@ class PrometheusMeter:
                     self._waits.labels(job.project).observe(max(0.0, at - job.queued_at))
             elif event.what == "preempted":
                 self._preemptions.labels(event.project).inc()
-            elif event.what in _ENDS and event.job:
-                self._ends.labels(event.project, event.what).inc()
+            elif outcome := _job_end(event):
+                self._ends.labels(event.project, outcome).inc()
 
     def published(self, views: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep the views for the gauges; one that is not among them stays as it was."""

@@ -15,6 +15,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from bastion.client.look.rows import job_of_row
 from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, StoreError
+from bastion.history.ended_attempt import queued_job
 from bastion.job import state_of
 from bastion.metrics.metered_store import MeteredStore
 from bastion.metrics.port import open_port
@@ -128,10 +129,11 @@ def test_a_bastion_counts_what_it_commits() -> None:
     meter, job = PrometheusMeter(), running()
     assert state_of(job) == "running"
     job = replace(job, attempts=1)
+    end = replace(queued_job(job), job_outcome="failed")
     events = [
         Event(n=1, at=T0, job=job.id, project="blue", what="running"),
         Event(n=2, at=T0, job="x-1", project="blue", what="preempted"),
-        Event(n=3, at=T0, job="y-1", project="red", what="failed"),
+        Event(n=3, at=T0, job="y-1", project="red", what="failed", record=end),
     ]
     meter.committed(events, {job.id: job})
     meter.committed([], {})
@@ -144,6 +146,21 @@ def test_a_bastion_counts_what_it_commits() -> None:
     assert found["bastion_job_ends_total"][labels(project="red", outcome="failed")] == 1
     assert found["bastion_turn_seconds_count"][labels(moved="yes")] == 1
     assert found["bastion_stranger_machines"][labels()] == 2
+
+
+def test_the_end_of_an_array_is_the_end_of_no_job() -> None:
+    """Its tasks were counted as each ended; tasks that never started are told of, and no end."""
+    meter = PrometheusMeter()
+    task = replace(queued_job(running()), job_outcome="succeeded", task=0)
+    array = replace(task, job_outcome="cancelled", task=None, tasks=2)
+    events = [
+        Event(n=1, at=T0, job="a-1.0", project="red", what="succeeded", record=task),
+        Event(n=2, at=T0, job="a-1", project="red", what="cancelled", text="tasks 1 by eve"),
+        Event(n=3, at=T0, job="a-1", project="red", what="cancelled", record=array),
+    ]
+    meter.committed(events, {})
+    found = told(meter)["bastion_job_ends_total"]
+    assert found == {labels(project="red", outcome="succeeded"): 1}
 
 
 def test_calls_of_the_store_are_counted_by_what_became_of_them() -> None:
