@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import inf
 
 from bastion.simulator.engine.result import JobResult, Result
 from bastion.simulator.metrics.measures import jct_of, wait_of
@@ -31,10 +32,9 @@ class JobChange:
 
     @property
     def sooner_s(self) -> float:
-        """How much sooner it would have ended; below zero: later."""
-        if self.before_s is None or self.after_s is None:
-            return float("inf") if self.before_s is None else float("-inf")
-        return self.before_s - self.after_s
+        """How much sooner it would have ended; below zero: later. 0 if it ends in neither."""
+        before_s, after_s = (inf if s is None else s for s in (self.before_s, self.after_s))
+        return 0.0 if before_s == after_s else before_s - after_s
 
 
 @value

@@ -117,6 +117,18 @@ def test_another_file_changes_what_it_should() -> None:
     )
 
 
+def test_a_job_that_ends_under_neither_file_is_not_changed() -> None:
+    """One that is refused under both is neither sooner nor later."""
+    happened = history(1)
+    refused = happened.jobs[0]._replace(outcome="refused", ended_at=None, spans=())
+    both = replace(happened, jobs=[refused, *happened.jobs[1:]])
+    found = difference(both, both)
+    assert found.jobs == ()
+    assert sum(each.sooner + each.later for each in found.projects) == 0
+    assert difference(both, happened).jobs[0].sooner_s == float("inf")
+    assert difference(happened, both).jobs[0].sooner_s == float("-inf")
+
+
 def test_jobs_that_had_not_ended_are_left_out() -> None:
     """Their length is not known."""
     happened = history(2)
