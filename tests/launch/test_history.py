@@ -211,6 +211,13 @@ def test_usage_is_filtered(run: Run, record: Log, words: list[str], rows: list[s
     assert run("usage", "-q", *DAY, *words).out.splitlines() == projects
 
 
+def test_a_time_ago_reaches_back_to_the_first_second(run: Run, record: Log) -> None:
+    """More years than there were since 1970 are all of them."""
+    window = ("--since=999999d", DAY[1])
+    assert run("usage", "-q", *window).out.splitlines() == ["blue", "red"]
+    assert json.loads(run("usage", "--json", *window).out)["since"] == "1970-01-01T00:00:00.000Z"
+
+
 def test_usage_of_nobody_says_so(run: Run, record: Log) -> None:
     """A misspelt project has no row, and is named; not so in the CSV, which is data alone."""
     for words, whose in (

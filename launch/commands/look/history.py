@@ -283,7 +283,7 @@ def _moment(flag: str, written: str, now: float) -> float | None:
         return None
     ago_s = seconds_in(written)
     if ago_s is not None:
-        return now - ago_s
+        return max(0.0, now - ago_s)
     try:
         at = datetime.fromisoformat(written)
     except ValueError:
