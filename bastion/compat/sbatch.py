@@ -18,7 +18,7 @@ from typing import TypeVar
 from bastion.compat import sbatch_values as values
 from bastion.compat.imported import Imported
 from bastion.compat.sbatch_options import Header, Option, read_header
-from bastion.compat.sbatch_script import array_variables, command
+from bastion.compat.sbatch_script import array_variables, command, unset_variables
 from bastion.errors import SpecError
 from bastion.spec import After, Array, Job, Launch, Process, Resources, Where
 from bastion.spec.code import Code
@@ -124,6 +124,8 @@ class _Reading:
             raise SpecError(*sorted(self._problems, key=_line_of))
         if tasks_of is not None:
             env |= array_variables(tasks_of)
+        env = {key: text for key, text in env.items() if text}
+        self._note_what_differs(script, nodes, env)
         job = Job(
             name=title,
             replicas=nodes,
@@ -133,7 +135,7 @@ class _Reading:
             priority=priority,
             hold="hold" in self._said,
             resume=self._resumes(),
-            env={key: text for key, text in env.items() if text},
+            env=env,
         )
         launch = Launch(
             name=title,
@@ -146,6 +148,17 @@ class _Reading:
             array=tasks_of,
         )
         return Imported(launch=launch, notes=tuple(sorted(self._notes, key=_line_of)))
+
+    def _note_what_differs(self, script: str, nodes: int, env: Mapping[str, str]) -> None:
+        """Note what the text of `script` finds otherwise than under Slurm."""
+        if nodes > 1:
+            option = self._said.get("nodes") or self._said["ntasks"]
+            self._notes.append(f"{option}: the whole script runs on each node, not on one alone")
+        for line, name in unset_variables(script, env):
+            self._notes.append(
+                f"line {line}: ${name} is set by Slurm alone and empty here;"
+                f" --env={name}=TEXT sets it"
+            )
 
     # Small readers
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from pathlib import PurePath
 
 from bastion.errors import SpecError
@@ -73,6 +74,11 @@ _BEGIN = 'if [ -n "$SLURM_CHDIR" ]; then cd -- "$SLURM_CHDIR" || exit; fi\n'
 _RUN = '_begin=$1 _script=$2; shift 2; eval "$_begin"; eval "$_script"'
 """On its first line, so the shell counts the lines of the script from 1, as its author does."""
 _SHELLS = {"bash", "sh", "dash", "ksh", "zsh"}
+_READ = re.compile(r"\$(?:\{(SLURMD?_[A-Z0-9_]+)(?![A-Z0-9_]|:?[-=+?])|(SLURMD?_[A-Z0-9_]+))")
+"""A variable of Slurm's that a shell reads; one with a word for its absence is not meant."""
+_SET = re.compile(r"\b(SLURMD?_[A-Z0-9_]+)=")
+_WHERE_SAID = re.compile(r"SLURM_(ARRAY_\w+|CPUS_PER_TASK|GPUS_ON_NODE)")
+"""Variables that Slurm, too, sets only where their options are given."""
 
 
 def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -104,9 +110,25 @@ def command(script: str, *, name: str, arguments: tuple[str, ...]) -> tuple[str,
 
 
 def array_variables(array: Array) -> dict[str, str]:
-    """The variables that tell a script of an array its lowest and its highest index."""
-    pairs = array.tasks.pairs
-    return {"SLURM_ARRAY_TASK_MIN": str(pairs[0][0]), "SLURM_ARRAY_TASK_MAX": str(pairs[-1][1])}
+    """The variables that tell a script of an array its lowest and highest index, and the step."""
+    tasks = list(array.tasks)
+    steps = {after - before for before, after in pairwise(tasks)}
+    numbers = {"MIN": tasks[0], "MAX": tasks[-1], "STEP": steps.pop() if len(steps) == 1 else 1}
+    return {f"SLURM_ARRAY_TASK_{name}": str(number) for name, number in numbers.items()}
+
+
+def unset_variables(script: str, told: Collection[str]) -> Iterator[tuple[int, str]]:
+    """
+    Yield each variable of Slurm's that a shell's `script` reads and nothing sets.
+
+    With the line where it is read first. `told` are the names of those that its job is told.
+    """
+    known = {*told, *_SET.findall(_VARIABLES), *_SET.findall(script)}
+    for number, line in enumerate(script.splitlines(), start=1):
+        for name in ("".join(found) for found in _READ.findall(line.partition(" #")[0])):
+            if name not in known and not line.startswith("#") and not _WHERE_SAID.fullmatch(name):
+                known.add(name)
+                yield number, name
 
 
 def script_of(command: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:

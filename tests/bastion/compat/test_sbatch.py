@@ -167,6 +167,7 @@ def test_a_script_is_told_its_lowest_and_highest_index_and_its_cpus() -> None:
     lines = ("--array=7,2-4", "--ntasks-per-node=2", "--cpus-per-task=3")
     env = script_of("true\n", *lines).launch.jobs[0].env
     assert (env["SLURM_ARRAY_TASK_MIN"], env["SLURM_ARRAY_TASK_MAX"]) == ("2", "7")
+    assert env["SLURM_ARRAY_TASK_STEP"] == "1"
     assert env["SLURM_CPUS_ON_NODE"] == "6"
     plain = script_of("true\n").launch.jobs[0].env
     assert not plain.keys() & {"SLURM_ARRAY_TASK_MIN", "SLURM_CPUS_ON_NODE"}
@@ -401,6 +402,39 @@ def test_a_python_script_has_the_variables_too(tmp_path: Path) -> None:
     body = "import os, sys\nprint(os.environ['SLURM_PROCID'], sys.argv[1:])\n"
     ran = run(script_of(body, shebang="#!/usr/bin/env python3"), tmp_path)
     assert ran.stdout == "0 ['x y', 'z']\n"
+
+
+def test_a_script_is_told_the_step_of_its_indices() -> None:
+    """The distance of each index from the next where that is one, as Slurm counts it."""
+    steps = {"0-8:4": "4", "1,3,5": "2", "0-3": "1", "7": "1", "0-2,9": "1"}
+    for written, step in steps.items():
+        assert job_of(f"--array={written}").env["SLURM_ARRAY_TASK_STEP"] == step
+
+
+def test_a_variable_that_nobody_sets_is_noted() -> None:
+    """Once, where it is read first; what the script sets or does without is not."""
+    body = (
+        "SLURM_TMPDIR=/tmp; cd $SLURM_TMPDIR\n"
+        "# $SLURM_JOB_QOS\n"
+        "echo $SLURM_JOB_ID ${SLURM_LOCALID} ${SLURM_MEM_PER_NODE:-0} $SLURM_ARRAY_TASK_ID\n"
+        "echo $SLURMD_NODENAME ${SLURM_JOB_CPUS_PER_NODE%%(*}\n"
+        "echo $SLURMD_NODENAME $HERE\n"
+    )
+    found = imported("--export=HERE", body=body).notes
+    assert found == (
+        "line 6: $SLURMD_NODENAME is set by Slurm alone and empty here;"
+        " --env=SLURMD_NODENAME=TEXT sets it",
+        "line 6: $SLURM_JOB_CPUS_PER_NODE is set by Slurm alone and empty here;"
+        " --env=SLURM_JOB_CPUS_PER_NODE=TEXT sets it",
+    )
+
+
+@pytest.mark.parametrize("lines", [("-N 2",), ("-n 4 --ntasks-per-node=2",)])
+def test_a_script_for_several_nodes_is_noted(lines: tuple[str, ...]) -> None:
+    """Slurm runs it on the first node alone: what it does itself is done on each here."""
+    (note,) = imported(*lines).notes
+    assert note.startswith("line 2: --n")
+    assert note.endswith(": the whole script runs on each node, not on one alone")
 
 
 def test_files_are_told_apart(tmp_path: Path) -> None:
