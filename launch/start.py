@@ -50,8 +50,9 @@ def end(code: int) -> None:
         return
     atexit._run_exitfuncs()
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:  # it was closed before the start
+                stream.flush()
     except (OSError, ValueError):
         return
     os._exit(code)

@@ -55,6 +55,21 @@ def test_output_that_cannot_be_written_is_left_to_python() -> None:
     assert "Bad file descriptor" in ran.stderr
 
 
+@pytest.mark.parametrize(("closed", "told"), [(">&-", True), (">&- 2>&-", False)])
+def test_closed_output_is_told_in_a_line(closed: str, told: bool) -> None:
+    """Where nothing can be printed, the exit code still says that it failed."""
+    ran = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *START, "--version"],
+        env={"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, bool(ran.stderr)) == (1, "", told)
+    assert not told or ran.stderr.startswith("error: standard output is closed\nhint: ")
+    assert "Traceback" not in ran.stderr
+
+
 @pytest.mark.parametrize(("words", "code"), [(["list", "-q"], 0), (["list", "--foo"], 2)])
 def test_the_installed_command_gives_its_output_and_its_code(
     words: list[str], code: int, tmp_path: Path
