@@ -298,6 +298,23 @@ def test_the_tasks_of_an_array_are_followed_together(bucket: Bucket, tmp_path: P
     assert (none.returncode, none.stderr) == (103, f"error: {array}.0 has no attempt 9; it has 1\n")
 
 
+def test_a_task_that_waits_to_be_tried_again_has_its_log(run: Run, bucket: Bucket) -> None:
+    """What it printed before it failed is there, beside the others; one that never ran has none."""
+    with bucket.bastion():
+        array = run("launch", "-q", "--array=0-2", "--retries=1", "--", "true").out.strip()
+    rows = [
+        row(f"{array}.{n}", state=state, launch=array, task=n, attempt=attempt)
+        for n, (state, attempt) in enumerate([("running", 1), ("queued", 1), ("queued", 0)])
+    ]
+    view = {"id": array, "project": "blue", "user": "ada", "state": "running", "phase": "running"}
+    counts = {"waiting": "", "counts": {"running": 1, "queued": 2}}
+    publish(bucket.store, "queue", {"jobs": rows, "arrays": [view | counts]})
+    for n in (0, 1):
+        print_log(bucket.store, f"{array}.{n}", f"line {n}\n".encode())
+    lines = run("logs", array).out.splitlines()
+    assert lines == ["0/r0/p0 | line 0", "1/r0/p0 | line 1"]
+
+
 def ran_with(
     words: list[str], bucket: Bucket, tmp_path: Path, *, piped: str | None = None
 ) -> subprocess.CompletedProcess[str]:
