@@ -134,6 +134,19 @@ class JobLog:
                     f"{self.prefix(stream)}: bytes {end} to {offset_of(after.key)} are missing"
                 )
 
+    def refuse_gap_behind(self, stream: LogStream, end: int) -> None:
+        """
+        See that what stands behind the offset `end` begins there, and has no gap.
+
+        Raises:
+            NotFoundError: Bytes are missing.
+        """
+        segments = self.segments(stream)
+        self.refuse_gaps(stream, segments)
+        behind = [offset for each in segments if (offset := offset_of(each.key) or 0) >= end]
+        if behind and behind[0] != end:
+            raise NotFoundError(f"{self.prefix(stream)}: bytes {end} to {behind[0]} are missing")
+
     def refuse_headless(self, stream: LogStream, segments: list[Entry]) -> None:
         """
         See that `segments` begin at the first byte.
@@ -177,8 +190,14 @@ class JobLog:
         )
 
     def _chunk(self, stream: LogStream, entry: Entry) -> Chunk:
-        data = self.stored(entry.key) or b""
-        return Chunk(job=self.job, stream=stream, offset=offset_of(entry.key) or 0, data=data)
+        begin = offset_of(entry.key) or 0
+        data = self.stored(entry.key)
+        if data is None:
+            raise NotFoundError(
+                f"{self.prefix(stream)}: bytes {begin} to {begin + entry.size} are missing",
+                hint="they were deleted while they were read, as logs are by their age",
+            )
+        return Chunk(job=self.job, stream=stream, offset=begin, data=data)
 
     def stored(self, key: str) -> bytes | None:
         """The segment at `key`, or None while there is none."""
@@ -230,8 +249,8 @@ class Follower:
             for stream in sorted(self._positions, key=_order):
                 yield from self._next(stream)
             if ended:
-                for stream in self._positions:
-                    self._log.refuse_gaps(stream, self._log.segments(stream))
+                for stream, end in self._positions.items():
+                    self._log.refuse_gap_behind(stream, end)
             self._is_first = self._is_first and not self._positions
         except StoreError as error:
             self._outage.met(error)

@@ -77,6 +77,32 @@ def test_a_chunk_is_text_too() -> None:
     )
 
 
+def test_what_is_deleted_while_it_is_read_is_told() -> None:
+    """A log that leaves by its age meanwhile is not taken for one that ends there."""
+    store, _ = world()
+    print_log(store, JOB, b"one\n", b"two\n", b"three\n")
+    prefix = JobLog(store, "blue", JOB).prefix(STREAM)
+    chunks = JobLog(store, "blue", JOB).read(Wanted())
+    assert next(chunks).data == b"one\n"
+    store.delete(segment_key(prefix, 4))
+    with pytest.raises(NotFoundError, match="bytes 4 to 8 are missing"):
+        next(chunks)
+
+
+def test_what_is_deleted_before_a_follower_comes_to_it_is_told() -> None:
+    """Behind its position nothing begins any more: its output is not all."""
+    store, _ = world()
+    print_log(store, JOB, b"one\n", b"two\n", b"three\n")
+    log = JobLog(store, "blue", JOB)
+    follower = log.followed(Wanted(), outage=Outage(Clock(), say=lambda _: None))
+    chunks = follower.look(ended=True)
+    assert next(chunks).data == b"one\n"
+    for offset in (0, 4):
+        store.delete(segment_key(log.prefix(STREAM), offset))
+    with pytest.raises(NotFoundError, match="bytes 4 to 8 are missing"):
+        next(chunks)
+
+
 def test_a_gap_is_told_not_hidden() -> None:
     """Bytes that were never stored are an error that says which."""
     store, _ = world()
