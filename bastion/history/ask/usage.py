@@ -219,6 +219,8 @@ def _sql(by: Sequence[Key]) -> str:
     """
     Return the SQL of the sums, which reads every row once.
 
+    Only of a job that is older than the window its attempts in it are told apart.
+
     Rows are summed up by wait first, rounded to three digits; quantiles come from that. Ten
     million waits by themselves would take more memory than all the rest. Times are whole
     microseconds: of most rows none has to be cut, and then nothing is computed of them.
@@ -231,18 +233,25 @@ def _sql(by: Sequence[Key]) -> str:
         for below, unit in _DIGITS
     )
     return f"""
-        WITH parts AS (
+        WITH held AS NOT MATERIALIZED (
+            FROM (FROM attempts UNION ALL BY NAME FROM running)
+            WHERE attempt > 0 AND admitted_at < {until} AND freed_at >= {since}
+              AND $project IN ('', project) AND $who IN ('', "user")
+        ), numbered AS (
+            SELECT *, attempt = 1 AS is_job FROM held
+            WHERE submitted_at >= {since} OR submitted_at IS NULL
+            UNION ALL
+            SELECT *, attempt = min(attempt) OVER (PARTITION BY job) FROM held
+            WHERE submitted_at < {since}
+        ), parts AS (
             SELECT {keys}, CASE WHEN outcome = 'stopped' AND stop_reason = 'resize'
                         THEN 'resized' ELSE outcome END AS outcome,
-                   attempt = 1 OR queued_at < {since} AS is_job,
-                   guaranteed_device_s, borrowed_device_s, lost_device_s,
+                   is_job, guaranteed_device_s, borrowed_device_s, lost_device_s,
                    cost, idle_fraction, lost_s,
                    epoch_us(admitted_at) AS begins, epoch_us(freed_at) AS ends,
                    epoch_us(admitted_at) - epoch_us(queued_at) AS waited,
                    admitted_at >= {since} AND freed_at <= {until} AS is_whole
-            FROM (FROM attempts UNION ALL BY NAME FROM running)
-            WHERE attempt > 0 AND admitted_at < {until} AND freed_at >= {since}
-              AND $project IN ('', project) AND $who IN ('', "user")
+            FROM numbered
         ), cut AS (
             SELECT *,
                    CASE WHEN is_whole THEN 1.0::DOUBLE

@@ -219,6 +219,32 @@ def test_an_attempt_counts_with_its_part_of_the_window() -> None:
     assert late["ben"].waited_p50_s is None
 
 
+def test_a_job_counts_in_each_window_in_which_it_held_anything() -> None:
+    """Once, with its first attempt there: also where it was held or drained before it went on."""
+    bucket, told = Bucket(), {"submitted_at": T0 - 60, "job_outcome": ""}
+    spans = [(1, 2), (26, 27), (28, 29), (50, 51)]
+    bucket.seal(
+        *(
+            bucket.end(
+                T0 + end * H,
+                job="train-1",
+                attempt=n,
+                **told,
+                **held(T0 + begin * H, T0 + end * H, waited_s=60.0),
+            )
+            for n, (begin, end) in enumerate(spans, 1)
+        )
+    )
+    record = Record(bucket.store)
+    for day, attempts in enumerate((1, 2, 1)):
+        (row,) = usage(
+            record, by=["user"], since=T0 + 24 * day * H, until=T0 + 24 * (day + 1) * H
+        ).rows
+        assert (row.jobs, row.attempts) == (1, attempts), day
+    (row,) = usage(record, by=["user"], since=T0 - 3600, until=T0 + 72 * H).rows
+    assert (row.jobs, row.attempts) == (1, 4)
+
+
 def test_windows_side_by_side_add_up() -> None:
     """The sums of the hours of a day are those of the day."""
     record = Record(workload().store)
