@@ -71,6 +71,8 @@ def connect(
         },
     )
     connection.execute("SET enable_progress_bar = false")  # it would be drawn on stdout
+    # Times of the record have no zone: beside `now()` they would be taken for those of this place.
+    connection.execute("SET TimeZone = 'UTC'")
     return connection
 
 

@@ -120,6 +120,11 @@ def _refusal(connection: DuckDBPyConnection, error: Error) -> SpecError:
         return _no_match(match[1], text)
     if (kind := _NO_TYPE.search(text)) is not None:
         return SpecError(f"query: there is no type {kind[1]!r}; {choose(kind[1], _types())}")
+    if "'pytz'" in text:
+        return SpecError(
+            "query: a time with a time zone cannot be shown",
+            hint="cast it, as now()::TIMESTAMP: that is the same time in UTC, as all times here",
+        )
     if "disabled by configuration" in text or "disabled through configuration" in text:
         return SpecError(
             "query: it reads something beside the record, which is not allowed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -69,6 +70,29 @@ def test_ctrl_c_ends_a_long_question(folder: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, "interrupted\n"), ran.stderr
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/Los_Angeles"])
+def test_a_time_with_a_zone_is_compared_in_utc(folder: Path, zone: str) -> None:
+    """Wherever one asks: `ended_at > now()` means the moment, not what a clock on the wall says."""
+    script = (
+        "from pathlib import Path\n"
+        "from bastion.history.ask.query import query\n"
+        "from tests.bastion.history.ask.test_query import record_of\n"
+        f"known = record_of(None, Path({str(folder / 'bucket')!r}))\n"
+        "at = \"TIMESTAMPTZ '2024-10-05 00:00:30+00'\"\n"
+        "sql = f'SELECT count(*), {at}::TIMESTAMP FROM attempts WHERE ended_at > {at}'\n"
+        "print(*query(known, sql).rows[0])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TZ": zone},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ran.stdout == "1 2024-10-05 00:00:30\n", ran.stderr
+
+
 def test_sql_reads_every_row_once(tmp_path: Path) -> None:
     """Rows in Parquet and in the log are one table; moments are moments."""
     found = query(
@@ -116,6 +140,7 @@ def record_of(_: object, folder: Path) -> Record:
         ("SELECT FROM", "syntax error"),
         ("", "query: no statement was given; one SELECT"),
         ("SELECT 1; SELECT 2", "SELECT, SELECT is not allowed"),
+        ("SELECT now()", "a time with a time zone cannot be shown"),
         ("DROP VIEW attempts", "DROP is not allowed"),
         ("COPY (SELECT 1) TO 'x.csv'", "COPY is not allowed"),
         ("SET threads = 1", "SET is not allowed"),
