@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -324,7 +325,15 @@ def _write_cells(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> No
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     for cells in rows:
-        writer.writerow([" ".join(c) if isinstance(c, list | tuple) else c for c in cells])
+        writer.writerow(map(_csv_cell, cells))
+
+
+def _csv_cell(cell: object) -> object:
+    """A cell as CSV has it: words side by side, and what else has parts as JSON has it."""
+    made = _plain_cell(cell)
+    if isinstance(made, list) and all(isinstance(each, str) for each in made):
+        return " ".join(made)
+    return json.dumps(made, ensure_ascii=False) if isinstance(made, list | dict) else made
 
 
 def _span(seconds: float | None) -> str:
