@@ -132,7 +132,7 @@ class Output:
         try:
             text = json.dumps(whole, indent=indent, allow_nan=False)
         except ValueError:
-            text = json.dumps(_finite(whole), indent=indent, allow_nan=False)
+            text = json.dumps(finite(whole), indent=indent, allow_nan=False)
         write_lines([text])
 
     def fields(self, pairs: Iterable[tuple[str, str]]) -> None:
@@ -342,12 +342,12 @@ def plain(item: Any, *, name: str = "", has_our_keys: bool = False) -> Any:
     return [plain(each, has_our_keys=has_our_keys) for each in item]
 
 
-def _finite(item: Any) -> Any:
+def finite(item: Any) -> Any:
     """`item` with null in place of each number that is not finite."""
     if isinstance(item, dict):
-        return {key: _finite(each) for key, each in item.items()}
+        return {key: finite(each) for key, each in item.items()}
     if isinstance(item, list | tuple):
-        return [_finite(each) for each in item]
+        return [finite(each) for each in item]
     return None if isinstance(item, float) and not isfinite(item) else item
 
 

@@ -247,21 +247,25 @@ def test_a_window_without_a_moment_is_refused(
     assert told in ran.err
 
 
+def test_csv_of_a_query_has_what_has_parts_as_json(run: Run, record: Log) -> None:
+    """Lists of numbers and of nothing, and what has names; words stand side by side."""
+    columns = {
+        "numbers": ("[1, 2]", "[1, 2]"),
+        "words": ("['a', 'b']", "a b"),
+        "holes": ("['a', NULL]", '["a", null]'),
+        "named": ("{'n': [0.5, 'nan'::FLOAT]}", '{"n": [0.5, null]}'),
+        "at": ("TIMESTAMP '2024-10-04 01:00:00'", "2024-10-04T01:00:00Z"),
+        "nothing": ("NULL", ""),
+    }
+    sql = ", ".join(f"{asked} AS {name}" for name, (asked, _) in columns.items())
+    header, cells = csv.reader(run("query", "--csv", f"SELECT {sql}").out.splitlines())
+    assert header == [*columns]
+    assert cells == [told for _, told in columns.values()]
+
+
 @pytest.mark.parametrize(
     ("verb", "columns"), [("history", "job,name,project"), ("usage", "project,user,pool")]
 )
-def test_csv_of_a_query_has_what_has_parts_as_json(run: Run, record: Log) -> None:
-    """Lists of numbers and nothing, and what has names; words stand side by side, and times in UTC."""
-    sql = (
-        "SELECT [1, 2] AS numbers, ['a', 'b'] AS words, ['a', NULL] AS holes, {'n': [0.5]} AS named,"
-        " TIMESTAMP '2024-10-04 01:00:00' AS at, NULL AS nothing"
-    )
-    header, cells = csv.reader(run("query", "--csv", sql).out.splitlines())
-    assert header == ["numbers", "words", "holes", "named", "at", "nothing"]
-    moment = "2024-10-04T01:00:00Z"
-    assert cells == ["[1, 2]", "a b", '["a", null]', '{"n": [0.5]}', moment, ""]
-
-
 def test_csv_without_rows_has_its_header(run: Run, record: Log, verb: str, columns: str) -> None:
     """A program that reads it finds its columns all the same."""
     header, *rows = run(verb, "--csv", "--project_id=nobody", *DAY).out.splitlines()

@@ -15,7 +15,7 @@ from launch.errors import UsageError
 from launch.grammar.parser import Verbs, number, several, switch, text
 from launch.grammar.states import own_state
 from launch.screen.notes import note
-from launch.screen.render import Column, counted, iso, plain, span
+from launch.screen.render import Column, counted, finite, iso, plain, span
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -333,7 +333,7 @@ def _csv_cell(cell: object) -> object:
     made = _plain_cell(cell)
     if isinstance(made, list) and all(isinstance(each, str) for each in made):
         return " ".join(made)
-    return json.dumps(made, ensure_ascii=False) if isinstance(made, list | dict) else made
+    return json.dumps(finite(made), ensure_ascii=False) if isinstance(made, list | dict) else made
 
 
 def _span(seconds: float | None) -> str:
