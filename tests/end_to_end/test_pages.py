@@ -243,6 +243,24 @@ def test_a_page_shuts_no_reader_out(
 
 
 @needs_chromium
+@pytest.mark.end_to_end
+@pytest.mark.parametrize("path", ["/", "/timeline?span=24h"])
+def test_a_long_name_of_a_machine_shows_its_end(address: str, browser: Browser, path: str) -> None:
+    """Its number tells it from the others of its pool; the beginning is what does not fit."""
+    with page_of(browser, address) as (page, wrong):
+        page.goto(path)
+        name = page.locator("#main a.name").first
+        expect(name).to_have_attribute("title", "h100-west-0-0", timeout=30_000)
+        name.evaluate("it => { it.firstElementChild.textContent = 'long-'.repeat(20) + '17-0' }")
+        box, text = name.bounding_box(), name.locator("bdi").bounding_box()
+        assert box is not None
+        assert text is not None
+        assert text["x"] < box["x"]
+        assert text["x"] + text["width"] <= box["x"] + box["width"] + 1
+        assert not wrong
+
+
+@needs_chromium
 @pytest.mark.prove
 @pytest.mark.end_to_end
 def test_all_text_is_there_without_a_script(address: str, browser: Browser) -> None:
