@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from bastion.client.follow.log_reader import Chunk
 from bastion.value import replace
+
+_Place: TypeAlias = tuple[str, int, int, int]
+"""Job, replica, host and process."""
 
 
 def in_lines(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
@@ -15,31 +19,36 @@ def in_lines(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     A line that its process never ended comes once a later attempt prints, or at the end, also where
     `chunks` end with an error.
     """
-    rests: dict[tuple[str, int, int, int], Chunk] = {}
+    rests: dict[_Place, list[Chunk]] = {}
     try:
         yield from _lines(chunks, rests)
     except GeneratorExit:
         raise
     except BaseException:
-        yield from rests.values()
+        yield from map(_joined, filter(None, rests.values()))
         raise
-    yield from rests.values()
+    yield from map(_joined, filter(None, rests.values()))
 
 
-def _lines(
-    chunks: Iterable[Chunk], rests: dict[tuple[str, int, int, int], Chunk]
-) -> Iterator[Chunk]:
-    """Yield whole lines; what has no end yet is in `rests`."""
+def _lines(chunks: Iterable[Chunk], rests: dict[_Place, list[Chunk]]) -> Iterator[Chunk]:
+    """
+    Yield whole lines; what has no end yet is in `rests`.
+
+    Its parts are joined once: a progress bar may print a line of a day.
+    """
     for chunk in chunks:
         stream = chunk.stream
-        place = (chunk.job, stream.replica, stream.host, stream.process)
-        rest = rests.pop(place, None)
-        if rest is not None and rest.stream == stream:
-            chunk = replace(chunk, offset=rest.offset, data=rest.data + chunk.data)
-        elif rest is not None:
-            yield rest
+        parts = rests.setdefault((chunk.job, stream.replica, stream.host, stream.process), [])
+        if parts and parts[0].stream != stream:
+            yield _joined(parts)
+            parts.clear()
         size = chunk.data.rfind(b"\n") + 1
         if size:
-            yield replace(chunk, data=chunk.data[:size])
+            yield _joined([*parts, replace(chunk, data=chunk.data[:size])])
+            parts.clear()
         if size < len(chunk.data):
-            rests[place] = replace(chunk, offset=chunk.offset + size, data=chunk.data[size:])
+            parts.append(replace(chunk, offset=chunk.offset + size, data=chunk.data[size:]))
+
+
+def _joined(parts: Sequence[Chunk]) -> Chunk:
+    return replace(parts[0], data=b"".join(part.data for part in parts))

@@ -64,18 +64,25 @@ class Grep:
 
     def __init__(self, pattern: str) -> None:
         self._search = re.compile(pattern.encode()).search if pattern else None
-        self._open: dict[LogStream, bytes] = {}
+        self._open: dict[LogStream, list[bytes]] = {}
+        """The parts of the line that has no end yet: they are joined once, however many come."""
 
     def take(self, stream: LogStream, data: bytes) -> bytes:
         """What to show of `data`, the next bytes of `stream`."""
         if self._search is None:
             return data
-        *lines, self._open[stream] = (self._open.get(stream, b"") + data).split(b"\n")
+        parts = self._open.setdefault(stream, [])
+        first, *others = data.split(b"\n")
+        parts.append(first)
+        if not others:
+            return b""
+        self._open[stream] = [others.pop()]
+        lines = (b"".join(parts), *others)
         return b"".join(line + b"\n" for line in lines if self._search(line))
 
     def rest(self, stream: LogStream) -> bytes:
         """What to show of the last line, which has no end, when nothing more comes."""
-        line = self._open.pop(stream, b"")
+        line = b"".join(self._open.pop(stream, ()))
         return line if self._search is not None and line and self._search(line) else b""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -101,6 +102,19 @@ def test_what_is_deleted_before_a_follower_comes_to_it_is_told() -> None:
         store.delete(segment_key(log.prefix(STREAM), offset))
     with pytest.raises(NotFoundError, match="bytes 4 to 8 are missing"):
         next(chunks)
+
+
+def test_a_line_that_never_ends_costs_no_more_than_its_bytes() -> None:
+    """A progress bar prints one line all day: joined anew at every part it would take an hour."""
+    count, part = 60_000, b"\r 45% " + b"#" * 1000
+    chunk = Chunk(job=JOB, stream=STREAM, offset=0, data=part)
+    parts = (replace(chunk, offset=n * len(part)) for n in range(count))
+    (line,) = in_lines(parts)
+    assert (line.offset, len(line.data)) == (0, count * len(part))
+    grep = Grep("45%")
+    assert not any(grep.take(STREAM, part) for _ in range(count))
+    assert grep.take(STREAM, b"\nnext") == line.data + b"\n"
+    assert grep.rest(STREAM) == b""
 
 
 def test_a_gap_is_told_not_hidden() -> None:
