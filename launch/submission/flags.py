@@ -20,7 +20,7 @@ from bastion.spec.where import Where
 from bastion.value import replace
 from launch.errors import UsageError
 from launch.submission.code import code_of
-from launch.submission.foreign_flags import limit_of
+from launch.submission.foreign_flags import limit_of, refuse_gpus_of_all_nodes
 from quota.pattern import pattern
 
 _SHORT_SIZE = pattern(r"(\d+(?:\.\d+)?)([kmgtKMGT])[iI]?")
@@ -37,6 +37,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         UsageError: A flag is not well formed.
         SpecError: Their values are wrong: every problem.
     """
+    refuse_gpus_of_all_nodes(args)
     command = list(args.command)
     name = args.name or name_from(command)
     process = Process(

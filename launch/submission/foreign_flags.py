@@ -4,7 +4,8 @@ Flags of other systems with one clear meaning: accepted, and omitted from the he
 `--gpus 2`, `--gpus=h100:2`, `--accelerators=H100:8`, `--gres=gpu:a100:2`, `--mem=64G` and
 `--cpus 8` are resources; `-N 2` is replicas, `--nnodes 2:8` a range of them; `--time 1:00:00` is a
 limit; `--wrap TEXT` is a command of the shell; `-J`, `--workdir` and `--dependency=afterok:JOB`
-have flags of ours as well. Numbers mean what they mean in Slurm.
+have flags of ours as well. Numbers mean what they mean in Slurm; `--gpus 8 -N 2`, which is four a
+node there and eight a node in sky, is refused.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from launch.grammar.parser import Parser
 from quota.pattern import pattern
 
 _GPUS = ("--gpus", "-G", "--gpu", "--num_gpus")
+_OF_ALL_NODES = ("--gpus", "-G")
+"""Flags of Slurm that count the devices of all nodes together."""
 _GRES = pattern(r"gpu(?::([A-Za-z][\w-]*))?(?::(\d+))?")
 _NODES = pattern(r"(\d{1,9})(?::(\d{1,9}))?", re.ASCII)
 _DEVICE = pattern(r"(?:[abghltABGHLTvV]\d+|[mM][iI]\d+)[sSxX]?(?:[-_]\d+[gG][bB])?")
@@ -26,7 +29,7 @@ _DEVICES = pattern(r"(?:([A-Za-z][\w-]*)[:=])?(\d+)")
 
 def add_foreign_flags(parser: Parser) -> None:
     """Add the flags to a verb that takes the flags of a job."""
-    parser.set_defaults(asked=[])
+    parser.set_defaults(asked=[], of_slurm={})
     for names, read in (
         ((*_GPUS, "--gpus_per_node", "--gpus_per_task", "--accelerators"), _devices),
         (("--gres",), _gres),
@@ -36,7 +39,7 @@ def add_foreign_flags(parser: Parser) -> None:
     ):
         parser.add_argument(*names, action=_Asked, type=read, dest="asked", help=argparse.SUPPRESS)
     for flags, dest in (
-        (("-N", "--nodes", "--num_nodes", "--nnodes"), "replicas"),
+        (("--num_nodes", "--nnodes"), "replicas"),
         (("-t", "--time"), "max_runtime"),
         (("-J", "--job_name"), "name"),
         (("-D", "--chdir", "--workdir"), "code"),
@@ -49,6 +52,14 @@ def add_foreign_flags(parser: Parser) -> None:
             default=argparse.SUPPRESS,
             help=argparse.SUPPRESS,
         )
+    parser.add_argument(
+        *("-N", "--nodes"),
+        action=_Nodes,
+        type=_nodes,
+        dest="replicas",
+        default=argparse.SUPPRESS,
+        help=argparse.SUPPRESS,
+    )
     parser.add_argument("--wrap", default="", help=argparse.SUPPRESS)
     parser.add_argument(
         *("-d", "--dependency"),
@@ -62,8 +73,22 @@ def add_foreign_flags(parser: Parser) -> None:
 class _Asked(argparse.Action):
     """Add one more resource."""
 
-    def __call__(self, _: object, found: argparse.Namespace, value: object, *__: object) -> None:
+    def __call__(
+        self, _: object, found: argparse.Namespace, value: object, flag: str | None = None
+    ) -> None:
         found.asked = [*found.asked, value]
+        if flag in _OF_ALL_NODES:
+            found.of_slurm = {**found.of_slurm, "gpus": flag}
+
+
+class _Nodes(argparse.Action):
+    """Set the number of replicas, by a flag that only Slurm has."""
+
+    def __call__(
+        self, _: object, found: argparse.Namespace, value: object, flag: str | None = None
+    ) -> None:
+        found.replicas = value
+        found.of_slurm = {**found.of_slurm, "nodes": flag}
 
 
 class _Dependency(argparse.Action):
@@ -75,6 +100,22 @@ class _Dependency(argparse.Action):
         except argparse.ArgumentTypeError as error:
             raise argparse.ArgumentError(self, str(error)) from None
         found.after = [*getattr(found, "after", ()), *after]
+
+
+def refuse_gpus_of_all_nodes(args: argparse.Namespace) -> None:
+    """
+    See that `--gpus` does not stand beside Slurm's own flag for more than one node.
+
+    Raises:
+        UsageError: It does.
+    """
+    flags = args.of_slurm
+    if args.replicas != 1 and "gpus" in flags and "nodes" in flags:
+        raise UsageError(
+            f"{flags['gpus']} beside {flags['nodes']}: in Slurm it counts the devices of all nodes"
+            " together, elsewhere those of each",
+            hint="--gpus_per_node=N says how many each has",
+        )
 
 
 def _devices(text: str) -> str:

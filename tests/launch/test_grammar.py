@@ -212,6 +212,20 @@ def test_a_flag_with_many_names_is_told_under_the_one_that_was_typed(flag: str, 
     assert ran.err.splitlines()[0] == f"error: {name}: 'two' is not N or TYPE:N, as 2 or h100:2"
 
 
+@pytest.mark.parametrize("flags", ["--gpus=8 -N 2", "-N2 -G h100:8", "--nodes=2 --gpus 8"])
+def test_devices_of_all_nodes_together_are_refused(flags: str, run: Run, bucket: Bucket) -> None:
+    """Sixteen would be asked for where Slurm gives eight."""
+    ran = run("launch", "--dry_run", *flags.split(), "--", "true")
+    assert ran.code == 2
+    assert "in Slurm it counts the devices of all nodes together" in ran.err
+    assert "hint: --gpus_per_node=N" in ran.err
+    same = ("-N1 --gpus=8", "--num_nodes=2 --gpus=8", "-N2 --gpus-per-node=8", "-N2 --gres=gpu:8")
+    for meant in same:
+        ran = run("launch", "--dry_run", "--json", *meant.split(), "--", "true")
+        (job,) = json.loads(ran.out)["launch"]["jobs"]
+        assert job["processes"][0]["resources"] == {"h100": 8}
+
+
 @pytest.mark.parametrize(
     ("flags", "field", "value"),
     [
