@@ -24,10 +24,14 @@ class Session:
 
     Args:
         args: The parsed command line.
+
+    Raises:
+        UsageError: It names two formats.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
+        self._form = _form(args)
 
     @cached_property
     def profile(self) -> Profile:
@@ -74,15 +78,9 @@ class Session:
     @cached_property
     def out(self) -> Output:
         """The output of this command."""
-        args = self.args
-        form = getattr(args, "output", "table")
-        if getattr(args, "json", False):
-            form = "json"
-        if getattr(args, "quiet", False):
-            form = "name"
         return Output(
-            format=form,
-            colored=wants_color(args.color),
+            format=self._form,
+            colored=wants_color(self.args.color),
             terminal=sys.stdout.isatty(),
             date=self._date,
         )
@@ -138,6 +136,17 @@ class Session:
     def is_quiet(self) -> bool:
         """Whether only data is printed."""
         return self.out.is_quiet
+
+
+def _form(args: argparse.Namespace) -> str:
+    """How to print: what the one flag that says it means."""
+    output = getattr(args, "output", "table")
+    flags = {f"-o {output}": output} if output != "table" else {}
+    flags |= {"--json": "json"} if getattr(args, "json", False) else {}
+    flags |= {"-q": "name"} if getattr(args, "quiet", False) else {}
+    if len({*flags.values()}) > 1:
+        raise UsageError(f"{' and '.join(flags)} are two formats of the same; give one")
+    return next(iter(flags.values()), output)
 
 
 def wants_color(flag: str) -> bool:

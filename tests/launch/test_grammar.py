@@ -212,6 +212,16 @@ def test_a_flag_with_many_names_is_told_under_the_one_that_was_typed(flag: str, 
     assert ran.err.splitlines()[0] == f"error: {name}: 'two' is not N or TYPE:N, as 2 or h100:2"
 
 
+@pytest.mark.parametrize("flags", ["--json -q", "-o json -q", "-o wide --json", "-o name --json"])
+def test_two_formats_are_refused(flags: str, run: Run, bucket: Bucket) -> None:
+    """A program that asks for JSON gets it, or is told; the same said twice is said once."""
+    ran = run("list", *flags.split())
+    assert (ran.code, ran.out) == (2, "")
+    assert "are two formats of the same; give one" in ran.err
+    assert run("list", "-o", "json", "--json").out.startswith("{")
+    assert run("list", "-o", "name", "-q").code == 0
+
+
 @pytest.mark.parametrize("flags", ["--gpus=8 -N 2", "-N2 -G h100:8", "--nodes=2 --gpus 8"])
 def test_devices_of_all_nodes_together_are_refused(flags: str, run: Run, bucket: Bucket) -> None:
     """Sixteen would be asked for where Slurm gives eight."""
