@@ -60,9 +60,16 @@ def column_of(header: str) -> str:
     return ALIASES.get(name, name)
 
 
+BEYOND = "beyond the header"
+"""The place of the cells of a row that no column of the header is for."""
+
+
 def job_of(row: Mapping[str, Any], index: int, line: int) -> TraceJob | list[str]:
     """Return the job of a row by column, or every problem of it."""
     problems: list[str] = []
+    if beyond := row.get(BEYOND):
+        told = ", ".join(map(repr, beyond))
+        problems.append(f"has cells that no column is for: {told}; a comma in a cell is in quotes")
 
     def cell(column: str, read: Callable[[Any], Any], default: Any) -> Any:
         written = row.get(column)

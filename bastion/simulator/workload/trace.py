@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bastion.errors import SpecError
-from bastion.simulator.workload.columns import COLUMNS, REQUIRED, column_of, job_of
+from bastion.simulator.workload.columns import BEYOND, COLUMNS, REQUIRED, column_of, job_of
 from bastion.simulator.workload.job import TraceJob, Workload
 from bastion.simulator.workload.philly import columns_of_philly, is_of_philly
 
@@ -194,8 +194,10 @@ def _csv_rows(path: Path, text: str) -> Iterator[Row]:
         raise SpecError(f"{path.name}: is empty; the first line names the columns")
     columns = _columns(path, header)
     for cells in reader:
-        if any(cell.strip() for cell in cells):
-            yield reader.line_num, dict(zip(columns, (cell.strip() for cell in cells)))
+        cells = [cell.strip() for cell in cells]
+        if any(cells):
+            beyond = [*filter(None, cells[len(columns) :])]
+            yield reader.line_num, {**dict(zip(columns, cells)), BEYOND: beyond}
 
 
 def _json_rows(path: Path, text: str, suffix: str) -> Iterator[Row]:

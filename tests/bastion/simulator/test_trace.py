@@ -92,6 +92,15 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert read_trace(tmp_path / "again.csv").jobs == found.jobs
 
 
+def test_a_row_with_more_cells_than_columns_is_bad(tmp_path: Path) -> None:
+    """A comma in a name moves all behind it by one column; empty cells at the end say nothing."""
+    path = tmp_path / "trace.csv"
+    path.write_text('submit,duration,devices,name\n0,1,1,a,b\n1,1,1,c,,\n2,1,1,"d,e"\n')
+    with pytest.raises(SpecError, match="line 2: has cells that no column is for: 'b'"):
+        read_trace(path)
+    assert [job.name for job in read_trace(path, skip_bad=True).jobs] == ["c", "d,e"]
+
+
 def test_every_bad_row_is_named_with_its_line(tmp_path: Path) -> None:
     """All problems are told at once, and with `skip_bad` the rest is read and they are kept."""
     path = trace(
