@@ -78,7 +78,7 @@ class AttemptRow:
     machines: tuple[str, ...]
     instance_type: str | None
     terms: str | None
-    """`reserved`, `on_demand` or `spot`."""
+    """`reserved`, `on_demand` or `spot`; as `instance_type` null where machines differ in it."""
     stop_reason: str | None
     stopped_by: str | None
     """The user, job or replica that caused its stop."""
@@ -94,7 +94,7 @@ class AttemptRow:
     machine_s: float | None = None
     """Machine-seconds: half of a machine counts half."""
     price_per_hour: float | None = None
-    """Of one machine."""
+    """Of one machine; the mean where they were of several pools."""
     cost: float | None = None
     """`machine_s` at that price."""
     utilisation_mean: float | None = None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bastion.array import ArrayRecord
+from bastion.history.prices import price_in_force
 from bastion.job import (
     FAILURES,
     Attempt,
@@ -144,8 +145,9 @@ def _with_attempt(
     freed_at = attempt.admitted_at + max(each.total_s for each in held)
     borrowed_s = max(each.borrowed_s for each in held)
     stop = attempt.stop
+    row = _with_price(_with_machines(row, attempt, hardware), attempt, held, hardware, now)
     return replace(
-        _with_devices(_with_machines(row, attempt, hardware), held, outcome),
+        _with_devices(row, held, outcome),
         attempt=attempt.number,
         nonce=attempt.nonce,
         replicas=None if len(held) == job.request.replicas else len(held),
@@ -171,17 +173,48 @@ def _replica_s(held: list[_Held]) -> tuple[float, ...]:
 def _with_machines(row: EndedAttempt, attempt: Attempt, hardware: Hardware) -> EndedAttempt:
     names = tuple(dict.fromkeys(place.machine for _, _, place, _ in attempt.each_host()))
     first = names[0]
-    machine, pool = hardware.machines.get(first), hardware.pools.get(pool_of(first))
+    machine = hardware.machines.get(first)
     return replace(
         row,
         machines=names,
         pool=pool_of(first),
         zone=machine.zone if machine is not None else "",
         tier=attempt.placement[0].tier,
-        instance_type=pool.instance_type if pool is not None else "",
-        terms=pool.terms if pool is not None else "",
-        price_per_hour=(pool.price_per_hour or None) if pool is not None else None,
     )
+
+
+def _with_price(
+    row: EndedAttempt, attempt: Attempt, held: list[_Held], hardware: Hardware, now: float
+) -> EndedAttempt:
+    """
+    What its machines are and cost: of several pools what they have in common, and the mean price.
+
+    Only of one pool the row's reader looks for a list price.
+    """
+    pools = [hardware.pools.get(pool_of(each.hosts[0].machine)) for each in attempt.placement]
+    known = [pool for pool in pools if pool is not None]
+    if not known:
+        return row
+    kinds = {pool.instance_type if pool is not None else "" for pool in pools}
+    terms = {pool.terms for pool in known}
+    price: float | None = known[0].price_per_hour
+    if len({pool_of(name) for name in row.machines}) > 1:
+        prices = [_price(pool, now) for pool in pools]
+        shares = [each.total_s * (each.machines or 0.0) for each in held]
+        total = sum(price * share for price, share in zip(prices, shares))
+        price = total / (sum(shares) or 1.0) if all(prices) else None
+    return replace(
+        row,
+        instance_type=kinds.pop() if len(kinds) == 1 else "",
+        terms=terms.pop() if len(terms) == 1 else "",
+        price_per_hour=price or None,
+    )
+
+
+def _price(pool: Pool | None, now: float) -> float:
+    if pool is None:
+        return 0.0
+    return price_in_force(pool.price_per_hour, pool.instance_type, pool.terms, now)
 
 
 def _with_devices(row: EndedAttempt, held: list[_Held], outcome: Outcome | None) -> EndedAttempt:

@@ -78,7 +78,10 @@ class EndedAttempt:
     machine_s: float | None = None
     """Machine-seconds: a replica on half of a machine counts half. None: the shape is unknown."""
     price_per_hour: float | None = None
-    """Of one machine, as `config/bastion.toml` said at the end; None: it said none."""
+    """
+    Of one machine, as `config/bastion.toml` said at the end; None: it said none. Of machines of
+    several pools the mean, with list prices where it said none; None: one of them has no price.
+    """
     stop_reason: str = ""
     stopped_by: str = ""
     """The user, job or replica that caused the stop."""

@@ -61,6 +61,25 @@ def test_an_attempt_that_ended_is_one_row() -> None:
     assert row.machines and row.machines[0].startswith("gpu-")
 
 
+@pytest.mark.parametrize(("price", "each"), [("price = 10.0", 10.0), ("", None)])
+def test_replicas_in_two_pools_cost_what_each_costs(price: str, each: float | None) -> None:
+    """Not all of them the price of the first; where one has none, the sum is not known."""
+    pool = '{}\nprovider = "fake"\nresources = {{ h100 = 8 }}\ncount = 1\n{}\n'
+    first = pool.format("[pools.first]", price)
+    rig = Rig(config=first + pool.format("[pools.second]", 'price = 80.0\nterms = "spot"'))
+    job = rig.start("mine", h100=8, replicas=2)
+    rig.turn(100)
+    for replica in range(2):
+        rig.agent_of(job, replica=replica).end(job, replica=replica)
+    rig.ended(job)
+    (row,) = rows(rig)
+    assert (row.pool, len(row.machines), row.terms) == ("first", 2, None)
+    assert row.machine_s is not None
+    cost = None if each is None else row.machine_s / 2 / 3600 * (each + 80.0)
+    assert (row.cost is None) == (cost is None)
+    assert row.cost == pytest.approx(cost)
+
+
 def test_what_was_used_is_in_the_row_and_in_the_result() -> None:
     """Two hosts' ends are one utilisation, of the attempt; a host without devices adds cores."""
     rig = Rig(config=PRICED)
