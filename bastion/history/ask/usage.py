@@ -215,11 +215,29 @@ _SUMS = (
 )
 
 
+_SINCE, _UNTIL = "make_timestamp($since)", "make_timestamp($until)"
+_HELD = f"""
+        held AS NOT MATERIALIZED (
+            FROM (FROM attempts UNION ALL BY NAME FROM running)
+            WHERE attempt > 0 AND admitted_at < {_UNTIL} AND freed_at >= {_SINCE}
+              AND $project IN ('', project) AND $who IN ('', "user")
+        ), numbered AS (
+            SELECT *, attempt = 1 AS is_job FROM held
+            WHERE submitted_at >= {_SINCE} OR submitted_at IS NULL
+            UNION ALL
+            SELECT *, attempt = min(attempt) OVER (PARTITION BY job) FROM held
+            WHERE submitted_at < {_SINCE}
+        )
+"""
+"""
+Every attempt in the window, and whether its job counts with it: of a job that is older than the
+window the attempts in it are told apart, of all others the first is.
+"""
+
+
 def _sql(by: Sequence[Key]) -> str:
     """
     Return the SQL of the sums, which reads every row once.
-
-    Only of a job that is older than the window its attempts in it are told apart.
 
     Rows are summed up by wait first, rounded to three digits; quantiles come from that. Ten
     million waits by themselves would take more memory than all the rest. Times are whole
@@ -227,30 +245,19 @@ def _sql(by: Sequence[Key]) -> str:
     """
     keys = ", ".join([*(_COLUMNS.get(name, name) for name in by), "device_type"])
     sums = ", ".join(f"sum({name}) AS {name}" for name in _SUMS)
-    since, until = "make_timestamp($since)", "make_timestamp($until)"
     digits = " ".join(
         f"WHEN waited < {below} THEN (waited + {unit // 2}) // {unit} * {unit}"
         for below, unit in _DIGITS
     )
     return f"""
-        WITH held AS NOT MATERIALIZED (
-            FROM (FROM attempts UNION ALL BY NAME FROM running)
-            WHERE attempt > 0 AND admitted_at < {until} AND freed_at >= {since}
-              AND $project IN ('', project) AND $who IN ('', "user")
-        ), numbered AS (
-            SELECT *, attempt = 1 AS is_job FROM held
-            WHERE submitted_at >= {since} OR submitted_at IS NULL
-            UNION ALL
-            SELECT *, attempt = min(attempt) OVER (PARTITION BY job) FROM held
-            WHERE submitted_at < {since}
-        ), parts AS (
+        WITH {_HELD}, parts AS (
             SELECT {keys}, CASE WHEN outcome = 'stopped' AND stop_reason = 'resize'
                         THEN 'resized' ELSE outcome END AS outcome,
                    is_job, guaranteed_device_s, borrowed_device_s, lost_device_s,
                    cost, idle_fraction, lost_s,
                    epoch_us(admitted_at) AS begins, epoch_us(freed_at) AS ends,
                    epoch_us(admitted_at) - epoch_us(queued_at) AS waited,
-                   admitted_at >= {since} AND freed_at <= {until} AS is_whole
+                   admitted_at >= {_SINCE} AND freed_at <= {_UNTIL} AS is_whole
             FROM numbered
         ), cut AS (
             SELECT *,
