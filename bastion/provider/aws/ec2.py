@@ -31,6 +31,7 @@ from bastion.provider.aws.client import client
 from bastion.provider.aws.ec2_pool import image_of, region_of
 from bastion.provider.aws.ec2_request import (
     Image,
+    image_from,
     image_query,
     own_filters,
     run_request,
@@ -169,7 +170,7 @@ class Ec2Provider:
         if not images:
             raise ProviderRefusedError(f"image: EC2 has no {wanted!r} in {self._region}")
         newest = max(images, key=lambda image: (image.get("CreationDate", ""), image["ImageId"]))
-        return Image(id=newest["ImageId"], root_device=newest.get("RootDeviceName") or "/dev/sda1")
+        return image_from(newest)
 
     def _subnet(self, pool: Pool, zone: str, *, hosts: int) -> str:
         """The subnet with most free addresses; empty for the zone's default."""

@@ -11,6 +11,7 @@ docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html for the inte
 from __future__ import annotations
 
 import gzip
+from collections.abc import Mapping
 from typing import Any
 
 from bastion.errors import ProviderRefusedError
@@ -40,6 +41,20 @@ class Image:
 
     id: str
     root_device: str
+    kept_disks: tuple[str, ...] = ()
+    """Devices of its other volumes that would outlive their instance, and cost on."""
+
+
+def image_from(said: Mapping[str, Any]) -> Image:
+    """Read one image of an answer."""
+    root_device = said.get("RootDeviceName") or "/dev/sda1"
+    disks = {each["DeviceName"]: each["Ebs"] for each in _volumes(said)}
+    kept = (device for device, ebs in disks.items() if not ebs.get("DeleteOnTermination"))
+    return Image(
+        id=said["ImageId"],
+        root_device=root_device,
+        kept_disks=tuple(sorted(set(kept) - {root_device})),
+    )
 
 
 def run_request(
@@ -81,7 +96,7 @@ def run_request(
         "InstanceType": type_of(pool),
         "UserData": user_data(script),
         "Placement": {"AvailabilityZone": zone},
-        "BlockDeviceMappings": [{"DeviceName": image.root_device, "Ebs": _disk(pool)}],
+        "BlockDeviceMappings": _disks(pool, image),
         "InstanceInitiatedShutdownBehavior": "terminate",
         "IamInstanceProfile": {
             "Arn" if pool.identity.startswith("arn:") else "Name": pool.identity
@@ -164,6 +179,22 @@ def own_filters(bucket: str, pool: str, *, seq: int | None = None) -> list[Json]
     """Return the filters of `DescribeInstances` for a bucket's pool, or for one commit of it."""
     wanted = {"bastion": bucket, "pool": pool} | ({} if seq is None else {"commit": str(seq)})
     return [{"Name": f"tag:{key}", "Values": [text]} for key, text in wanted.items()]
+
+
+def _volumes(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [each for each in said.get("BlockDeviceMappings", ()) if "Ebs" in each]
+
+
+def _disks(pool: Pool, image: Image) -> list[Json]:
+    """
+    The root's disk, and of the image's other volumes that they end with the instance.
+
+    Source: EC2 User Guide, "Add block device mappings to Amazon EC2 instance": what a request says
+    merges with what the image says.
+    """
+    ends: Json = {"DeleteOnTermination": True}
+    others: list[Json] = [{"DeviceName": each, "Ebs": ends} for each in image.kept_disks]
+    return [{"DeviceName": image.root_device, "Ebs": _disk(pool)}, *others]
 
 
 def _disk(pool: Pool) -> Json:

@@ -18,6 +18,7 @@ from bastion.provider.aws.batch import batch_of
 from bastion.provider.aws.ec2_request import (
     MAX_USER_DATA,
     Image,
+    image_from,
     image_query,
     own_filters,
     run_request,
@@ -57,14 +58,24 @@ def _check_enums(value: Any, shape: Any, path: str) -> None:
         assert value in shape.enum, f"{path}: {value}"
 
 
-def request(made: Pool, *, size: int = 1, subnet: str = "", script: str = "#!/bin/sh") -> Any:
+IMAGE = Image(id="ami-0123456789abcdef0", root_device="/dev/sda1")
+
+
+def request(
+    made: Pool,
+    *,
+    size: int = 1,
+    subnet: str = "",
+    script: str = "#!/bin/sh",
+    image: Image = IMAGE,
+) -> Any:
     return run_request(
         made,
         batch_of(batch(size)),
         bucket="bucket",
         token="token",
         zone="us-east-1a",
-        image=Image(id="ami-0123456789abcdef0", root_device="/dev/sda1"),
+        image=image,
         subnet=subnet,
         script=script,
     )
@@ -116,6 +127,32 @@ def test_nothing_outlives_its_instance() -> None:
         },
     }
     assert all(each["DeleteOnTermination"] for each in made["NetworkInterfaces"])
+
+
+def test_a_data_volume_of_an_image_ends_with_its_instance() -> None:
+    """An image may say that its volumes stay: each instance would leave one that costs on."""
+    ends, stays = {"DeleteOnTermination": True}, {"DeleteOnTermination": False}
+    shown = {
+        "ImageId": "ami-0123456789abcdef0",
+        "RootDeviceName": "/dev/xvda",
+        "BlockDeviceMappings": [
+            {"DeviceName": "/dev/xvda", "Ebs": {"SnapshotId": "snap-1", **stays}},
+            {"DeviceName": "/dev/sdg", "Ebs": {"SnapshotId": "snap-2", **ends}},
+            {"DeviceName": "/dev/sdf", "Ebs": {"SnapshotId": "snap-3", **stays}},
+            {"DeviceName": "/dev/sdh", "Ebs": {"SnapshotId": "snap-4"}},
+            {"DeviceName": "/dev/sdb", "VirtualName": "ephemeral0"},
+        ],
+    }
+    report = ParamValidator().validate(shown, described().shape_for("Image"))
+    assert not report.has_errors(), report.generate_report()
+    made = request(pool(), image=image_from(shown))
+    root, *others = valid("RunInstances", made)["BlockDeviceMappings"]
+    assert root["DeviceName"] == "/dev/xvda"
+    assert root["Ebs"]["DeleteOnTermination"]
+    assert others == [
+        {"DeviceName": "/dev/sdf", "Ebs": {"DeleteOnTermination": True}},
+        {"DeviceName": "/dev/sdh", "Ebs": {"DeleteOnTermination": True}},
+    ]
 
 
 def test_the_metadata_service_wants_a_session() -> None:
