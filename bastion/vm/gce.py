@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bastion.errors import ConflictError, NotFoundError, ProviderUnavailableError
+from bastion.errors import (
+    ConflictError,
+    NotFoundError,
+    ProviderRefusedError,
+    ProviderUnavailableError,
+)
 from bastion.provider.gcp.api import Api
 from bastion.provider.gcp.gce_request import SCOPE, in_project, region_of
 from bastion.provider.gcp.verdicts import Failure, verdict
@@ -36,7 +41,7 @@ _STATES: Mapping[str, State] = {
 
 class GceVm:
     """
-    One bastion's VM, made or not.
+    One bastion's VM, made or not; a VM of its name without its label is not touched.
 
     Args:
         vm: What it is.
@@ -71,6 +76,7 @@ class GceVm:
         )
         answer = self._api.ask(request, f"create {self._vm.name}")
         if isinstance(answer, Failure) and answer.status == 409:
+            self._get()
             raise ConflictError(
                 f"there is a VM {self._vm.name} already",
                 hint=f"bastion upgrade --name={self._vm.name} renews it",
@@ -91,9 +97,7 @@ class GceVm:
 
     def upgrade(self) -> None:
         """Give it the newest script and start it anew; jobs go on; raises what `start` raises."""
-        found = self._get()
-        if found is None:
-            raise _missing(self._vm)
+        found = self._made()
         items = [each for each in found["metadata"].get("items", ()) if each["key"] != _SCRIPT]
         body = {
             "fingerprint": found["metadata"]["fingerprint"],
@@ -108,13 +112,26 @@ class GceVm:
             project=self._api.project, zone=self._vm.zone, instance=self._vm.name
         )
         answer = self._api.ask(request, f"look at {self._vm.name}")
-        if not isinstance(answer, Failure):
-            return answer
-        if answer.status == 404:
-            return None
-        raise verdict(answer, f"look at {self._vm.name}")
+        if isinstance(answer, Failure):
+            if answer.status == 404:
+                return None
+            raise verdict(answer, f"look at {self._vm.name}")
+        if answer.get("labels", {}).get(LABEL) != self._vm.name:
+            raise ProviderRefusedError(
+                f"the VM {self._vm.name} in {self._vm.zone} is none that bastion create made:"
+                f" it has no label {LABEL}={self._vm.name}",
+                hint="choose another --name; many call a host that is only a way in so",
+            )
+        return answer
+
+    def _made(self) -> Mapping[str, Any]:
+        found = self._get()
+        if found is None:
+            raise _missing(self._vm)
+        return found
 
     def _change(self, what: str, **more: Any) -> None:
+        self._made()
         instances = self._api.open().instances()
         request = getattr(instances, what)(
             project=self._api.project, zone=self._vm.zone, instance=self._vm.name, **more

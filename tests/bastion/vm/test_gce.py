@@ -8,7 +8,12 @@ from dataclasses import replace
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import ConflictError, NoCapacityError, NotFoundError
+from bastion.errors import (
+    ConflictError,
+    NoCapacityError,
+    NotFoundError,
+    ProviderRefusedError,
+)
 from bastion.provider.gcp.api import Api
 from bastion.vm.gce import GceVm
 from tests.bastion.vm.shared import VM
@@ -84,3 +89,17 @@ def test_a_zone_that_is_sold_out_is_told(server: Compute) -> None:
     with pytest.raises(NoCapacityError, match="does not have enough"):
         vm(server).create()
     assert vm(server).state() is None
+
+
+def test_a_vm_of_its_name_that_is_none_of_ours_is_left_alone(server: Compute) -> None:
+    """Many a project has a host to log in through that is called so: it stays as it is."""
+    made = vm(server)
+    made.create()
+    theirs = server.vm(VM.name)
+    theirs.fields["labels"] = {"team": "ops"}
+    server.clock.sleep(60)
+    before = repr(theirs)
+    for change in (made.create, made.start, made.stop, made.upgrade, made.delete, made.state):
+        with pytest.raises(ProviderRefusedError, match="none that bastion create made"):
+            change()
+    assert repr(theirs) == before
