@@ -92,16 +92,22 @@ class Ec2Vm:
         self._ask("terminate_instances", f"delete {self._vm.name}", InstanceIds=[self._id()])
 
     def upgrade(self) -> None:
-        """Give it the newest script and start it anew; jobs go on; raises what `start` raises."""
+        """
+        Give it the newest script and start it anew; jobs go on; raises what `start` raises.
+
+        It is started too where EC2 refuses the script: a VM that stays off leads nothing.
+        """
         self.stop()
         script = cloud_init(startup_script(self._vm)).encode()
-        self._ask(
-            "modify_instance_attribute",
-            f"upgrade {self._vm.name}",
-            InstanceId=self._id(),
-            UserData={"Value": script},
-        )
-        self.start()
+        try:
+            self._ask(
+                "modify_instance_attribute",
+                f"upgrade {self._vm.name}",
+                InstanceId=self._id(),
+                UserData={"Value": script},
+            )
+        finally:
+            self.start()
 
     def _find(self) -> Mapping[str, Any] | None:
         """The instance that is not terminated; found by its tag: its id is stored nowhere."""

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import ConflictError, NotFoundError
+from bastion.errors import ConflictError, NotFoundError, ProviderRefusedError
 from bastion.vm.bastion_vm import BastionVm
 from bastion.vm.ec2 import Ec2Vm
-from tests.servers.aws.ec2 import PROFILE, REGION, Ec2World, connect_to, ec2_server
+from tests.servers.aws.ec2 import PROFILE, REGION, Ec2World, Refusal, connect_to, ec2_server
 
 VM = BastionVm(
     name="shared-bastion",
@@ -79,3 +79,15 @@ def test_an_upgrade_brings_the_newest_script(world: Ec2World) -> None:
     kept = client.describe_instance_attribute(InstanceId=made["InstanceId"], Attribute="userData")
     assert b"bastion:v2" in base64.b64decode(kept["UserData"]["Value"])
     assert made["MetadataOptions"]["HttpTokens"] == "required"
+
+
+def test_an_upgrade_that_is_refused_leaves_it_on(world: Ec2World) -> None:
+    """The script can be replaced only while the VM is off, and a bastion that is off leads not."""
+    made = vm(world)
+    made.create()
+    world.tick()
+    world.refusals["ModifyInstanceAttribute"] = Refusal("UnauthorizedOperation", status=403)
+    with pytest.raises(ProviderRefusedError, match="upgrade shared-bastion: UnauthorizedOperation"):
+        made.upgrade()
+    world.tick()
+    assert made.state() == "running"
