@@ -413,8 +413,9 @@ def _resize(pool: Pool, mine: Sequence[Machine], now: float, seq: int) -> list[M
     free = (name for name in names if name not in taken)
     zones = pool.zones
     usable = sum(not machine.cordoned for machine in alive)
-    # One that is being deleted is paid for until it is gone, which a provider may refuse for ever.
-    room = max(pool.max_machines, pool.min_machines) - len(mine)
+    # One that was made is paid for until it is gone, and a provider may refuse that for ever.
+    paid = sum(_is_kept(machine) or machine.made_at is not None for machine in mine)
+    room = max(pool.max_machines, pool.min_machines) - paid
     wanted = max(0, min(pool.min_machines - usable, room)) // pool.hosts
     if pool.machines_per_zone:
         zones = pool.free_zones(m.zone for m in mine)

@@ -77,9 +77,10 @@ def test_a_cordoned_machine_is_replaced_where_there_is_a_minimum() -> None:
 def test_machines_that_cannot_be_deleted_take_the_place_of_new_ones() -> None:
     """Else a pool with a minimum would make, and pay for, more each time that one fails."""
     least = replace(POOL, min_machines=2, max_machines=2)
-    going = replace(READY, phase=MachinePhase.DELETING)
+    going = replace(READY, phase=MachinePhase.DELETING, made_at=-900.0)
     assert turn(going, listing=(RUNS,), pool=least).keys() == {"gpu-1-0", "gpu-5-0"}
     assert len(turn(going, listing=(RUNS,), pool=replace(least, max_machines=3))) == 3
+    assert len(turn(replace(going, made_at=None), pool=least)) == 3, "nothing was made of it"
     gone = turn(replace(going, missing=1), listing=(), pool=least)
     assert gone.keys() == {"gpu-5-0", "gpu-5-1"}
 
