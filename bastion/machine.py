@@ -149,6 +149,8 @@ class Machine:
     """When the commit allocated it."""
     made_at: float | None = None
     """When a list first showed that it exists; None before."""
+    account: str = ""
+    """The account or project that a list showed it in; empty where its provider has none."""
     waits: str = ""
     """Why its provider keeps the request for it, in the provider's words; empty if it does not."""
     stuck: str = ""

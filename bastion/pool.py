@@ -68,6 +68,8 @@ class Seen:
     """Why its agent, which has never begun, does not begin; its boot is overdue as any other's."""
     odd: str = ""
     """What an admin has to mend; empty if there is nothing."""
+    account: str = ""
+    """The account or project that it is in; empty where its provider has none."""
     ended: str = ""
     """Why it ended, of one that is gone, in the provider's words; empty where it does not tell."""
 
@@ -278,11 +280,15 @@ def _apply_listing(machine: Machine, seen: Seen | None, now: float) -> Machine |
         return machine
     if seen is not None and not absent:
         is_made = machine.made_at is None and not seen.waits
-        made_at = now if is_made else machine.made_at
-        shown = (made_at, seen.waits, seen.stuck, 0)
-        if (machine.made_at, machine.waits, machine.stuck, machine.missing) == shown:
-            return machine
-        return replace(machine, made_at=made_at, waits=seen.waits, stuck=seen.stuck, missing=0)
+        shown = replace(
+            machine,
+            made_at=now if is_made else machine.made_at,
+            account=seen.account or machine.account,
+            waits=seen.waits,
+            stuck=seen.stuck,
+            missing=0,
+        )
+        return machine if shown == machine else shown
     missing = machine.missing + 1
     return None if missing >= LISTINGS_TO_BE_GONE else replace(machine, missing=missing)
 

@@ -46,6 +46,8 @@ class Listed:
     """What an admin has to mend, as a copy of it made by hand; empty if there is nothing."""
     created_at: str = ""
     """When it was made, in ISO 8601, as the provider writes it; empty where it does not tell."""
+    account: str = ""
+    """The account or project that it is in, in the provider's words; empty where there is none."""
 
 
 class Provider(Protocol):
@@ -110,6 +112,20 @@ class TellsRights(Protocol):
 
         Raises:
             ProviderError: That cannot be found out now.
+        """
+        ...
+
+
+@runtime_checkable
+class TellsAccount(Protocol):
+    """A provider whose list is of one account, so that in another one all of a pool is missing."""
+
+    def account(self) -> str:
+        """
+        Return the account or project in use, as `Listed.account`; empty if that is not known now.
+
+        Raises:
+            ProviderError: There are no credentials.
         """
         ...
 

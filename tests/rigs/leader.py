@@ -114,6 +114,8 @@ class ScriptedProvider:
         self._words: dict[str, str] = {}
         self.odd: dict[str, str] = {}
         """What an admin has to mend, by machine."""
+        self.in_account = ""
+        """The account in use; empty: it has none."""
         self.refusal: Exception | None = None
         """What a create of new machines raises."""
         self.start_refusal: Exception | None = None
@@ -131,9 +133,14 @@ class ScriptedProvider:
                 state=state,  # type: ignore[arg-type]
                 text=self._words.get(name, ""),
                 odd=self.odd.get(name, ""),
+                account=self.in_account,
             )
             for name, state in self.states.items()
         )
+
+    def account(self) -> str:
+        """See `TellsAccount`."""
+        return self.in_account
 
     @property
     def vouches(self) -> bool:

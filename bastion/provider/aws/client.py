@@ -11,6 +11,22 @@ ANSWER_S = 60.0
 """Longest silence of EC2's within one call; a large batch is answered within half a minute."""
 
 
+def account_in_use(region: str) -> str:
+    """
+    Return the number of the account of this process's credentials; empty if none can be asked.
+
+    Amazon answers that to everyone: it needs no right.
+    """
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        sts = boto3.session.Session().client("sts", region_name=region, config=_config())
+        return str(sts.get_caller_identity()["Account"])
+    except (BotoCoreError, ClientError, OSError, KeyError, ValueError):
+        return ""
+
+
 def client(region: str) -> Any:
     """
     Return a client of EC2 that sends each call once, with the credentials of this process.
@@ -20,22 +36,26 @@ def client(region: str) -> Any:
     """
     try:
         import boto3
-        from botocore.config import Config
         from botocore.exceptions import BotoCoreError
     except ImportError as error:
         raise ProviderRefusedError(
             f"a pool of provider ec2 needs boto3: {error}",
             hint="run: pip install 'bastion-orchestrator[aws]'",
         ) from error
-    config = Config(
+    try:
+        return boto3.session.Session().client("ec2", region_name=region, config=_config())
+    except (BotoCoreError, ValueError) as error:
+        raise _unopened(error) from error
+
+
+def _config() -> Any:
+    from botocore.config import Config
+
+    return Config(
         connect_timeout=CONNECT_S,
         read_timeout=ANSWER_S,
         retries={"total_max_attempts": 1, "mode": "standard"},
     )
-    try:
-        return boto3.session.Session().client("ec2", region_name=region, config=config)
-    except (BotoCoreError, ValueError) as error:
-        raise _unopened(error) from error
 
 
 def _unopened(error: Exception) -> ProviderError:

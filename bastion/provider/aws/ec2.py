@@ -27,7 +27,7 @@ from bastion.machine import Machine, Pool
 from bastion.machine_name import parse_machine
 from bastion.provider.aws.batch import Batch, batch_of, token_of
 from bastion.provider.aws.calls import call
-from bastion.provider.aws.client import client
+from bastion.provider.aws.client import account_in_use, client
 from bastion.provider.aws.ec2_pool import image_of, region_of
 from bastion.provider.aws.ec2_request import (
     Image,
@@ -63,6 +63,7 @@ class Ec2Provider:
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
         connect: Makes a client of EC2 in a region; called once for each, when it is first asked.
+        identify: Finds out the number of the account in use, or nothing, with a region's server.
     """
 
     def __init__(
@@ -72,11 +73,13 @@ class Ec2Provider:
         bucket: str,
         script: Script,
         connect: Callable[[str], Any] | None = None,
+        identify: Callable[[str], str] = account_in_use,
     ) -> None:
         self._pool = pool
         self._bucket = bucket
         self._script = script
         self._connect = connect or client
+        self._identify = identify
         self._region = region_of(pool.zones[0])
         self._regions = tuple(dict.fromkeys(map(region_of, pool.zones)))
         self._opening = threading.Lock()
@@ -124,6 +127,11 @@ class Ec2Provider:
         ]
         if ids:
             self._call("terminate_instances", f"delete {name}", region=region, InstanceIds=ids)
+
+    def account(self) -> str:
+        """See `TellsAccount`: asked only where a list shows no instance, which would tell."""
+        number = self._identify(self._region)
+        return f"account {number}" if number else ""
 
     def lacking(self) -> tuple[str, ...]:
         """See `TellsRights`: EC2 is asked what it would answer, with `DryRun`."""
@@ -209,7 +217,7 @@ class Ec2Provider:
         for page in pages:
             for reservation in page.get("Reservations", ()):
                 for each in reservation.get("Instances", ()):
-                    instance = instance_of(each)
+                    instance = instance_of(each, reservation.get("OwnerId", ""))
                     if parse_machine(instance.machine, self._pool.name) is not None:
                         yield instance
 

@@ -34,6 +34,7 @@ class Instance:
     zone: str
     text: str
     created_at: str
+    account: str
 
     @property
     def state(self) -> State:
@@ -41,8 +42,8 @@ class Instance:
         return _STATES.get(self.status, "creating")
 
 
-def instance_of(said: Mapping[str, Any]) -> Instance:
-    """Read one instance of an answer."""
+def instance_of(said: Mapping[str, Any], owner: str) -> Instance:
+    """Read one instance of an answer, of the account `owner`."""
     tags = {tag["Key"]: tag["Value"] for tag in said.get("Tags", ())}
     made_at = said.get("LaunchTime")
     reason = said.get("StateReason", {}).get("Message", "") or said.get("StateTransitionReason", "")
@@ -54,6 +55,7 @@ def instance_of(said: Mapping[str, Any]) -> Instance:
         zone=said.get("Placement", {}).get("AvailabilityZone", ""),
         text=reason,
         created_at=made_at.isoformat() if made_at is not None else "",
+        account=f"account {owner}" if owner else "",
     )
 
 
@@ -74,4 +76,5 @@ def listed(name: str, pool: str, instances: Sequence[Instance]) -> Listed:
         text=first.text[:500],
         odd=odd[:500],
         created_at=first.created_at,
+        account=first.account,
     )

@@ -13,6 +13,7 @@ VMs of Compute Engine, with accelerators or without.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -86,9 +87,14 @@ class GceProvider:
         for zone, each in self._everywhere():
             machine = self._names.machine(each["name"], each.get("labels", {}))
             if machine is not None:
-                found.append(_listed(machine, self._pool.name, zone, each))
+                listed = _listed(machine, self._pool.name, zone, each)
+                found.append(replace(listed, account=self.account()))
         self._zones = {listed.name: listed.zone for listed in found}
         return tuple(sorted(found, key=lambda listed: listed.name))
+
+    def account(self) -> str:
+        """See `TellsAccount`."""
+        return f"project {self._api.project}"
 
     def lacking(self) -> tuple[str, ...]:
         """See `TellsRights`."""

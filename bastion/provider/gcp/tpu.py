@@ -87,6 +87,10 @@ class GcpTpuProvider:
         self._over = frozenset(name for name in requests if is_over(requests[name]))
         return tuple(found)
 
+    def account(self) -> str:
+        """See `TellsAccount`."""
+        return f"project {self._api.project}"
+
     def lacking(self) -> tuple[str, ...]:
         """See `TellsRights`."""
         return lacking(self._projects, TPUS)
@@ -224,6 +228,7 @@ class GcpTpuProvider:
                 zone=shown["name"].split("/")[3],
                 text=text,
                 created_at=shown.get("createTime", ""),
+                account=self.account(),
             )
 
     def _parent(self, zone: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from bastion.clock import Clock
@@ -17,7 +18,7 @@ from bastion.lane import Done, Lane
 from bastion.machine import Build, Machine, MachinePhase, Pool
 from bastion.monitor import Options
 from bastion.pool import Create, MachineAction, Seen, left_zones, machine_actions, reconcile
-from bastion.provider.port import Listed, Provider, TellsUnreached
+from bastion.provider.port import Listed, Provider, TellsAccount, TellsUnreached
 from bastion.records.root import Root
 from bastion.scheduler.reasons.reason import ProviderStockout
 from bastion.service.act.shortages import MAX_SAID_CHARACTERS, Shortage, Shortages
@@ -98,6 +99,8 @@ class Machines:
         self._gone: dict[str, frozenset[str]] = {}
         """Pool -> the machines that its newest listing shows as gone."""
         self._list_at: dict[str, float] = {}
+        self._was_listed: set[str] = set()
+        """Pools that were listed since they were opened, so by these settings and credentials."""
         self._called_at: dict[str, float] = {}
         """Machine -> when its last create or delete was submitted, on our own clock."""
         self._batches: dict[str, tuple[Machine, ...]] = {}
@@ -133,6 +136,7 @@ class Machines:
             everywhere = replace(pool, zones=(*pool.zones, *sorted(left[name])))
             self._pools[name] = replace(self._open_pool(everywhere), pool=pool)
             self._list_at[name] = 0.0
+            self._was_listed.discard(name)
             if not is_same:
                 self._shortages.forget(name)
 
@@ -164,6 +168,7 @@ class Machines:
                 if isinstance(done.result, Build):
                     self.builds[name] = done.result
                 elif isinstance(done.result, _Listing):
+                    self._was_listed.add(name)
                     fresh[name] = self._listed(name, done.result, now)
         return fresh
 
@@ -178,7 +183,7 @@ class Machines:
             if opened.pool.provider != "local" or name in self._listings:
                 continue
             try:
-                first[name] = self._listed(name, _listing(opened), now)
+                first[name] = self._listed(name, _listing(opened, frozenset()), now)
             except BastionError as error:
                 self._journal.problem(f"pool {name}: {_LIST}", error)
         return first
@@ -269,7 +274,7 @@ class Machines:
                 continue
             if now - self._called_at.get(action.machine, -1e9) < RETRY_S:
                 continue  # also where a call for its batch was just made
-            if self._is_put_off(action, machine, store_now) or self._shortages.is_paused(
+            if self._is_put_off(action, root, store_now) or self._shortages.is_paused(
                 pool, store_now
             ):
                 continue
@@ -278,7 +283,8 @@ class Machines:
         for name, opened in self._pools.items():
             if now >= self._list_at[name] and not self._shortages.is_paused(name, store_now):
                 self._list_at[name] = now + self._listing_s
-                opened.lane.submit(_LIST, lambda opened=opened: _listing(opened))  # type: ignore[misc]
+                accounts = _accounts(root, name)
+                opened.lane.submit(_LIST, partial(_listing, opened, accounts))
         for pool in {each.pool for each in root.machines.values() if each.build}:
             if pool in self._pools and pool not in self.builds:
                 self._pools[pool].lane.submit("build", self._pools[pool].before_create)
@@ -329,8 +335,8 @@ class Machines:
             for machine in batch:
                 self._unmade.pop(machine.name, None)
             return
-        if isinstance(done.error, ProviderRefusedError) and not batch:
-            return  # no create: it is told as a problem, and says nothing of machines to be made
+        if isinstance(done.error, ProviderRefusedError) and not batch and done.key != _LIST:
+            return  # told as a problem; where no list is given, a machine would be made unseen
         self._shortages.refused(pool, zone, done.error, now)
         if isinstance(done.error, NoCapacityError | ProviderRefusedError):
             self._unmade.update((machine.name, str(done.error)) for machine in batch)
@@ -359,10 +365,17 @@ class Machines:
     def _is_dry(self, machine: Machine, now: float) -> bool:
         return self._shortages.is_dry(machine.pool, machine.zone, now)
 
-    def _is_put_off(self, action: MachineAction, machine: Machine | None, now: float) -> bool:
-        """Whether it is a create in a zone that makes nothing now, and is not in doubt."""
+    def _is_put_off(self, action: MachineAction, root: Root, now: float) -> bool:
+        """
+        Whether it is a create in a zone that makes nothing now, and is not in doubt.
+
+        Also one that may be in another account than the pool's machines, until a list tells.
+        """
+        machine = root.machines.get(action.machine)
         if not isinstance(action, Create) or machine is None:
             return False
+        if machine.pool not in self._was_listed and _accounts(root, machine.pool):
+            return True
         opened = self._pools[machine.pool]
         is_new = action.machine not in self._asked
         return self._is_dry(machine, now) and (is_new or opened.pool.machines_per_zone > 0)
@@ -416,11 +429,37 @@ def _unknown_pool(machine: str) -> BastionError:
     )
 
 
-def _listing(opened: OpenPool) -> _Listing:
+def _accounts(root: Root, pool: str) -> frozenset[str]:
+    """The accounts or projects in which lists have shown machines of a pool: one, or none."""
+    return frozenset(m.account for m in root.machines.values() if m.pool == pool and m.account)
+
+
+def _listing(opened: OpenPool, accounts: frozenset[str]) -> _Listing:
+    """
+    List a pool whose machines are in `accounts`.
+
+    Raises:
+        ProviderError: What its provider raises; also if the list is of another account, where all
+            of the machines would seem to be gone.
+    """
     provider = opened.provider
-    seen = tuple(_seen(listed) for listed in provider.list() if listed.pool == opened.pool.name)
+    found = [listed for listed in provider.list() if listed.pool == opened.pool.name]
+    if accounts and isinstance(provider, TellsAccount):
+        here = next(filter(None, (listed.account for listed in found)), "") or provider.account()
+        if here and here not in accounts:
+            raise _elsewhere(", ".join(sorted(accounts)), here)
+    seen = tuple(map(_seen, found))
     unreached = provider.unreached() if isinstance(provider, TellsUnreached) else {}
     return _Listing(seen=seen, unreached=unreached)
+
+
+def _elsewhere(accounts: str, here: str) -> ProviderRefusedError:
+    return ProviderRefusedError(
+        f"its machines are in {accounts}, and the bastion lists and makes machines in {here}:"
+        " nothing is concluded from that list, and nothing is made",
+        hint="give the bastion the credentials and options.project that it had, or the pool"
+        " another name",
+    )
 
 
 def _unreached(pool: str, hosts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -441,5 +480,6 @@ def _seen(listed: Listed) -> Seen:
         waits=(listed.text or _WAITS)[:MAX_SAID_CHARACTERS] if listed.state == "waiting" else "",
         stuck=listed.stuck[:MAX_SAID_CHARACTERS],
         odd=listed.odd,
+        account=listed.account,
         ended=listed.text[:MAX_SAID_CHARACTERS] if listed.state == "gone" else "",
     )

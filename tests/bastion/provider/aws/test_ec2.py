@@ -14,7 +14,15 @@ from bastion.machine import Pool
 from bastion.provider.aws.client import client
 from bastion.provider.aws.ec2 import Ec2Provider
 from tests.bastion.provider.aws.pools import NVIDIA, POOL, batch, pool
-from tests.servers.aws.ec2 import ZONES, Ec2World, Refusal, connect_to, ec2_server, user_data
+from tests.servers.aws.ec2 import (
+    ACCOUNT,
+    ZONES,
+    Ec2World,
+    Refusal,
+    connect_to,
+    ec2_server,
+    user_data,
+)
 
 
 @pytest.fixture
@@ -237,6 +245,17 @@ def test_a_bucket_sees_only_its_own(world: Ec2World) -> None:
     theirs.delete("gpu-7-0")
     assert states(mine) == {"gpu-7-0": "creating"}
     assert provider(world, of=replace(POOL, name="gp")).list() == ()
+
+
+def test_the_account_is_told(world: Ec2World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each instance, and by Amazon's own answer where a list shows none."""
+    mine = provider(world)
+    mine.create(batch(1), POOL)
+    assert [listed.account for listed in mine.list()] == [f"account {ACCOUNT}"]
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", world.endpoint)
+    assert mine.account() == f"account {ACCOUNT}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
+    assert provider(world).account() == "", "no answer is none"
 
 
 def test_a_copy_made_by_hand_is_told_and_deleted_with_it(world: Ec2World) -> None:

@@ -226,6 +226,14 @@ def test_a_list_that_lags_makes_nothing_twice(server: Compute, restarts: bool) -
     assert set(states(provider)) == {"gpus-7-0", "gpus-7-1"}
 
 
+def test_the_project_is_told(server: Compute) -> None:
+    """By each machine, and where a list shows none."""
+    mine = gce(server)
+    mine.create(vms(1), GPUS)
+    assert [listed.account for listed in mine.list()] == ["project acme"]
+    assert mine.account() == "project acme"
+
+
 def test_only_its_own_machines_are_listed(server: Compute) -> None:
     """Machines of another bucket, of another pool, and those of people are left out."""
     provider = gce(server)

@@ -221,6 +221,14 @@ def test_an_outage_of_a_zone_elsewhere_is_none_of_a_pools(server: Tpu) -> None:
         provider.list()  # a place of no known kind may be any of them
 
 
+def test_the_project_is_told(server: Tpu) -> None:
+    """By each host, also while its slice waits, and where a list shows none."""
+    provider = tpu(server)
+    provider.create(hosts(1), TPUS)
+    assert {listed.account for listed in provider.list()} == {"project acme"}
+    assert provider.account() == "project acme"
+
+
 def test_two_lists_show_every_slice(server: Tpu) -> None:
     """Calls of a list grow with pages alone."""
     provider = tpu(server)

@@ -54,6 +54,41 @@ def test_a_machine_that_is_gone_by_itself_is_told_as_such() -> None:
     assert "machine gone" in {e.what for e in rig.history() if e.text.startswith(name)}
 
 
+@pytest.mark.parametrize("shown", [{}, {"gpu-1-7": "running"}])
+def test_a_list_of_another_account_proves_nothing(shown: dict[str, str]) -> None:
+    """
+    A bastion with other credentials sees none of its pool's machines: they are not gone.
+
+    Their jobs would be started elsewhere while they run, and nothing would delete them. Nothing is
+    made either, also of what was asked for before.
+    """
+    rig = Rig(config=ON_DEMAND.replace("max_machines = 2", "max_machines = 3"), quota=WIDE)
+    rig.turn()
+    provider = rig.providers["gpu"]
+    provider.in_account = "account 1"
+    job = rig.start(h100=8)
+    rig.turn(2)
+    provider.error = ProviderUnavailableError("it does not answer")
+    late = rig.submit("late", h100=8)
+    rig.turn(2)
+    ours = dict(provider.states)
+    provider.error, provider.in_account, provider.states = None, "account 2", dict(shown)
+    provider.creates.clear()
+    rig.leader = rig.take()
+    rig.turn(50)
+    later = rig.submit("later", h100=8)
+    rig.turn(50)
+    assert rig.phase(later) == "queued"
+    assert ours.keys() <= rig.root.machines.keys()
+    assert rig.phase(job) == "running"
+    assert not provider.creates
+    assert "its machines are in account 1, and the bastion lists" in "".join(rig.journal.problems)
+    provider.in_account, provider.states = "account 1", ours
+    rig.until(lambda: rig.phase(late) == rig.phase(later) == "running", turns=1000)
+    assert rig.phase(job) == "running"
+    assert not rig.journal.problems
+
+
 def test_a_warm_machine_is_used_again() -> None:
     """The next job gets the machine that is there."""
     rig = Rig(config=ON_DEMAND)
