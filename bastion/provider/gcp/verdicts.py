@@ -24,7 +24,7 @@ from bastion.errors import (
 from bastion.value import value
 
 _SOLD_OUT = re.compile(
-    r"RESOURCE_POOL_EXHAUSTED|insufficientCapacity|does not have enough resources"
+    r"RESOURCE_?POOL_?EXHAUSTED|IP_SPACE_EXHAUSTED|insufficientCapacity|does not have enough resources"
     r"|no more capacity|insufficient (reserved )?capacity|do not have available resources"
     r"|preempted",
     re.IGNORECASE,

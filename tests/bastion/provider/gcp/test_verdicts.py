@@ -21,6 +21,12 @@ SOLD_OUT = (
         codes=("badRequest",),
         message="Specified reservations [big-one] do not have available resources for the request",
     ),
+    Failure(
+        status=400,
+        codes=("IP_SPACE_EXHAUSTED_WITH_DETAILS",),
+        message="IP space of 'projects/acme/regions/us-central1/subnetworks/gpus' is exhausted.",
+    ),
+    Failure(status=503, codes=("resourcePoolExhausted",), message="try another zone"),
     of_rpc(8, 'There is no more capacity in the zone "us-central1-b"; you can try in another zone'),
     of_rpc(8, "Insufficient reserved capacity. Contact customer support [EID: 0x7adf6d58c08b0aa4]"),
 )
