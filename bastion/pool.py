@@ -70,6 +70,8 @@ class Seen:
     """What an admin has to mend; empty if there is nothing."""
     account: str = ""
     """The account or project that it is in; empty where its provider has none."""
+    leaves_rest: bool = False
+    """Whether it is gone, and what is left of it has to be deleted."""
     ended: str = ""
     """Why it ended, of one that is gone, in the provider's words; empty where it does not tell."""
 
@@ -208,7 +210,8 @@ def machine_actions(
         named = parse_machine(seen.name, seen.pool)
         if named is None or str(replace(named, host=None)) in unfinished:
             continue  # its siblings are in use, and a provider deletes a slice whole
-        if named.seq <= seq and seen.name not in machines and not seen.gone:
+        is_there = seen.leaves_rest or not seen.gone
+        if named.seq <= seq and seen.name not in machines and is_there:
             actions.append(Delete(machine=seen.name, pool=seen.pool))
     return tuple(actions)
 

@@ -48,6 +48,8 @@ class Listed:
     """When it was made, in ISO 8601, as the provider writes it; empty where it does not tell."""
     account: str = ""
     """The account or project that it is in, in the provider's words; empty where there is none."""
+    leaves_rest: bool = False
+    """Whether it is gone, and a request or record of it still uses up quota until it is deleted."""
 
 
 class Provider(Protocol):

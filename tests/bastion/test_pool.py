@@ -195,6 +195,16 @@ def test_an_orphan_of_an_older_commit_is_deleted() -> None:
     assert act(listing=(orphan,), seq=5) == [Delete(machine="gpu-3-0", pool="gpu")]
 
 
+def test_what_is_left_of_a_machine_is_deleted_once_root_has_let_go_of_it() -> None:
+    """As the request for a slice that was taken back; of others that are gone nothing is left."""
+    gone = replace(RUNS, runs=False, gone=True)
+    rest = replace(gone, leaves_rest=True)
+    assert act(listing=(gone,)) == []
+    assert act(listing=(rest,)) == [Delete(machine="gpu-1-0", pool="gpu")]
+    assert act(READY, listing=(rest,)) == []
+    assert act(listing=(rest,), seq=0) == []
+
+
 def test_a_machine_of_a_newer_commit_shows_a_stale_root() -> None:
     """A machine that only a newer commit can have allocated is left alone: our root is stale."""
     newer = Seen(name="gpu-9-0", pool="gpu", runs=True, gone=False)

@@ -3,7 +3,8 @@ Slices of Cloud TPU, each asked for as one queued resource.
 
 * The hosts of a slice are machines `<slice>-h<j>` that are made, listed and deleted together.
 * A queued resource waits until Google has the slice: its hosts are `waiting`, in Google's words. It
-  outlives its slice and uses up quota, so one that is over is deleted at the next chance.
+  outlives its slice and uses up quota, as does a node that was taken back. What is left is told
+  with `gone`, so that it is deleted, and deleted before the next slice of the pool is asked for.
 * Slices of one gang are requests of their own, so that each can be kept, used again and deleted
   alone. Where one of them is refused at once, the others that this call made are taken back.
 * The API filters no list by labels, so that is done here.
@@ -67,7 +68,7 @@ class GcpTpuProvider:
         self._zones: dict[str, str] = {}
         """Slice -> the zone in which it was last listed, or asked for since."""
         self._over: frozenset[str] = frozenset()
-        """Slices that were taken back and whose request still uses up quota."""
+        """Slices that were taken back and of which something still uses up quota."""
         self._ids = RequestIds()
 
     @property
@@ -84,7 +85,9 @@ class GcpTpuProvider:
             found += self._hosts(name, requests.get(name, {}), nodes.get(name, {}))
         slices = {self._names.slice(listed.name): listed for listed in found}
         self._zones = {name: listed.zone for name, listed in slices.items()}
-        self._over = frozenset(name for name in requests if is_over(requests[name]))
+        self._over = frozenset(
+            self._names.slice(listed.name) for listed in found if listed.leaves_rest
+        )
         return tuple(found)
 
     def account(self) -> str:
@@ -229,6 +232,7 @@ class GcpTpuProvider:
                 text=text,
                 created_at=shown.get("createTime", ""),
                 account=self.account(),
+                leaves_rest=is_over(request, node),
             )
 
     def _parent(self, zone: str) -> str:

@@ -56,9 +56,10 @@ def state_of(request: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[State
     return _OF_REQUEST.get(asked, "creating"), f"{asked}: {message}" if message else asked
 
 
-def is_over(request: Mapping[str, Any]) -> bool:
-    """Whether the slice of a request was taken back, and the request is left."""
-    return bool(request.get("state", {}).get("state") == "SUSPENDED")
+def is_over(request: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+    """Whether a slice was taken back, and its request or node is left, which uses up quota."""
+    is_gone = state_of(request, node)[0] == "gone"
+    return is_gone and request.get("state", {}).get("state") != "DELETING"
 
 
 def failure_of(request: Mapping[str, Any]) -> Failure:

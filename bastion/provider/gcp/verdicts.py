@@ -24,9 +24,9 @@ from bastion.errors import (
 from bastion.value import value
 
 _SOLD_OUT = re.compile(
-    r"RESOURCE_?POOL_?EXHAUSTED|IP_SPACE_EXHAUSTED|insufficientCapacity|does not have enough resources"
-    r"|no more capacity|insufficient (reserved )?capacity|do not have available resources"
-    r"|preempted",
+    r"RESOURCE_?POOL_?EXHAUSTED|IP_SPACE_EXHAUSTED|insufficientCapacity"
+    r"|does not have enough resources|no more capacity|insufficient (reserved )?capacity"
+    r"|do not have available resources|preempted",
     re.IGNORECASE,
 )
 _PACING = re.compile(

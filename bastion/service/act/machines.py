@@ -263,10 +263,11 @@ class Machines:
     def act(self, root: Root, store_now: float) -> None:
         """Submit the creates and deletes of the committed `root`, and listings when due."""
         now = self._clock.monotonic()
+        gone = self.gone()
         self.strangers = 0
         for action in machine_actions(root.machines, self._listings, seq=root.seq):
             machine = root.machines.get(action.machine)
-            self.strangers += machine is None
+            self.strangers += machine is None and action.machine not in gone
             pool = machine.pool if machine is not None else getattr(action, "pool", "")
             opened = self._pools.get(pool)
             if opened is None:
@@ -481,5 +482,6 @@ def _seen(listed: Listed) -> Seen:
         stuck=listed.stuck[:MAX_SAID_CHARACTERS],
         odd=listed.odd,
         account=listed.account,
+        leaves_rest=listed.leaves_rest,
         ended=listed.text[:MAX_SAID_CHARACTERS] if listed.state == "gone" else "",
     )

@@ -187,6 +187,46 @@ def test_a_slice_that_is_being_provisioned_is_deleted_later(server: Tpu) -> None
     assert states(provider) == {}
 
 
+def rests(provider: GcpTpuProvider) -> set[tuple[str, bool]]:
+    """The states of what is listed, and whether something is left of it."""
+    return {(listed.state, listed.leaves_rest) for listed in provider.list()}
+
+
+@pytest.mark.parametrize("is_node_only", [True, False])
+def test_what_is_left_of_a_slice_is_told_until_it_is_deleted(
+    server: Tpu, is_node_only: bool
+) -> None:
+    """A node that was taken back stays, with its request or alone, and uses up quota."""
+    provider = tpu(server, POOLS["spot"])
+    provider.create(hosts(1), POOLS["spot"])
+    server.clock.sleep(10)
+    provider.list()
+    server.clock.sleep(60)
+    assert rests(provider) == {("running", False)}
+    made = server.slice(f"bastion-{BUCKET}-tpus-7-0")
+    made.node_state, made.is_node_only = "PREEMPTED", is_node_only
+    assert rests(provider) == {("gone", True)}
+    provider.delete("tpus-7-0-h0")
+    server.clock.sleep(60)
+    assert rests(provider) == set()
+
+
+def test_a_suspended_request_is_deleted_though_no_slice_follows(server: Tpu) -> None:
+    """It uses up the quota of other pools, too."""
+    provider = tpu(server, POOLS["spot"])
+    provider.create(hosts(1), POOLS["spot"])
+    server.clock.sleep(10)
+    provider.list()
+    server.clock.sleep(60)
+    server.preempt(f"bastion-{BUCKET}-tpus-7-0")
+    server.clock.sleep(60)
+    assert rests(provider) == {("gone", True)}
+    provider.delete("tpus-7-0-h1")
+    assert rests(provider) == {("gone", False)}, "it is on its way"
+    server.clock.sleep(60)
+    assert rests(provider) == set()
+
+
 def test_a_node_without_its_request_is_listed_and_deleted(server: Tpu) -> None:
     """A node whose queued resource vanished is no leak: it is shown, and deleted by its name."""
     provider = tpu(server)
