@@ -7,6 +7,7 @@ has no machines gives up what it was to make, and the same turn places it in the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -99,6 +100,8 @@ class Machines:
         self._gone: dict[str, frozenset[str]] = {}
         """Pool -> the machines that its newest listing shows as gone."""
         self._list_at: dict[str, float] = {}
+        self._left_out: set[str] = set()
+        """Pools with machines that are not in the configuration."""
         self._was_listed: set[str] = set()
         """Pools that were listed since they were opened, so by these settings and credentials."""
         self._called_at: dict[str, float] = {}
@@ -121,9 +124,11 @@ class Machines:
         """
         Open each of `pools` that is new or was changed.
 
-        A pool that left the configuration stays open. A provider looks in the zones of `machines`
-        too: those of a pool that was moved would be leaked otherwise.
+        A pool that left the configuration stays open, and that it still has machines is told. A
+        provider looks in the zones of `machines` too: those of a pool that was moved would be
+        leaked otherwise.
         """
+        self._tell_left_out(pools, machines)
         left = left_zones(pools, machines)
         for name, pool in pools.items():
             opened = self._pools.get(name)
@@ -139,6 +144,14 @@ class Machines:
             self._was_listed.discard(name)
             if not is_same:
                 self._shortages.forget(name)
+
+    def _tell_left_out(self, pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> None:
+        left_out = Counter(m.pool for m in machines.values() if m.pool not in pools)
+        for name in self._left_out - left_out.keys():
+            self._journal.solved(f"pool {name}")
+        for name, count in left_out.items():
+            self._journal.problem(f"pool {name}", _unknown_pool(count))
+        self._left_out = set(left_out)
 
     def stockouts(self, now: float) -> Mapping[str, ProviderStockout]:
         """Pools whose providers make no machine now, or not on some hosts -> why, until when."""
@@ -271,8 +284,7 @@ class Machines:
             pool = machine.pool if machine is not None else getattr(action, "pool", "")
             opened = self._pools.get(pool)
             if opened is None:
-                self._journal.problem(f"pool {pool}", _unknown_pool(action.machine))
-                continue
+                continue  # it is told that the pool is not in the configuration
             if now - self._called_at.get(action.machine, -1e9) < RETRY_S:
                 continue  # also where a call for its batch was just made
             if self._is_put_off(action, root, store_now) or self._shortages.is_paused(
@@ -423,10 +435,11 @@ def _together(action: MachineAction, root: Root) -> tuple[Machine, ...]:
     )
 
 
-def _unknown_pool(machine: str) -> BastionError:
+def _unknown_pool(count: int) -> BastionError:
+    machines = "its machine is" if count == 1 else f"its {count} machines are"
     return BastionError(
-        f"its machine {machine} cannot be managed: the pool is not in config/bastion.toml",
-        hint="put the pool back, with max_machines = 0 to have its machines deleted",
+        f"{machines} kept, idle or not: the pool is not in config/bastion.toml; put it back, with"
+        " max_machines = 0 to have them deleted"
     )
 
 

@@ -89,6 +89,23 @@ def test_a_list_of_another_account_proves_nothing(shown: dict[str, str]) -> None
     assert not rig.journal.problems
 
 
+def test_machines_of_a_pool_that_is_not_in_the_file_are_told() -> None:
+    """They are kept and paid for, and nothing is asked of them: no other problem tells of them."""
+    rig = Rig()
+    rig.turn(3)
+    rig.put(layout.CONFIG, CONFIG.replace("pools.gpu", "pools.other"))
+    for is_new in (False, True):
+        rig.leader = rig.take() if is_new else rig.leader
+        rig.turn(3)
+        told = [text for text in rig.journal.problems if text.startswith("pool gpu: ")]
+        assert told
+        assert "its 2 machines are kept, idle or not" in told[0]
+        assert [each for each in rig.root.machines if each.startswith("gpu-")]
+    rig.put(layout.CONFIG, CONFIG)
+    rig.turn(3)
+    assert not [text for text in rig.journal.problems if text.startswith("pool gpu: ")]
+
+
 def test_a_warm_machine_is_used_again() -> None:
     """The next job gets the machine that is there."""
     rig = Rig(config=ON_DEMAND)
