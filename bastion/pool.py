@@ -50,6 +50,8 @@ again takes it over. Kept for longer it may be granted, and be paid for, for not
 """
 LEAST_BOOT_S = 600.0
 """The least time before such a machine is deleted: providers can be slow for minutes."""
+UNREAD_S = 120.0
+"""After a gap in the commits: until then the bells that rang meanwhile may still be to be read."""
 
 
 @value
@@ -144,7 +146,9 @@ def reconcile(
     shown = {pool: {seen.name: seen for seen in seens} for pool, seens in listings.items()}
     for name, machine in machines.items():
         since = 0.0 if listed_since is None else listed_since.get(machine.pool, now)
-        with_idle = _update_idle(machine, pools.get(machine.pool), name in in_use, now, since)
+        with_idle = _update_idle(
+            machine, pools.get(machine.pool), name in in_use, now, since, steady_since
+        )
         if name in mute and with_idle.phase is MachinePhase.READY:
             with_idle = replace(with_idle, phase=MachinePhase.SILENT)
         if name in deaf:
@@ -242,11 +246,17 @@ def _unknown(
 
 
 def _update_idle(
-    machine: Machine, pool: Pool | None, used: bool, now: float, listed_since: float
+    machine: Machine,
+    pool: Pool | None,
+    used: bool,
+    now: float,
+    listed_since: float,
+    steady_since: float,
 ) -> Machine:
     if machine.phase is MachinePhase.DELETING:
         return machine
-    if pool is not None and _is_boot_overdue(machine, pool, now, listed_since):
+    is_overdue = pool is not None and _is_boot_overdue(machine, pool, now, listed_since)
+    if is_overdue and now - steady_since > UNREAD_S:
         return replace(machine, phase=MachinePhase.DELETING)
     if used:
         return machine if machine.idle_since is None else replace(machine, idle_since=None)

@@ -21,6 +21,7 @@ from bastion.machine import MachinePhase
 from bastion.pool import UNWANTED_S
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Ended
+from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig, ScriptedProvider
 
 ON_DEMAND = CONFIG.replace("count = 2", 'max_machines = 2\nidle_timeout = "30s"')
@@ -104,6 +105,31 @@ def test_machines_of_a_pool_that_is_not_in_the_file_are_told() -> None:
     rig.put(layout.CONFIG, CONFIG)
     rig.turn(3)
     assert not [text for text in rig.journal.problems if text.startswith("pool gpu: ")]
+
+
+def test_a_machine_that_greeted_while_no_bastion_led_is_kept() -> None:
+    """Its boot seems overdue until its bell is read, and a store may not give that at once."""
+    fails = {"left": 0}
+
+    def faults(operation: str, key: str) -> Fault | None:
+        is_bell = operation == "read" and key.startswith(layout.BELLS)
+        fails["left"] -= is_bell
+        return Fault.BEFORE if is_bell and fails["left"] >= 0 else None
+
+    rig = Rig(config=ON_DEMAND, spoil=lambda store: FaultyStore(store, faults))
+    rig.are_agents_up = False
+    rig.turn()
+    job = rig.submit(h100=8)
+    rig.turn(5)
+    (name,) = rig.providers["gpu"].states
+    rig.greet(name, h100=8)
+    rig.clock.advance(3000.0)
+    rig.leader = rig.take()
+    fails["left"] = 3
+    rig.turn(10)
+    assert fails["left"] < 0
+    assert rig.phase(job) == "running"
+    assert list(rig.root.machines) == [name]
 
 
 def test_a_warm_machine_is_used_again() -> None:
