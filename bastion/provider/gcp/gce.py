@@ -74,6 +74,8 @@ class GceProvider:
         self._api = api
         self._zones: dict[str, str] = {}
         """Machine -> the zone in which it was last listed, or asked for since."""
+        self._shown: dict[str, str] = {}
+        """Machine -> its zone, of those that the last list had."""
         self._ids = RequestIds()
 
     @property
@@ -82,15 +84,39 @@ class GceProvider:
         return True
 
     def list(self) -> tuple[Listed, ...]:
-        """See the port; one call for all zones, also those that the pool names no more."""
-        found = []
+        """
+        See the port; one call for all zones, also those that the pool names no more.
+
+        A VM that this list lacks and that the last one had is asked for by its name.
+        """
+        found = {}
         for zone, each in self._everywhere():
             machine = self._names.machine(each["name"], each.get("labels", {}))
             if machine is not None:
-                listed = _listed(machine, self._pool.name, zone, each)
-                found.append(replace(listed, account=self.account()))
-        self._zones = {listed.name: listed.zone for listed in found}
-        return tuple(sorted(found, key=lambda listed: listed.name))
+                found[machine] = _listed(machine, self._pool.name, zone, each)
+        for name in self._shown.keys() - found.keys():
+            found |= self._without_labels(name, self._shown[name])
+        self._shown = {name: listed.zone for name, listed in found.items()}
+        self._zones = dict(self._shown)
+        account = self.account()
+        return tuple(replace(found[name], account=account) for name in sorted(found))
+
+    def _without_labels(self, name: str, zone: str) -> dict[str, Listed]:
+        """A machine whose labels somebody has changed: it is not gone, and Google lists it not."""
+        called = self._names.cloud(name)
+        request = self._vms.get(project=self._api.project, zone=zone, instance=called)
+        shown = self._api.ask(request, f"look at {name} in {zone}")
+        if isinstance(shown, Failure):
+            if shown.is_missing:
+                return {}
+            raise verdict(shown, f"look at {name} in {zone}")
+        listed = _listed(name, self._pool.name, zone, shown)
+        if self._names.machine(called, shown.get("labels", {})) == name:
+            return {name: listed}
+        wanted = ",".join(f"{key}={text}" for key, text in self._names.labels_of(name).items())
+        odd = "its labels were changed, and a bastion that starts anew takes it for gone:"
+        command = f" gcloud compute instances add-labels {called} --zone={zone} --labels={wanted}"
+        return {name: replace(listed, odd=odd + command)}
 
     def account(self) -> str:
         """See `TellsAccount`."""

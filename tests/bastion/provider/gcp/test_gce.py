@@ -226,6 +226,28 @@ def test_a_list_that_lags_makes_nothing_twice(server: Compute, restarts: bool) -
     assert set(states(provider)) == {"gpus-7-0", "gpus-7-1"}
 
 
+def test_a_machine_whose_labels_are_changed_is_not_gone(server: Compute) -> None:
+    """It runs and is paid for: it is listed with what to do, and is deleted by its name."""
+    mine = gce(server)
+    mine.create(vms(2), GPUS)
+    server.clock.sleep(60)
+    mine.list()
+    theirs = server.vm(f"bastion-{BUCKET}-gpus-7-0")
+    theirs.fields["labels"] = {"team": "ops"}
+    for _ in range(3):
+        assert states(mine) == {"gpus-7-0": "running", "gpus-7-1": "running"}
+    first, second = mine.list()
+    assert f"--labels=bastion={BUCKET},pool=gpus,commit=7" in first.odd
+    assert not second.odd
+    mine.delete("gpus-7-0")
+    mine.delete("gpus-7-1")
+    server.clock.sleep(60)
+    assert states(mine) == {}
+    server.calls.clear()
+    assert states(mine) == {}
+    assert "compute.instances.get" not in server.calls, "what is gone is asked for once"
+
+
 def test_the_project_is_told(server: Compute) -> None:
     """By each machine, and where a list shows none."""
     mine = gce(server)
