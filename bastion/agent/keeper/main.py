@@ -22,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import signal
 import sys
 import time
@@ -46,6 +47,12 @@ READY = b"ready\n"
 
 _OPTIONS = "--home DIR --life N --permit_s T [--cgroups no]"
 
+OPEN_FILES = 65_536
+"""
+How many files a process may have open, where its machine allows that: 1,024 is what a service has,
+and too few for data loaders. Of more, programs that close all they might have open become slow.
+"""
+
 _PR_SET_CHILD_SUBREAPER = 36
 """Source: Linux, include/uapi/linux/prctl.h."""
 
@@ -62,6 +69,7 @@ def main() -> None:
     except (KeyError, ValueError):
         sys.exit(f"usage: python -m bastion.agent.keeper {_OPTIONS}")
     hide_memory()
+    _raise_limits()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups, environ=os.environ)
@@ -156,6 +164,20 @@ def _lock(path: str, life: int) -> int:
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"pid {os.getpid()} life {life}\n".encode(), 0)
     return lock
+
+
+def _raise_limits() -> None:
+    """Give users' processes the open files and the locked memory that training programs need."""
+    files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(most, OPEN_FILES)
+    if resource.RLIM_INFINITY != files < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    # Drivers of devices and of networks lock the memory that they reach.
+    _, locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    for limit in (resource.RLIM_INFINITY, locked):
+        with contextlib.suppress(OSError, ValueError):  # only root may raise what is the most
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+            return
 
 
 def _become_subreaper() -> None:

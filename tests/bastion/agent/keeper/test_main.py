@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.keeper.attempt.attempt import Attempt
+from bastion.agent.keeper.main import OPEN_FILES
 from bastion.agent.keeper.port import (
     KEEPER_STOPPED,
     Ended,
@@ -319,15 +320,36 @@ def test_a_failed_start_has_a_reason(world: RealWorld, process: ProcessStart, wh
     world.ended("b")
 
 
-def test_open_files_run_out_for_users_first(tmp_path: Path) -> None:
-    """Where open files are few an attempt fails with a reason, and the keeper still serves."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
+def test_a_process_may_open_many_files_and_lock_its_memory(tmp_path: Path) -> None:
+    """A service has 1,024 files and 8 MiB: data loaders and drivers of networks need more."""
+    kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)
+    before = [resource.getrlimit(kind) for kind in kinds]
+    for kind, few, (_, most) in zip(kinds, (1024, 1 << 20), before):
+        resource.setrlimit(kind, (few, most))
     try:
         world = RealWorld(tmp_path)
     finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for kind, limits in zip(kinds, before):
+            resource.setrlimit(kind, limits)
     try:
+        program = (
+            "import json, resource as r;"
+            "print(json.dumps([r.getrlimit(k) for k in (r.RLIMIT_NOFILE, r.RLIMIT_MEMLOCK)]))"
+        )
+        world.keeper.start(attempt("a", python(program)))
+        assert world.ended("a").processes[0].code == 0
+        files, locked = json.loads(world.log("a"))
+    finally:
+        world.close()
+    most_files = before[0][1]
+    assert files[0] == (OPEN_FILES if most_files < 0 else min(OPEN_FILES, most_files))
+    assert files[1] == most_files
+    assert locked in ([-1, -1], [before[1][1]] * 2)  # who may raise the most has no limit
+
+
+def test_open_files_run_out_for_users_first(world: RealWorld) -> None:
+    """Where open files are few an attempt fails with a reason, and the keeper still serves."""
+    with world.limited(resource.RLIMIT_NOFILE, 128):
         world.keeper.start(attempt("a", *[SLEEPS] * 60))
         record = world.ended("a")
         assert record.first_failed is not None
@@ -335,8 +357,6 @@ def test_open_files_run_out_for_users_first(tmp_path: Path) -> None:
         assert failure == "cannot start 'sh': Too many open files"
         world.keeper.start(attempt("b", EXITS))
         world.ended("b")
-    finally:
-        world.close()
 
 
 def test_processes_are_born_clean(world: RealWorld) -> None:
