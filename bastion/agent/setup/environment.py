@@ -203,17 +203,23 @@ def _torchrun(start: Start, place: Place, *, gpus: int) -> dict[str, str]:
     """
     The defaults of torchrun's flags: all hosts of the gang, and a process for each GPU.
 
+    On one host it finds a port of its own, also where several of it run there.
+
     Source: torch, distributed/argparse_util.py, `PET_` and the name of the flag; launcher/api.py.
     """
-    env = {
-        "PET_NNODES": str(start.replicas * start.hosts),
+    # After SIGTERM it kills its processes itself, by default after 30 s.
+    env = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(start.grace_s))}
+    if gpus:
+        env["PET_NPROC_PER_NODE"] = str(gpus)
+    nodes = start.replicas * start.hosts
+    if nodes == 1:
+        return env
+    return env | {
+        "PET_NNODES": str(nodes),
         "PET_NODE_RANK": _node(start),
         "PET_MASTER_ADDR": place.addresses[0],
         "PET_MASTER_PORT": str(place.port),
-        # After SIGTERM it kills its processes itself, by default after 30 s.
-        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(math.ceil(start.grace_s)),
     }
-    return env | ({"PET_NPROC_PER_NODE": str(gpus)} if gpus else {})
 
 
 def _of_host(start: Start, job: Job, place: Place) -> dict[str, str]:

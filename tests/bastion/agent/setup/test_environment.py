@@ -72,10 +72,6 @@ def test_a_lone_process_sees_exactly_this() -> None:
         "JAX_COORDINATOR_ADDRESS": "10.0.0.1:29500",
         "JAX_NUM_PROCESSES": "1",
         "JAX_PROCESS_ID": "0",
-        "PET_NNODES": "1",
-        "PET_NODE_RANK": "0",
-        "PET_MASTER_ADDR": "10.0.0.1",
-        "PET_MASTER_PORT": "29500",
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "30",
         "CUDA_VISIBLE_DEVICES": "",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
@@ -295,9 +291,15 @@ def test_torchrun_waits_for_its_processes_as_long_as_the_job_may_save() -> None:
 def test_torchrun_starts_as_many_processes_as_it_likes_where_no_gpu_is_given() -> None:
     """One, or what its flags say: chips of a TPU are no GPUs."""
     for devices in ({}, {"v4": (0, 1, 2, 3)}):
-        env = one(start(devices=devices))
+        env = one(start(devices=devices, replicas=2), where=place("h0", "h1"))
         assert "PET_NPROC_PER_NODE" not in env
-        assert env["PET_NNODES"] == "1"
+        assert env["PET_NNODES"] == "2"
+
+
+def test_torchrun_on_one_host_finds_a_port_itself() -> None:
+    """Two of it may run in one job, each on half of its GPUs: one port would be of one of them."""
+    env = one(start(devices={"h100": (0, 1)}))
+    assert {name for name in env if name.startswith("PET_")} == {"PET_NPROC_PER_NODE"}
 
 
 def test_processes_that_bastion_started_for_each_device_are_no_nodes() -> None:
