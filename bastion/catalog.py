@@ -236,6 +236,11 @@ def units_a_chip(accelerator: str) -> int:
     return 1 if tpu is None else tpu.units_a_chip
 
 
+def is_tpu(accelerator: str) -> bool:
+    """Whether a resource type is a version of Google's TPUs."""
+    return accelerator in _TPUS
+
+
 def resource_types() -> tuple[str, ...]:
     """Return every resource type: accelerators by name, then `cpu` and `memory`."""
     sold = {accelerator for _, accelerator, *_ in (*_GCE, *_EC2)}

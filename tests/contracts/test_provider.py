@@ -22,6 +22,7 @@ from tests.contracts.amazon_place import ec2_place
 from tests.contracts.docker_place import docker_place, engine_place
 from tests.contracts.fake_place import fake_place
 from tests.contracts.google_places import gce_place, tpu_place
+from tests.contracts.kubernetes_place import kubernetes_place, needs_kubectl
 from tests.contracts.provider_place import MACHINE, POOL, Place, World
 from tests.contracts.slurm_place import fake_slurm_place, slurm_place
 from tests.servers.dockerd import has_shell, needs_dockerd
@@ -94,6 +95,7 @@ PLACES = {
     "engine": engine_place,
     "slurm": slurm_place,
     "fake-slurm": fake_slurm_place,
+    "kubernetes": kubernetes_place,
 }
 CLOUDS = ("fake", "gce", "gcp_tpu", "ec2")
 """The places that have a `World`."""
@@ -131,6 +133,7 @@ NEEDS = {
         pytest.mark.skipif(not has_shell(), reason="needs busybox-static"),
     ],
     "slurm": needs_slurm,
+    "kubernetes": needs_kubectl,
 }
 """What the place of that name needs of this machine."""
 

@@ -1,0 +1,202 @@
+"""
+Pods of one namespace of a Kubernetes cluster, each of them a machine.
+
+* A pod is found by its labels and its name, which name the bucket, the pool and the machine. Its
+  first process runs the start-up script; where that dies, the kubelet starts it again in its place.
+* A zone is a label that nodes have. A pod that finds no node waits, in the words of the scheduler;
+  with the patience of the pool over, the next zone is asked.
+* A finalizer keeps what is left of a pod until this provider has seen its end, whoever deleted it.
+  An end is believed where the kubelet of its node has told it. Where that does not answer, the
+  machine is gone when the permit of its keeper has expired, as on hosts of one's own.
+* What is left goes a minute after the end was seen, or an hour where the pod was not deleted, so
+  that `kubectl logs` can be asked.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bastion.clock import Clock
+from bastion.errors import ProviderError, ProviderRefusedError, ProviderUnavailableError
+from bastion.machine import Machine, Pool
+from bastion.provider.kubernetes.kubectl import Kubectl, MissingError, TakenError
+from bastion.provider.kubernetes.names import Names
+from bastion.provider.kubernetes.pod_request import FINALIZER, pod
+from bastion.provider.kubernetes.pod_states import is_deleted, listed_of
+from bastion.provider.port import Listed
+
+KEEP_DELETED_S = 60.0
+"""For longer than two lists, by which the bastion sees that a machine is gone."""
+KEEP_ENDED_S = 3600.0
+END_S = 2
+"""Between the signal and the end of a machine that is deleted: nothing is running there."""
+_VERBS = ("create", "delete", "list", "update")
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+Script = Callable[[Pool, str], str]
+"""The start-up script of a pool's machines, from a shell command that prints a machine's name."""
+
+
+class KubernetesProvider:
+    """
+    The pods of one pool.
+
+    Args:
+        pool: Its option `namespace` names where they live; its zones are labels of nodes.
+        bucket: The bucket's own name.
+        script: Writes the start-up script of a machine.
+        clock: Tells for how long an end has been seen.
+        kubectl: Asks the cluster; by default the one of this host.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        bucket: str,
+        script: Script,
+        clock: Clock,
+        kubectl: Kubectl | None = None,
+    ) -> None:
+        self._pool = pool
+        self._bucket = bucket
+        self._names = Names(bucket=bucket, pool=pool.name)
+        self._script = script
+        self._clock = clock
+        self._kubectl = kubectl or Kubectl(pool.options, os.environ)
+        self._namespace = pool.options["namespace"]
+        self._pods = f"/api/v1/namespaces/{self._namespace}/pods"
+        self._seen: dict[str, float] = {}
+        """UID of a pod -> when its end was first seen. A new bastion sees it again."""
+
+    @property
+    def vouches(self) -> bool:
+        """See the port: what runs on a node that Kubernetes does not reach may run on."""
+        return False
+
+    def list(self) -> tuple[Listed, ...]:
+        """See the port; what is left of pods that ended is removed after a time."""
+        found, seen = {}, {}
+        for machine, said in self._shown():
+            listed = listed_of(said, machine, self._pool.name)
+            if listed.state == "gone":
+                uid = said["metadata"]["uid"]
+                seen[uid] = self._seen.get(uid, self._clock.monotonic())
+                listed = self._tidied(listed, said, self._clock.monotonic() - seen[uid])
+            found[machine] = listed
+        self._seen = seen
+        return tuple(found[name] for name in sorted(found))
+
+    def create(self, machines: Sequence[Machine], pool: Pool) -> None:
+        """See the port; a pod whose agent has died is started again by its kubelet."""
+        there = {name for name, _ in self._shown()}
+        for machine in machines:
+            if machine.name not in there:
+                self._make(machine, pool)
+
+    def delete(self, name: str) -> None:
+        """See the port; only the very pod that was seen is deleted."""
+        for _, said in self._shown(name):
+            metadata = said["metadata"]
+            if is_deleted(said) and metadata.get("deletionGracePeriodSeconds", 0) <= END_S:
+                continue
+            self._delete(said, about=f"delete pod {metadata['name']}")
+
+    def lacking(self) -> tuple[str, ...]:
+        """See `TellsRights`: what is not allowed, and what the cluster says of a pod in a zone."""
+        found = [
+            f"the bastion's account may not {verb} pods in namespace {self._namespace}"
+            for verb in _VERBS
+            if not self._may(verb)
+        ]
+        for zone in () if found else self._pool.zones:
+            machine = Machine(name=f"{self._pool.name}-0-0", pool=self._pool.name, zone=zone)
+            try:
+                self._send(machine, self._pool, script="exit 0", is_dry=True)
+            except ProviderUnavailableError:
+                raise
+            except ProviderError as error:
+                found.append(error.message)
+        return tuple(dict.fromkeys(found))
+
+    def _make(self, machine: Machine, pool: Pool) -> None:
+        try:
+            self._send(machine, pool, self._script(pool, f"printf %s {machine.name}"))
+        except TakenError as error:
+            # Ours, from a request whose answer was lost, or another's: its labels tell.
+            if not any(True for _ in self._shown(machine.name)):
+                raise ProviderRefusedError(
+                    f"{error.message}, and is no machine of this bastion",
+                    hint="delete that pod, or give the pool a namespace of its own",
+                ) from error
+
+    def _send(self, machine: Machine, pool: Pool, script: str, *, is_dry: bool = False) -> None:
+        body = pod(pool, machine, script, bucket=self._bucket)
+        asked = "fieldValidation=Strict" + ("&dryRun=All" if is_dry else "")
+        where = f" in zone {machine.zone}" if machine.zone else ""
+        about = f"create a pod{where} in namespace {self._namespace}"
+        self._kubectl.ask("create", f"{self._pods}?{asked}", body, about=about)
+
+    def _delete(self, said: Mapping[str, Any], *, about: str) -> None:
+        metadata = said["metadata"]
+        asked = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": END_S,
+            "preconditions": {"uid": metadata["uid"]},
+        }
+        try:
+            self._kubectl.ask("delete", f"{self._pods}/{metadata['name']}", asked, about=about)
+        except MissingError:
+            return
+
+    def _tidied(self, listed: Listed, said: Mapping[str, Any], seen_s: float) -> Listed:
+        """Remove what is left of a pod that ended a while ago; tell what keeps it."""
+        about = f"remove pod {said['metadata']['name']}"
+        try:
+            if is_deleted(said) and seen_s >= KEEP_DELETED_S:
+                self._release(said, about)
+            elif not is_deleted(said) and seen_s >= KEEP_ENDED_S:
+                self._delete(said, about=about)
+        except ProviderError as error:
+            return replace(listed, odd=error.message)
+        return listed
+
+    def _release(self, said: Mapping[str, Any], about: str) -> None:
+        """Let the cluster forget a pod; its version has to be the one that was seen."""
+        metadata = said["metadata"]
+        left = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            **said,
+            "metadata": {**metadata, "finalizers": left},
+        }
+        try:
+            self._kubectl.ask("replace", f"{self._pods}/{metadata['name']}", body, about=about)
+        except (MissingError, TakenError):
+            return  # the next list tells
+
+    def _may(self, verb: str) -> bool:
+        attributes = {"namespace": self._namespace, "verb": verb, "resource": "pods"}
+        asked = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+        answer = self._kubectl.ask("create", _REVIEWS, asked, about="ask for rights")
+        return bool(answer.get("status", {}).get("allowed"))
+
+    def _shown(self, machine: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The pods of this pool by machine; those of one machine, if it is named."""
+        labels = ",".join(f"{key}={text}" for key, text in self._names.labels.items())
+        asked = {"labelSelector": labels}
+        if machine:
+            asked["fieldSelector"] = f"metadata.name={self._names.pod(machine)}"
+        for said in self._kubectl.items(self._pods, asked):
+            name = self._names.machine(said["metadata"])
+            if name is not None:
+                yield name, said

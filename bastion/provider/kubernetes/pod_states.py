@@ -1,0 +1,122 @@
+"""
+What a pod says of the machine that it is. Pure.
+
+A kubelet says that a pod is over when its containers have ended, and not before. The collector of
+pods on lost nodes says it too, of containers that may run on: that is no proof.
+
+Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle and .../disruptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bastion.provider.kubernetes.names import ZONE
+from bastion.provider.port import Listed, State
+
+_OVER = ("Succeeded", "Failed")
+_BEING_MADE = ("ContainerCreating", "PodInitializing")
+_OFF = "CrashLoopBackOff"
+_COLLECTED = "DeletionByPodGC"
+_NOT_ASKED = "is not looked at by a scheduler yet"
+
+Pod = Mapping[str, Any]
+
+
+def listed_of(pod: Pod, machine: str, pool: str) -> Listed:
+    """Return the machine that `pod` is, as a provider lists it."""
+    state = _state(pod)
+    text = ""
+    if state == "waiting":
+        text = _scheduling(pod)
+    elif state in ("stopped", "gone", "deleting"):
+        text = _end(pod)
+    stuck = _waiting(pod) if state in ("creating", "stopped") else ""
+    return Listed(
+        name=machine,
+        pool=pool,
+        state=state,
+        zone=(pod["metadata"].get("annotations") or {}).get(ZONE, ""),
+        text=f"Kubernetes: {text}" if text else "",
+        stuck=f"Kubernetes: {stuck}" if stuck else "",
+        created_at=pod["metadata"].get("creationTimestamp", ""),
+    )
+
+
+def is_deleted(pod: Pod) -> bool:
+    """Whether someone has asked for the end of `pod`."""
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def _state(pod: Pod) -> State:
+    phase = pod["status"].get("phase", "")
+    if not pod["spec"].get("nodeName"):
+        return "gone" if is_deleted(pod) or phase in _OVER else "waiting"
+    if phase in _OVER:
+        return "gone" if _is_proved(pod) else "deleting"
+    if is_deleted(pod):
+        return "deleting"
+    states = [*_container_states(pod)]
+    if any("running" in each for each in states):
+        return "running"
+    if any(
+        "terminated" in each or each.get("waiting", {}).get("reason") == _OFF for each in states
+    ):
+        return "stopped"
+    return "creating"
+
+
+def _is_proved(pod: Pod) -> bool:
+    """Whether it is the kubelet's word that a pod is over."""
+    states = [*_container_states(pod)]
+    if not all("terminated" in each for each in states):
+        return False
+    return bool(states) or not any(
+        each.get("reason") == _COLLECTED for each in pod["status"].get("conditions") or ()
+    )
+
+
+def _container_states(pod: Pod) -> Iterator[Mapping[str, Any]]:
+    for each in pod["status"].get("containerStatuses") or ():
+        yield each.get("state") or {}
+
+
+def _scheduling(pod: Pod) -> str:
+    for each in pod["status"].get("conditions") or ():
+        if each["type"] == "PodScheduled" and each.get("reason"):
+            return _told(each["reason"], each.get("message", ""))
+    return _NOT_ASKED
+
+
+def _waiting(pod: Pod) -> str:
+    """Why a container does not begin; empty where it is only being made."""
+    for status in pod["status"].get("containerStatuses") or ():
+        said = (status.get("state") or {}).get("waiting") or {}
+        if said.get("reason") and said["reason"] not in _BEING_MADE:
+            last = (status.get("lastState") or {}).get("terminated") or {}
+            before = f"; before, {_ended(last)}" if last else ""
+            return f"{_told(said['reason'], said.get('message', ''))}{before}"
+    return ""
+
+
+def _end(pod: Pod) -> str:
+    status = pod["status"]
+    if status.get("reason"):
+        return _told(status["reason"], status.get("message", ""))
+    for each in status.get("conditions") or ():
+        if each["type"] == "DisruptionTarget":
+            return _told(each.get("reason", ""), each.get("message", ""))
+    if waiting := _waiting(pod):
+        return waiting
+    ends = [_ended(each["terminated"]) for each in _container_states(pod) if "terminated" in each]
+    return "; ".join(ends) or ("deleted" if is_deleted(pod) else "")
+
+
+def _ended(said: Mapping[str, Any]) -> str:
+    reason = said.get("reason") or "ended"
+    return f"{reason}, exit code {said.get('exitCode')}"
+
+
+def _told(reason: str, message: str) -> str:
+    return " ".join((f"{reason}: {message}" if message else reason).split())
