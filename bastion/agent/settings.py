@@ -21,7 +21,9 @@ KEEP_ENVIRONMENT_S = 7 * 86400.0
 """How long a Python environment is kept after its last use by a host."""
 
 
-Cloud = Literal["", "gce", "ec2", "slurm"]
+Cloud = Literal["", "gce", "ec2", "slurm", "kubernetes"]
+"""Slurm and Kubernetes have none: what they tell a machine lies in its folder."""
+
 """The kind of metadata server of this machine; empty: it has none."""
 
 

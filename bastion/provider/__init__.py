@@ -7,7 +7,7 @@ first, then `open`, which chooses the adapter; then an adapter, `local` or `fake
 serve a folder.
 
 `gcp/` and `aws/` are clouds, `own_hosts/` machines of one's own, `containers/` those of an engine,
-`slurm/` nodes of a cluster.
+`slurm/` nodes of a cluster, `kubernetes/` pods of one.
 `boot/` is how a new machine begins, `machine_folder` the folder of a local one, and `way_in` how a
 person reaches one.
 """

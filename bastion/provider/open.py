@@ -15,10 +15,10 @@ from bastion.errors import SpecError
 from bastion.machine import Pool
 from bastion.provider.port import Provider
 
-PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "slurm", "fake")
+PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes", "fake")
 """The providers that a pool may name."""
 
-INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker", "slurm"})
+INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes"})
 """Those whose new machines install Bastion from the bucket, by `bastion.provider.boot`."""
 
 OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
@@ -60,6 +60,10 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
             from bastion.provider.slurm.slurm_request import problems as of_slurm
 
             return of_slurm(pool)
+        case "kubernetes":
+            from bastion.provider.kubernetes.pool_options import problems as of_kubernetes
+
+            return of_kubernetes(pool)
         case _:
             return _problems_of_given(pool)
 
@@ -144,6 +148,11 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
 
             script = _script(root_url, bucket, stays=True)
             return SlurmProvider(pool, bucket=bucket, script=script)
+        case "kubernetes":
+            from bastion.provider.kubernetes.kubernetes import KubernetesProvider
+
+            script = _script(root_url, bucket, stays=True)
+            return KubernetesProvider(pool, bucket=bucket, script=script, clock=SystemClock())
         case "fake":
             from bastion.provider.fake import FakeProvider
 

@@ -1,5 +1,5 @@
 """
-How a person's own tools reach a machine: OpenSSH, gcloud, the AWS command line, docker, srun. Pure.
+How a person's own tools reach a machine, as OpenSSH, gcloud, docker, srun and kubectl. Pure.
 
 No port of a machine is open for it. Each cloud has a way of its own through its own front door, and
 decides who may use it: nothing here gives a right.
@@ -16,6 +16,8 @@ from bastion.machine import Pool
 from bastion.provider.aws.ec2_pool import region_of
 from bastion.provider.containers.docker_request import name_of
 from bastion.provider.gcp.names import Names
+from bastion.provider.kubernetes.names import Names as PodNames
+from bastion.provider.kubernetes.pod_request import CONTAINER
 from bastion.provider.slurm.slurm_request import job_name
 from bastion.value import value
 
@@ -88,6 +90,8 @@ def way_in(target: Target, pool: Pool, *, bucket: str, host_here: str) -> WayIn:
             return _docker(target, pool, bucket)
         case "slurm":
             return _slurm(target, bucket)
+        case "kubernetes":
+            return _kubernetes(target, pool, bucket)
         case other:
             raise NotFoundError(f"a machine of provider {other} cannot be reached from here")
 
@@ -166,6 +170,19 @@ def _slurm(target: Target, bucket: str) -> WayIn:
         interactive=("sh", "-c", f"{step} --pty {_SHELL}"),
         command=("sh", "-c", f'{step} /bin/sh -c "$1"', "sh", LINE),
         forward=_openssh(target.hostname, "").forward,
+    )
+
+
+def _kubernetes(target: Target, pool: Pool, bucket: str) -> WayIn:
+    """In its container, with the user's own rights to `pods/exec` and `pods/portforward`."""
+    name = PodNames(bucket=bucket, pool=pool.name).pod(target.machine)
+    flags = {key: pool.options.get(key, "") for key in ("context", "namespace")}
+    kubectl = ("kubectl", *(f"--{key}={text}" for key, text in flags.items() if text))
+    there = (f"--container={CONTAINER}", name, "--", "/bin/sh")
+    return WayIn(
+        interactive=(*kubectl, "exec", "-it", *there),
+        command=(*kubectl, "exec", *there, "-c", LINE),
+        forward=(*kubectl, "port-forward", name, f"{HERE}:{THERE}"),
     )
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from bastion.clock import SystemClock
 from bastion.machine import Pool
@@ -24,9 +21,6 @@ BUCKET = "0a1b2c3d4e5f"
 ZONES = ("main", "more")
 SCRIPT = "exec sleep 100000"
 """What the machines run instead of an agent."""
-needs_kubectl = pytest.mark.skipif(
-    shutil.which("kubectl") is None, reason="needs kubectl (Debian: kubernetes-client)"
-)
 
 
 def pool_of(cluster: Kubernetes) -> Pool:

@@ -22,10 +22,11 @@ from tests.contracts.amazon_place import ec2_place
 from tests.contracts.docker_place import docker_place, engine_place
 from tests.contracts.fake_place import fake_place
 from tests.contracts.google_places import gce_place, tpu_place
-from tests.contracts.kubernetes_place import kubernetes_place, needs_kubectl
+from tests.contracts.kubernetes_place import kubernetes_place
 from tests.contracts.provider_place import MACHINE, POOL, Place, World
 from tests.contracts.slurm_place import fake_slurm_place, slurm_place
 from tests.servers.dockerd import has_shell, needs_dockerd
+from tests.servers.kubernetes.server import needs_kubectl
 from tests.servers.slurmctld import needs_slurm
 from tests.servers.sshd import hosts, needs_sshd
 

@@ -3,7 +3,7 @@ What a pool can be made of, one ground for each provider: `local` to `gcp_tpu`.
 
 A ground is the pool's table of the configuration and what the bastion needs to reach the provider.
 Its machines are real agents, begun by what the provider does: the start-up script of a cloud, an
-installation over ssh, a container. The clouds are servers on loopback.
+installation over ssh, a container, a pod. The clouds are servers on loopback.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from tests.servers.dockerd import IMAGE, dockerd
 from tests.servers.engine import FakeEngine
 from tests.servers.google import Compute, Tpu
 from tests.servers.google.hosts import hosts
+from tests.servers.kubernetes.kubelet import IMAGE as POD_IMAGE
+from tests.servers.kubernetes.pods import OVER
+from tests.servers.kubernetes.server import NAMESPACE, Kubernetes, kubernetes
 from tests.servers.s3 import KEYS
 from tests.servers.slurm import FakeSlurm
 from tests.servers.slurmctld import slurm
@@ -136,6 +139,36 @@ def _left_slurm(fake: FakeSlurm) -> None:
     """Two jobs were made, and nothing of them is left on their nodes."""
     assert fake.made() == 2
     until(lambda: not list(fake.folder.glob("n*/bastion-*/*/*")), "the folders of machines go")
+
+
+@contextmanager
+def kubernetes_ground(folder: Path) -> Iterator[Ground]:
+    """Pods of a cluster of ours, which are processes that see every file."""
+    with kubernetes(folder) as cluster:
+        try:
+            yield Ground(
+                pool=f"""
+provider = "kubernetes"
+zones = ["main", "more"]
+image = "{POD_IMAGE}"
+resources = {{ cpu = 2, memory = "48GiB" }}
+
+[pools.ground.options]
+namespace = "{NAMESPACE}"
+kubeconfig = "{cluster.config()}"
+python = "{sys.executable}" """,
+                check_end=lambda: _left_kubernetes(cluster),
+            )
+        finally:
+            cluster.kubelet.logs()
+        assert cluster.misfits == []
+
+
+def _left_kubernetes(cluster: Kubernetes) -> None:
+    """Two pods were made, and are over or forgotten."""
+    assert cluster.pods.made == 2
+    pods = cluster.pods.of.values()
+    until(lambda: all(each["status"]["phase"] in OVER for each in pods), "the pods end")
 
 
 @contextmanager

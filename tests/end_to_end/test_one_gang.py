@@ -19,6 +19,7 @@ from tests.end_to_end.grounds import (
     fake_slurm_ground,
     gce_ground,
     gcp_tpu_ground,
+    kubernetes_ground,
     local_ground,
     show_boot_logs,
     slurm_ground,
@@ -27,6 +28,7 @@ from tests.end_to_end.grounds import (
 from tests.end_to_end.programs import DEADLINE_S, REPOSITORY, Programs, until
 from tests.end_to_end.roots import folder_root
 from tests.servers.dockerd import has_shell, needs_dockerd
+from tests.servers.kubernetes.server import needs_kubectl
 from tests.servers.slurmctld import needs_slurm
 from tests.servers.sshd import needs_sshd
 
@@ -52,6 +54,7 @@ GROUNDS = [
     pytest.param(docker_ground, id="docker-engine", marks=[*needs_dockerd, no_shell]),
     pytest.param(fake_slurm_ground, id="slurm"),
     pytest.param(slurm_ground, id="slurmctld", marks=needs_slurm),
+    pytest.param(kubernetes_ground, id="kubernetes", marks=needs_kubectl),
     pytest.param(ec2_ground, id="ec2"),
     pytest.param(gce_ground, id="gce"),
     pytest.param(gcp_tpu_ground, id="gcp_tpu"),

@@ -8,6 +8,7 @@ Notices that a cloud takes a machine back: asked of its metadata server every fe
 | ec2   | `spot/instance-action`                        | until the time that it names           |
 | ec2   | `events/recommendations/rebalance`            | it is only likely: until it is certain |
 | slurm | `notice`, written by the batch script         | until the time that it names           |
+| kube. | `notice`, written by the first process        | until the time that it names           |
 
 Source: cloud.google.com/compute/docs/instances/spot and .../gpus/gpu-host-maintenance; Amazon EC2
 User Guide, "Spot Instance interruption notices" and "EC2 instance rebalance recommendations".
@@ -15,6 +16,7 @@ User Guide, "Spot Instance interruption notices" and "EC2 instance rebalance rec
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from bastion.agent.cloud.metadata import Metadata, json_of
@@ -33,6 +35,11 @@ _GPU_MAINTENANCE_S = 3600.0
 _SPOT_S = 120.0
 _LIKELY_S = 600.0
 
+_NOTED: Mapping[Cloud, str] = {
+    "slurm": "Slurm ends its job",
+    "kubernetes": "Kubernetes ends its pod",
+}
+
 SHIPPING_PART = 6
 """A sixth of a notice, at most `SHIPPING_S`, is kept for the last bytes of logs and outputs."""
 SHIPPING_S = 15.0
@@ -49,8 +56,8 @@ def look_for_interruption(
     Raises:
         MetadataError: The metadata server did not answer.
     """
-    if cloud == "slurm":
-        return _of_slurm(metadata, wall)
+    if cloud in _NOTED:
+        return _noted(metadata, wall, _NOTED[cloud])
     return _of_ec2(metadata, wall) if cloud == "ec2" else _of_gce(metadata, has_gpus=has_gpus)
 
 
@@ -88,13 +95,13 @@ def _of_ec2(metadata: Metadata, wall: float) -> Interruption | None:
     return None
 
 
-def _of_slurm(metadata: Metadata, wall: float) -> Interruption | None:
-    """The time of the job ends, or it is preempted. The clock that wrote it is this machine's."""
+def _noted(metadata: Metadata, wall: float, text: str) -> Interruption | None:
+    """The first process was told to end. The clock that wrote when is this machine's."""
     said = metadata.read("notice")
     if not said:
         return None
     in_s = float(said) - wall if said.isdigit() else 0.0
-    return Interruption(in_s=min(max(in_s, 0.0), MAX_STEP_S), text="Slurm ends its job")
+    return Interruption(in_s=min(max(in_s, 0.0), MAX_STEP_S), text=text)
 
 
 def _until(time: str, wall: float) -> float:

@@ -1,7 +1,8 @@
 """
 The metadata servers of clouds: what a machine may ask about itself without credentials.
 
-A job of Slurm has none. What its batch script is told it writes into the folder of the machine.
+A job of Slurm and a pod of Kubernetes have none. What their first process is told it writes into
+the folder of the machine.
 
 `GCE_METADATA_HOST` and `AWS_EC2_METADATA_SERVICE_ENDPOINT` name other ones, as for the vendors'
 libraries. Source: cloud.google.com/compute/docs/metadata; Amazon EC2 User Guide, "IMDS".
@@ -51,7 +52,7 @@ def metadata_of(cloud: Cloud, environ: Mapping[str, str]) -> Metadata | None:
     if cloud == "ec2":
         named = environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254")
         return Ec2Metadata(named.rstrip("/"))
-    if cloud == "slurm":
+    if cloud in ("slurm", "kubernetes"):
         return FolderMetadata(Path(environ.get("BASTION_BOOT_DIR", ".")))
     return None
 
@@ -90,7 +91,7 @@ class Ec2Metadata:
 
 
 class FolderMetadata:
-    """The files that a batch script writes into a folder."""
+    """The files that the first process of a machine writes into its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

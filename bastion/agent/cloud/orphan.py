@@ -27,6 +27,11 @@ AGAIN_S = 300.0
 """Between two tries to delete a machine that still runs."""
 _CALL_S = 30.0
 _HALT = ("shutdown", "-h", "now")
+_FIRST: Mapping[Cloud, tuple[str, str]] = {
+    "slurm": ("SLURM_TASK_PID", "job of Slurm"),
+    "kubernetes": ("BASTION_POD_SCRIPT", "pod"),
+}
+"""The variable that names the first process of a machine, and what ends with that."""
 
 
 def is_orphan(out_s: float, timeout_s: float, *, is_busy: bool) -> bool:
@@ -42,11 +47,12 @@ def end_orphan(
     Delete this machine by its own identity, or halt it where that is refused.
 
     An instance of EC2 that halts is terminated, for it was made so. A VM of Google that halts
-    costs its disk until the bastion, or an admin, deletes it. A job of Slurm ends with its batch
-    script, which is told to.
+    costs its disk until the bastion, or an admin, deletes it. A job of Slurm, and a pod, end with
+    their first process, which is told to.
     """
-    if cloud == "slurm" and (script := environ.get("SLURM_TASK_PID", "")).isdigit():
-        say("this machine is an orphan: it ends its job of Slurm")
+    variable, what = _FIRST.get(cloud, ("", ""))
+    if (script := environ.get(variable, "")).isdigit():
+        say(f"this machine is an orphan: it ends its {what}")
         os.kill(int(script), signal.SIGUSR2)
         return
     try:

@@ -80,9 +80,10 @@ class CloudWatch:
         """
         Return the time by the store, whose clock is right: a cloud names its times by such.
 
-        What a job of Slurm is told its own machine has written.
+        What a job of Slurm, or a pod, is told its own machine has written.
         """
-        told = None if self._settings.cloud == "slurm" else self._bells.store_time
+        is_own = self._settings.cloud in ("slurm", "kubernetes")
+        told = None if is_own else self._bells.store_time
         return self._clock.wall() if told is None else told[0] + now - told[1]
 
     def _stop(self, now: float, hosts: Mapping[str, Host]) -> None:

@@ -31,9 +31,20 @@ again, so this is for what neither sees. 1,000 machines ring three times a secon
 """
 PERMIT_HEARTBEAT_S = 30.0
 """Where the provider does not vouch for a machine: its permit is renewed by what it rings."""
-_CLOUDS = {"gce": "gce", "gcp_tpu": "gce", "ec2": "ec2", "slurm": "slurm"}
+_CLOUDS = {
+    "gce": "gce",
+    "gcp_tpu": "gce",
+    "ec2": "ec2",
+    "slurm": "slurm",
+    "kubernetes": "kubernetes",
+}
 """Providers whose machines learn there when they are taken, and of which kind."""
-_HALTS = {"gce": "shutdown -h now", "ec2": "shutdown -h now", "slurm": "exit 1"}
+_HALTS = {
+    "gce": "shutdown -h now",
+    "ec2": "shutdown -h now",
+    "slurm": "exit 1",
+    "kubernetes": "exit 0",  # what has failed is started again
+}
 """What ends an orphan, by kind."""
 
 

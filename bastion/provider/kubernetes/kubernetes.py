@@ -25,7 +25,7 @@ from bastion.machine import Machine, Pool
 from bastion.provider.kubernetes.kubectl import Kubectl, MissingError, TakenError
 from bastion.provider.kubernetes.names import Names
 from bastion.provider.kubernetes.pod_request import FINALIZER, pod
-from bastion.provider.kubernetes.pod_states import is_deleted, listed_of
+from bastion.provider.kubernetes.pod_states import is_collected, is_deleted, listed_of
 from bastion.provider.port import Listed
 
 KEEP_DELETED_S = 60.0
@@ -98,12 +98,18 @@ class KubernetesProvider:
                 self._make(machine, pool)
 
     def delete(self, name: str) -> None:
-        """See the port; only the very pod that was seen is deleted."""
+        """
+        See the port; only the very pod that was seen is deleted.
+
+        What a lost node has left is removed. That it is listed no more proves nothing.
+        """
         for _, said in self._shown(name):
             metadata = said["metadata"]
-            if is_deleted(said) and metadata.get("deletionGracePeriodSeconds", 0) <= END_S:
-                continue
-            self._delete(said, about=f"delete pod {metadata['name']}")
+            about = f"delete pod {metadata['name']}"
+            if is_deleted(said) and is_collected(said):
+                self._release(said, about)
+            elif not is_deleted(said) or metadata.get("deletionGracePeriodSeconds", 0) > END_S:
+                self._delete(said, about)
 
     def lacking(self) -> tuple[str, ...]:
         """See `TellsRights`: what is not allowed, and what the cluster says of a pod in a zone."""
@@ -140,7 +146,7 @@ class KubernetesProvider:
         about = f"create a pod{where} in namespace {self._namespace}"
         self._kubectl.ask("create", f"{self._pods}?{asked}", body, about=about)
 
-    def _delete(self, said: Mapping[str, Any], *, about: str) -> None:
+    def _delete(self, said: Mapping[str, Any], about: str) -> None:
         metadata = said["metadata"]
         asked = {
             "apiVersion": "v1",
@@ -160,7 +166,7 @@ class KubernetesProvider:
             if is_deleted(said) and seen_s >= KEEP_DELETED_S:
                 self._release(said, about)
             elif not is_deleted(said) and seen_s >= KEEP_ENDED_S:
-                self._delete(said, about=about)
+                self._delete(said, about)
         except ProviderError as error:
             return replace(listed, odd=error.message)
         return listed

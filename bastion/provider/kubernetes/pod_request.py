@@ -59,7 +59,7 @@ def pod(pool: Pool, machine: Machine, start: str, *, bucket: str) -> Json:
             *({"key": key, "operator": "Exists", "effect": "NoExecute"} for key in _UNREACHED),
             *tolerations(options.get("tolerations", "")),
         ],
-        "containers": [_container(pool, machine.name, start)],
+        "containers": [_container(pool, start)],
         "volumes": [
             {"name": "machine", "emptyDir": _limited(pool.disk_gib * 1024**3)},
             {"name": "shm", "emptyDir": {"medium": "Memory", **_limited(_shm(pool))}},
@@ -110,7 +110,7 @@ def device_of(pool: Pool) -> str:
     return NEURON if any(kind in _NEURONS for kind in pool.resources) else GPU
 
 
-def _container(pool: Pool, machine: str, start: str) -> Json:
+def _container(pool: Pool, start: str) -> Json:
     options = pool.options
     amounts = _amounts(pool)
     folder = options.get("folder", FOLDER)

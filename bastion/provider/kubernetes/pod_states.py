@@ -49,6 +49,12 @@ def is_deleted(pod: Pod) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
+def is_collected(pod: Pod) -> bool:
+    """Whether `pod` is over without a word of its kubelet: none will come any more."""
+    is_over = pod["status"].get("phase", "") in _OVER
+    return is_over and bool(pod["spec"].get("nodeName")) and not _is_proved(pod)
+
+
 def _state(pod: Pod) -> State:
     phase = pod["status"].get("phase", "")
     if not pod["spec"].get("nodeName"):

@@ -472,7 +472,8 @@ def _host_problems(table: _PoolTable) -> list[str]:
 
 def _permit_s(table: _PoolTable) -> float | None:
     """None where a provider can prove that nothing runs on a machine of the pool any more."""
-    return float(table.permit) if table.hosts or table.provider == "slurm" else None
+    has_one = table.hosts or table.provider in ("slurm", "kubernetes")
+    return float(table.permit) if has_one else None
 
 
 def _spare_hosts(

@@ -84,6 +84,16 @@ def test_a_node_of_slurm_is_entered_as_a_step_of_its_job() -> None:
     assert found.forwarding(1, 2) == ("ssh", "-N", "-L", "1:localhost:2", "far")
 
 
+def test_a_pod_is_entered_by_kubectl() -> None:
+    """In the context and namespace of its pool; a port is forwarded by the cluster."""
+    found = way("kubernetes", context="lab", namespace="ml")
+    kubectl = ("kubectl", "--context=lab", "--namespace=ml")
+    there = ("--container=machine", "bastion-b1-gpu-7-0", "--", "/bin/sh")
+    assert found.interactive == (*kubectl, "exec", "-it", *there)
+    assert found.running("a b") == (*kubectl, "exec", *there, "-c", "a b")
+    assert found.forwarding(1, 2) == (*kubectl, "port-forward", "bastion-b1-gpu-7-0", "1:2")
+
+
 def test_a_provider_without_a_way_is_named() -> None:
     """Machines that exist only in memory cannot be reached, and that is said."""
     with pytest.raises(NotFoundError, match="of provider fake cannot be reached"):

@@ -10,7 +10,13 @@ from pathlib import Path
 from tests.contracts.amazon_place import ec2_place
 from tests.contracts.fake_place import fake_place
 from tests.contracts.faults.ground import Ground
-from tests.contracts.faults.hosts import docker_ground, local_ground, slurm_ground, ssh_ground
+from tests.contracts.faults.hosts import (
+    docker_ground,
+    kubernetes_ground,
+    local_ground,
+    slurm_ground,
+    ssh_ground,
+)
 from tests.contracts.google_places import gce_place, tpu_place
 from tests.contracts.provider_place import Place
 
@@ -58,6 +64,7 @@ GROUNDS: dict[str, Callable[[Path], AbstractContextManager[Ground]]] = {
     "ssh": ssh_ground,
     "docker": docker_ground,
     "slurm": slurm_ground,
+    "kubernetes": kubernetes_ground,
     "ec2": ec2_ground,
     "gce": gce_ground,
     "gcp_tpu": gcp_tpu_ground,

@@ -1,4 +1,4 @@
-"""Machines of this host, of an engine, of Slurm and hosts of one's own, with their faults."""
+"""Machines of this host, of an engine, of clusters and hosts of one's own, with their faults."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from bastion.provider.local import LocalProvider
 from bastion.provider.own_hosts.ssh import SshProvider
 from tests.contracts.docker_place import engine_on
 from tests.contracts.faults.ground import Ground
+from tests.contracts.kubernetes_place import place_on, pod_of
 from tests.contracts.provider_place import POOL, Place
 from tests.contracts.slurm_place import BUCKET, slurm_place_on
 from tests.servers.engine import FakeEngine
+from tests.servers.kubernetes.server import kubernetes
 from tests.servers.slurm import FakeSlurm
 from tests.servers.sshd import hosts
 
@@ -155,6 +157,27 @@ def slurm_ground(folder: Path) -> Iterator[Ground]:
             vanish=lambda name: fake.fail_node(f"bastion-{BUCKET}-{name}"),
             pace=lambda is_on: fake.set("down", is_on=is_on),
         )
+
+
+@contextlib.contextmanager
+def kubernetes_ground(folder: Path) -> Iterator[Ground]:
+    """Pods of a Kubernetes of ours."""
+    with kubernetes(folder) as cluster:
+
+        def come_back() -> None:
+            for node in cluster.kubelet.nodes:
+                node.is_silent = False
+
+        yield Ground(
+            place=place_on(cluster),
+            lose=lambda is_made: setattr(cluster, "lost" if is_made else "dropped", 1),
+            keep_deleted=lambda is_on: setattr(cluster.kubelet, "keeps_deleted", is_on),
+            vanish=lambda name: cluster.kubelet.lose(pod_of(name)),
+            come_back=come_back,
+            expire=lambda is_on: setattr(cluster, "is_expired", is_on),
+            pace=lambda is_on: setattr(cluster, "is_pacing", is_on),
+        )
+        assert cluster.misfits == []
 
 
 _ROAD = """

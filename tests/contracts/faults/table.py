@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PROVIDERS = ("fake", "local", "ssh", "docker", "slurm", "ec2", "gce", "gcp_tpu")
+PROVIDERS = ("fake", "local", "ssh", "docker", "slurm", "kubernetes", "ec2", "gce", "gcp_tpu")
 FAULTS = (
     "a create times out and the machine exists",
     "a create times out and the machine does not exist",
@@ -27,12 +27,16 @@ NEVER: Mapping[tuple[str, str], str] = {
     ("the list lags by a minute", "ssh"): _READ,
     ("the list lags by a minute", "docker"): _READ,
     ("the list lags by a minute", "slurm"): "the controller that makes them lists them",
+    ("the list lags by a minute", "kubernetes"): "the server that makes them lists them",
     ("half a gang is made and the zone runs dry", "local"): "one host holds any number of machines",
     ("half a gang is made and the zone runs dry", "docker"): (
         "devices are counted before the first container is made"
     ),
     ("half a gang is made and the zone runs dry", "slurm"): (
         "what finds no node waits in the queue of Slurm"
+    ),
+    ("half a gang is made and the zone runs dry", "kubernetes"): (
+        "what finds no node waits, in the words of the scheduler"
     ),
     ("credentials expire in the middle", "local"): "there are none",
     ("credentials expire in the middle", "docker"): "those of a socket do not expire",

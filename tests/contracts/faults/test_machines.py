@@ -15,6 +15,7 @@ from tests.contracts.faults.ground import Ground
 from tests.contracts.faults.grounds import GROUNDS
 from tests.contracts.faults.stage import Stage
 from tests.contracts.faults.table import CELLS, KILLS, turns_of
+from tests.servers.kubernetes.server import needs_kubectl
 from tests.servers.sshd import needs_sshd
 
 
@@ -25,19 +26,23 @@ def ground(provider: str, tmp_path: Path) -> Iterator[Ground]:
         yield made
 
 
+NEEDS = {"ssh": needs_sshd, "kubernetes": needs_kubectl}
+"""What a provider is asked by, each time by a program of its own."""
+
+
 def over(fault: str, *, is_long: bool = False) -> pytest.MarkDecorator:
     """
     Run a test for each provider that can meet `fault`, with the bastion killed there or not.
 
-    Hosts behind a real sshd take seconds for every list, so they belong to the long proofs. So do
-    all but the fake where hours pass.
+    Hosts behind a real sshd take seconds for every list, and a kubectl takes a part of one, so they
+    belong to the long proofs. So do all but the fake where hours pass.
     """
     found = []
     for provider in CELLS[fault]:
         for kill in ("", *KILLS):
-            is_slow = bool(kill) or provider == "ssh" or (is_long and provider != "fake")
+            is_slow = bool(kill) or provider in NEEDS or (is_long and provider != "fake")
             marks = [pytest.mark.prove] if is_slow else []
-            marks += [needs_sshd] if provider == "ssh" else []
+            marks += [NEEDS[provider]] if provider in NEEDS else []
             name = "-".join(filter(None, (provider, f"killed-{kill}" if kill else "")))
             found.append(pytest.param(provider, kill, marks=marks, id=name))
     return pytest.mark.parametrize(("provider", "kill"), found)
@@ -209,6 +214,7 @@ EXPIRED = {
     "gce": ("rights", "no token"),
     "gcp_tpu": ("rights", "no token"),
     "ssh": ("Permission denied",),
+    "kubernetes": ("rights", "Unauthorized"),
 }
 """What a job that waits is told."""
 

@@ -72,8 +72,8 @@ class Kubelet:
         ]
         self.images = {IMAGE}
         self.secrets: dict[str, Mapping[str, str]] = {}
-        self.is_away = False
-        """Whether nothing is done: deletions are accepted, and nothing ends."""
+        self.keeps_deleted = False
+        """Whether deletions are accepted, and nothing ends."""
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -115,8 +115,15 @@ class Kubelet:
     def node_of(self, name: str) -> Node:
         """The node of a pod."""
         with self._pods.lock:
-            wanted = self._named(name)["spec"]["nodeName"]
-        return next(node for node in self.nodes if node.name == wanted)
+            return self._node(self._named(name))
+
+    def lose(self, name: str) -> None:
+        """Let the node of a pod burn: nobody tells that its containers have ended."""
+        with self._pods.lock:
+            pod = self._named(name)
+            self._node(pod).is_silent = True
+            kill_host(self._run(pod).folder)
+            self._pods.collect(pod)
 
     def logs(self) -> None:
         """Print what the containers have printed; pytest shows it on failure."""
@@ -131,7 +138,7 @@ class Kubelet:
         return self._runs.setdefault(uid, Run(folder=self._folder / uid))
 
     def _tick(self, pod: Json) -> None:
-        if pod["status"]["phase"] in OVER or self.is_away:
+        if pod["status"]["phase"] in OVER:
             return
         if not pod["spec"].get("nodeName"):
             if "deletionTimestamp" not in pod["metadata"]:
@@ -165,7 +172,7 @@ class Kubelet:
         self._condition(pod, "PodScheduled", "False", reason="Unschedulable", message=told)
 
     def _sync(self, pod: Json, run: Run) -> None:
-        if "deletionTimestamp" in pod["metadata"]:
+        if "deletionTimestamp" in pod["metadata"] and not self.keeps_deleted:
             self._end(pod, run)
         if pod["status"]["phase"] in OVER:
             return

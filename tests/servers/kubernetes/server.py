@@ -8,6 +8,7 @@ schema; what does not fit is kept in `misfits`, and a test asserts that there is
 from __future__ import annotations
 
 import json
+import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pytest
+
 from tests.rigs.limits import answering
 from tests.servers.kubernetes.kubelet import Kubelet
 from tests.servers.kubernetes.pods import ApiError, Json, Pods
@@ -25,6 +28,9 @@ from tests.servers.kubernetes.schema import problems
 TOKEN = "a-token-of-the-bastion"
 NAMESPACE = "ml"
 USER = "system:serviceaccount:ml:bastion"
+needs_kubectl = pytest.mark.skipif(
+    shutil.which("kubectl") is None, reason="needs kubectl (Debian: kubernetes-client)"
+)
 VERBS = ("create", "delete", "get", "list", "update")
 _POD_PATH = "/api/v1/namespaces/"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -185,9 +191,9 @@ class _Server(ThreadingHTTPServer):
     context: ssl.SSLContext
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        with suppress(OSError):  # of a client that was killed
-            with self.context.wrap_socket(request, server_side=True) as talk:
-                super().finish_request(talk, client_address)
+        # Of a client that was killed nothing more comes.
+        with suppress(OSError), self.context.wrap_socket(request, server_side=True) as talk:
+            super().finish_request(talk, client_address)
 
 
 def _context(certificate: Path) -> ssl.SSLContext:

@@ -99,30 +99,36 @@ def test_amazon_recommends_to_rebalance(server: MetadataServer) -> None:
     assert notice is not None and not notice.is_certain
 
 
-def test_slurm_announces_the_end_of_a_job(tmp_path: Path) -> None:
-    """The batch script wrote when; a note that cannot be read is the end at once."""
-    metadata = metadata_of("slurm", {"BASTION_BOOT_DIR": str(tmp_path)})
+@pytest.mark.parametrize("cloud", ["slurm", "kubernetes"])
+def test_a_cluster_announces_the_end_of_a_machine(tmp_path: Path, cloud: Cloud) -> None:
+    """Its first process wrote when; a note that cannot be read is the end at once."""
+    metadata = metadata_of(cloud, {"BASTION_BOOT_DIR": str(tmp_path)})
     assert metadata is not None
     for said, in_s in (("", None), (f"{NOON + 90:.0f}\n", 90.0), ("1\n", 0.0), ("soon", 0.0)):
         (tmp_path / "notice").write_text(said)
-        notice = look_for_interruption(metadata, "slurm", wall=NOON, has_gpus=True)
+        notice = look_for_interruption(metadata, cloud, wall=NOON, has_gpus=True)
         assert (notice and notice.in_s) == in_s
     (tmp_path / "notice").unlink()
-    assert look_for_interruption(metadata, "slurm", wall=NOON, has_gpus=True) is None
+    assert look_for_interruption(metadata, cloud, wall=NOON, has_gpus=True) is None
 
 
-def test_an_orphan_of_slurm_ends_its_job(tmp_path: Path) -> None:
-    """It signals the batch script, with which Slurm ends everything of the job."""
+@pytest.mark.parametrize(
+    ("cloud", "variable"), [("slurm", "SLURM_TASK_PID"), ("kubernetes", "BASTION_POD_SCRIPT")]
+)
+def test_an_orphan_of_a_cluster_ends_its_machine(
+    tmp_path: Path, cloud: Cloud, variable: str
+) -> None:
+    """It signals the first process, with which its job of Slurm, or its pod, ends."""
     line = 'trap "exit 7" USR2; : >ready; while :; do sleep 0.01; done'
     script = subprocess.Popen(["/bin/sh", "-c", line], cwd=tmp_path)
     try:
         while not (tmp_path / "ready").exists():
             assert script.poll() is None
             time.sleep(0.01)
-        environ = {"SLURM_TASK_PID": str(script.pid), "BASTION_BOOT_DIR": str(tmp_path)}
-        metadata = metadata_of("slurm", environ)
+        environ = {variable: str(script.pid), "BASTION_BOOT_DIR": str(tmp_path)}
+        metadata = metadata_of(cloud, environ)
         assert metadata is not None
-        end_orphan("slurm", metadata, environ, lambda _: None)
+        end_orphan(cloud, metadata, environ, lambda _: None)
         assert script.wait(PATIENCE_S) == 7
     finally:
         killed(script)

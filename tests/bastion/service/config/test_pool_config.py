@@ -332,9 +332,13 @@ def test_hosts_of_ones_own_are_zones_of_one_machine_each() -> None:
     assert parse_config(text + "max_machines = 1\n").pools["own"].max_machines == 1
 
 
-def test_nodes_of_slurm_have_a_permit_too() -> None:
-    """What Slurm says of a node that failed is no proof that nothing runs there."""
-    text = '[pools.hpc]\nprovider = "slurm"\nmax_machines = 2\nresources = { h100 = 8 }\n'
+@pytest.mark.parametrize(
+    "provider",
+    ['"slurm"', '"kubernetes"\nimage = "python:3.12"\noptions = { namespace = "ml" }'],
+)
+def test_machines_of_a_cluster_have_a_permit_too(provider: str) -> None:
+    """What it says of a node that failed is no proof that nothing runs there."""
+    text = f"[pools.hpc]\nprovider = {provider}\nmax_machines = 2\nresources = {{ h100 = 8 }}\n"
     assert parse_config(text).pools["hpc"].permit_s == 600.0
     with pytest.raises(SpecError, match="permit: 60 s is less than 180 s"):
         parse_config(text + 'permit = "1m"\n')
