@@ -18,6 +18,9 @@ from bastion.provider.port import Provider
 PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes", "fake")
 """The providers that a pool may name."""
 
+CLUSTERS = ("slurm", "kubernetes")
+"""Those that may say that a machine has ended, of a node that they do not reach."""
+
 INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes"})
 """Those whose new machines install Bastion from the bucket, by `bastion.provider.boot`."""
 
@@ -143,16 +146,8 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
                 script=_script(root_url, bucket, stays=True),
                 clock=SystemClock(),
             )
-        case "slurm":
-            from bastion.provider.slurm.slurm import SlurmProvider
-
-            script = _script(root_url, bucket, stays=True)
-            return SlurmProvider(pool, bucket=bucket, script=script)
-        case "kubernetes":
-            from bastion.provider.kubernetes.kubernetes import KubernetesProvider
-
-            script = _script(root_url, bucket, stays=True)
-            return KubernetesProvider(pool, bucket=bucket, script=script, clock=SystemClock())
+        case "slurm" | "kubernetes":
+            return _open_cluster(pool, root_url=root_url, bucket=bucket)
         case "fake":
             from bastion.provider.fake import FakeProvider
 
@@ -177,6 +172,18 @@ def _open_google(pool: Pool, *, root_url: str, bucket: str) -> Provider:
         return GceProvider(pool, bucket=bucket, script=script, api=compute, projects=projects)
     tpu = Api("tpu", project=project, clock=SystemClock())
     return GcpTpuProvider(pool, bucket=bucket, script=script, api=tpu, projects=projects)
+
+
+def _open_cluster(pool: Pool, *, root_url: str, bucket: str) -> Provider:
+    """Return the provider of a pool of nodes, or pods, of a cluster."""
+    script = _script(root_url, bucket, stays=True)
+    if pool.provider == "slurm":
+        from bastion.provider.slurm.slurm import SlurmProvider
+
+        return SlurmProvider(pool, bucket=bucket, script=script)
+    from bastion.provider.kubernetes.kubernetes import KubernetesProvider
+
+    return KubernetesProvider(pool, bucket=bucket, script=script, clock=SystemClock())
 
 
 def _script(root_url: str, bucket: str, *, stays: bool = False) -> Callable[[Pool, str], str]:

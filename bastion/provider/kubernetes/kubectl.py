@@ -158,7 +158,7 @@ def failure(about: str, said: str) -> ProviderError:
     plain = " ".join(" ".join(lines).split())[:700]
     found = _SERVER.search(plain)
     reason, words = (found[1], found[2]) if found else ("", plain.removeprefix("error: "))
-    told = f"{about}: {words}"
+    told = f"{about}: {words or 'kubectl says nothing'}"
     if _INVALID.search(plain) or "must be logged in to the server" in plain:
         return ProviderRefusedError(told)
     if reason == "Forbidden" and "exceeded quota" in words:

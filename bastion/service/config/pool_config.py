@@ -14,7 +14,7 @@ from bastion.catalog import lookup
 from bastion.errors import SpecError
 from bastion.history.prices import own_price
 from bastion.machine import Pool, Terms
-from bastion.provider.open import PROVIDERS, problems_of
+from bastion.provider.open import CLUSTERS, PROVIDERS, problems_of
 from bastion.records.coding.codec import problems
 from bastion.records.keys.layout import CONFIG
 from bastion.records.settings.keep import Keep, KeepTable
@@ -472,8 +472,7 @@ def _host_problems(table: _PoolTable) -> list[str]:
 
 def _permit_s(table: _PoolTable) -> float | None:
     """None where a provider can prove that nothing runs on a machine of the pool any more."""
-    has_one = table.hosts or table.provider in ("slurm", "kubernetes")
-    return float(table.permit) if has_one else None
+    return float(table.permit) if table.hosts or table.provider in CLUSTERS else None
 
 
 def _spare_hosts(

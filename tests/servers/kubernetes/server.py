@@ -117,7 +117,7 @@ class Kubernetes:
             self.misfits += problems(said)
             return 200, self.pods.replace(namespace, name, said)
         if method == "DELETE":
-            self.misfits += problems(said) if said else []
+            self.misfits += problems({"kind": "DeleteOptions", "apiVersion": "v1", **said})
             return 200, self.pods.delete(namespace, name, said)
         if name:
             return 200, self.pods.get(namespace, name)
