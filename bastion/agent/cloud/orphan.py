@@ -27,11 +27,11 @@ AGAIN_S = 300.0
 """Between two tries to delete a machine that still runs."""
 _CALL_S = 30.0
 _HALT = ("shutdown", "-h", "now")
-_FIRST: Mapping[Cloud, tuple[str, str]] = {
-    "slurm": ("SLURM_TASK_PID", "job of Slurm"),
-    "kubernetes": ("BASTION_POD_SCRIPT", "pod"),
+_FIRST: Mapping[Cloud, str] = {
+    "slurm": "SLURM_TASK_PID",
+    "kubernetes": "BASTION_POD_SCRIPT",
 }
-"""The variable that names the first process of a machine, and what ends with that."""
+"""The variable that names the first process of a machine, which ends with that."""
 
 
 def is_orphan(out_s: float, timeout_s: float, *, is_busy: bool) -> bool:
@@ -50,10 +50,8 @@ def end_orphan(
     costs its disk until the bastion, or an admin, deletes it. A job of Slurm, and a pod, end with
     their first process, which is told to.
     """
-    variable, what = _FIRST.get(cloud, ("", ""))
-    if (script := environ.get(variable, "")).isdigit():
-        say(f"this machine is an orphan: it ends its {what}")
-        os.kill(int(script), signal.SIGUSR2)
+    if end_first(cloud, environ):
+        say("this machine is an orphan: its first process ends")
         return
     try:
         if cloud == "gce":
@@ -65,6 +63,15 @@ def end_orphan(
     say("this machine is an orphan: it halts")
     path = environ.get("PATH") or os.defpath
     subprocess.run(_HALT, stdin=subprocess.DEVNULL, check=False, env={"PATH": path})
+
+
+def end_first(cloud: Cloud, environ: Mapping[str, str]) -> bool:
+    """Have the first process end, and all of the machine with it; False where that is not known."""
+    script = environ.get(_FIRST.get(cloud, ""), "")
+    if not script.isdigit():
+        return False
+    os.kill(int(script), signal.SIGUSR2)
+    return True
 
 
 def _delete(metadata: Metadata, environ: Mapping[str, str]) -> None:

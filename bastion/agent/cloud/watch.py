@@ -12,13 +12,16 @@ from bastion.agent.cloud.interruptions import (
     look_for_interruption,
 )
 from bastion.agent.cloud.metadata import Metadata, MetadataError
-from bastion.agent.cloud.orphan import AGAIN_S, end_orphan, is_orphan
+from bastion.agent.cloud.orphan import AGAIN_S, end_first, end_orphan, is_orphan
 from bastion.agent.host.context import Surroundings
 from bastion.agent.host.host import Host
 from bastion.agent.setup.environment import COUNTED
 from bastion.clock import Clock
 from bastion.job import StopReason
 from bastion.records.reports.facts import Interruption, reclaimed_by
+
+FREE_S = 10.0
+"""How long a machine that is taken has nothing to do before it ends ahead of its time."""
 
 
 class CloudWatch:
@@ -44,6 +47,8 @@ class CloudWatch:
         self._warned: Interruption | None = None
         self._until: float | None = None
         self._stopped: set[str] = set()
+        self._free_since: float | None = None
+        """Since when a machine that is taken has nothing to do."""
 
     @property
     def is_taken(self) -> bool:
@@ -54,6 +59,7 @@ class CloudWatch:
         """Ask the metadata server, stop `hosts` when they must end, end an orphan."""
         self._look(now)
         self._stop(now, hosts)
+        self._end_taken(now, hosts)
         self._end_orphan(now, now - reached_at, is_busy=bool(hosts))
 
     def _look(self, now: float) -> None:
@@ -93,6 +99,24 @@ class CloudWatch:
         for key in sorted(hosts.keys() - self._stopped):
             self._stopped.add(key)
             hosts[key].stop_by_agent(StopReason.PREEMPT, now, by=by, grace_s=grace_s)
+
+    def _end_taken(self, now: float, hosts: Mapping[str, Host]) -> None:
+        """
+        End a pod that is to end once nothing of it is needed any more.
+
+        Until then what asked for its end waits for its node: an admin, or a pod that preempts it.
+        """
+        if self._until is None or self._settings.cloud != "kubernetes":
+            return
+        if hosts or not self._bells.is_silent:
+            self._free_since = None
+        elif self._free_since is None:
+            self._free_since = now
+        elif now >= self._free_since + FREE_S and now >= self._end_at:
+            self._end_at = now + AGAIN_S
+            self._say("nothing is left to be done in a pod that is to end")
+            settings = self._settings
+            end_first(settings.cloud, settings.environ)
 
     def _end_orphan(self, now: float, out_s: float, *, is_busy: bool) -> None:
         settings = self._settings

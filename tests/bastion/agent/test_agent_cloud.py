@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,6 +28,7 @@ from bastion.records.reports.facts import BootStep, Health, Hello, Interruption
 from bastion.store.memory import Fault
 from quota.amounts import Amounts
 from tests.rigs.agent import MACHINE, Rig, job, start
+from tests.rigs.limits import PATIENCE_S, killed
 from tests.servers.metadata import MetadataServer, metadata_server
 
 FOREVER = Script(runs_s=float("inf"), on_notice=Reaction(after_s=1.0, code=3, signal=None))
@@ -159,3 +162,47 @@ def test_the_notice_of_slurm_bears_the_time_of_its_own_machine(tmp_path: Path) -
     watch.turn(110.0, reached_at=110.0, hosts={})
     errands.collect(110.0)
     assert [fact.in_s for fact in rung] == [90.0]
+
+
+def test_a_pod_that_is_to_end_ends_once_it_is_not_needed(tmp_path: Path) -> None:
+    """Who drains its node waits no longer than its jobs and the last words of its agent take."""
+    line = 'trap "exit 0" USR2; : >ready; while :; do sleep 0.01; done'
+    script = subprocess.Popen(["/bin/sh", "-c", line], cwd=tmp_path)
+    try:
+        while not (tmp_path / "ready").exists():
+            assert script.poll() is None
+            time.sleep(0.01)
+        environ = {"BASTION_BOOT_DIR": str(tmp_path), "BASTION_POD_SCRIPT": str(script.pid)}
+        metadata = metadata_of("kubernetes", environ)
+        assert metadata is not None
+        bells = SimpleNamespace(ring=lambda _: None, store_time=None, is_silent=False)
+        errands = Errands(InlineLane(), InlineLane(), retry_s=1.0, say=lambda _: None)
+        around = SimpleNamespace(
+            settings=AgentSettings(machine=MACHINE, cloud="kubernetes", environ=environ),
+            errands=errands,
+            bells=bells,
+            say=lambda _: None,
+        )
+        clock = SimpleNamespace(wall=lambda: 0.0)
+        watch = CloudWatch(metadata, cast("Surroundings", around), cast("Clock", clock))
+
+        def pass_to(now: float) -> None:
+            watch.turn(now, reached_at=now, hosts={})
+            errands.collect(now)
+
+        bells.is_silent = True
+        pass_to(100.0)
+        pass_to(200.0)
+        assert not watch.is_taken and script.poll() is None
+        (tmp_path / "notice").write_text("120")
+        pass_to(300.0)
+        bells.is_silent = False
+        pass_to(320.0)
+        bells.is_silent = True
+        pass_to(340.0)
+        pass_to(345.0)
+        assert watch.is_taken and script.poll() is None
+        pass_to(350.0)
+        assert script.wait(PATIENCE_S) == 0
+    finally:
+        killed(script)
