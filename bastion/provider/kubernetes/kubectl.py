@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -51,7 +52,11 @@ Json = dict[str, Any]
 
 
 class TakenError(ProviderUnavailableError):
-    """An object of that name exists, or is not the one that was meant."""
+    """An object of that name exists."""
+
+
+class ChangedError(ProviderUnavailableError):
+    """What is there is not what was meant, or another request came between: look again."""
 
 
 class MissingError(ProviderRefusedError):
@@ -70,6 +75,8 @@ class Kubectl:
     def __init__(self, options: Mapping[str, str], environ: Mapping[str, str]) -> None:
         self._env = {"PATH": os.defpath, **environ}
         flags = {name: options.get(name, "") for name in ("kubeconfig", "context")}
+        if file := flags["kubeconfig"]:
+            flags["kubeconfig"] = str(Path(file).expanduser())
         self._given = [f"--{name}={text}" for name, text in flags.items() if text]
 
     def items(self, path: str, asked: Mapping[str, str]) -> Iterator[Json]:
@@ -103,7 +110,8 @@ class Kubectl:
             NoCapacityError: A quota of the namespace is reached.
             MissingError: There is no such object.
             ProviderRefusedError: Rights are missing, a setting is wrong, or there is no kubectl.
-            TakenError: Another object has the name.
+            TakenError: An object has the name already.
+            ChangedError: The object has changed, or is another one.
             ProviderUnavailableError: The cluster does not answer; the outcome is unknown.
         """
         argv = ["kubectl", verb, f"--request-timeout={_REQUEST_S}s", *self._given, "--raw", path]
@@ -165,8 +173,10 @@ def failure(about: str, said: str) -> ProviderError:
         return NoCapacityError(told, is_limit=True)
     if reason == "Forbidden" and " cannot " in words:
         return ProviderRefusedError(told, hint=_HINT)
-    if reason in ("AlreadyExists", "Conflict"):
+    if reason == "AlreadyExists":
         return TakenError(told)
+    if reason == "Conflict":
+        return ChangedError(told)
     if reason == "NotFound":
         return MissingError(told)
     if reason in _REFUSALS or (not reason and _is_setting(words)):

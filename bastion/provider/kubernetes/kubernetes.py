@@ -22,7 +22,7 @@ from typing import Any
 from bastion.clock import Clock
 from bastion.errors import ProviderError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Machine, Pool
-from bastion.provider.kubernetes.kubectl import Kubectl, MissingError, TakenError
+from bastion.provider.kubernetes.kubectl import ChangedError, Kubectl, MissingError, TakenError
 from bastion.provider.kubernetes.names import Names
 from bastion.provider.kubernetes.pod_request import FINALIZER, pod
 from bastion.provider.kubernetes.pod_states import is_collected, is_deleted, listed_of
@@ -183,7 +183,7 @@ class KubernetesProvider:
         }
         try:
             self._kubectl.ask("replace", f"{self._pods}/{metadata['name']}", body, about=about)
-        except (MissingError, TakenError):
+        except (MissingError, ChangedError):
             return  # the next list tells
 
     def _may(self, verb: str) -> bool:

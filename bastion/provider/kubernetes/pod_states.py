@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bastion.provider.kubernetes.names import ZONE
+from bastion.provider.kubernetes.pod_request import CONTAINER
 from bastion.provider.port import Listed, State
 
 _OVER = ("Succeeded", "Failed")
@@ -63,14 +64,11 @@ def _state(pod: Pod) -> State:
         return "gone" if _is_proved(pod) else "deleting"
     if is_deleted(pod):
         return "deleting"
-    states = [*_container_states(pod)]
-    if any("running" in each for each in states):
+    ours = next(_container_states(pod, CONTAINER), {})
+    if "running" in ours:
         return "running"
-    if any(
-        "terminated" in each or each.get("waiting", {}).get("reason") == _OFF for each in states
-    ):
-        return "stopped"
-    return "creating"
+    is_off = (ours.get("waiting") or {}).get("reason") == _OFF
+    return "stopped" if "terminated" in ours or is_off else "creating"
 
 
 def _is_proved(pod: Pod) -> bool:
@@ -83,9 +81,11 @@ def _is_proved(pod: Pod) -> bool:
     )
 
 
-def _container_states(pod: Pod) -> Iterator[Mapping[str, Any]]:
+def _container_states(pod: Pod, name: str = "") -> Iterator[Mapping[str, Any]]:
+    """The states of all containers, also of those that others add; of one, if it is named."""
     for each in pod["status"].get("containerStatuses") or ():
-        yield each.get("state") or {}
+        if name in ("", each["name"]):
+            yield each.get("state") or {}
 
 
 def _scheduling(pod: Pod) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from bastion.errors import ProviderError, ProviderRefusedError, ProviderUnavailableError
 from bastion.provider.kubernetes import kubectl as kubectl_file
-from bastion.provider.kubernetes.kubectl import Kubectl, TakenError, failure
+from bastion.provider.kubernetes.kubectl import ChangedError, Kubectl, TakenError, failure
 
 
 class Saying(Kubectl):
@@ -63,6 +63,11 @@ class Saying(Kubectl):
             'Error from server (AlreadyExists): pods "a" already exists',
             TakenError,
             'x: pods "a" already exists',
+        ),
+        (
+            'Error from server (Conflict): Operation cannot be fulfilled on resourcequotas "a"',
+            ChangedError,
+            'x: Operation cannot be fulfilled on resourcequotas "a"',
         ),
         ("", ProviderUnavailableError, "x: kubectl says nothing"),
     ],

@@ -20,7 +20,7 @@ from bastion.errors import (
     ProviderUnavailableError,
 )
 from bastion.machine import Machine, Pool
-from bastion.provider.kubernetes.kubectl import MissingError, TakenError
+from bastion.provider.kubernetes.kubectl import ChangedError, MissingError
 from bastion.provider.kubernetes.kubernetes import (
     KEEP_DELETED_S,
     KEEP_ENDED_S,
@@ -384,7 +384,7 @@ def test_only_the_pod_that_was_seen_is_deleted(
     seen = cluster.pods.get(NAMESPACE, POD)
     listed = json.loads(json.dumps(seen))
     seen["metadata"]["uid"] = "another"
-    with pytest.raises(TakenError, match="Precondition failed: UID"):
+    with pytest.raises(ChangedError, match="Precondition failed: UID"):
         provider._delete(listed, "delete it")
     assert "deletionTimestamp" not in seen["metadata"]
 

@@ -13,7 +13,8 @@ from bastion.provider.kubernetes.pod_states import listed_of
 def shown(phase: str, *states: Mapping[str, Any], **status: Any) -> dict[str, Any]:
     """A pod on a node, with these containers."""
     metadata = {"name": "a", "annotations": {}}
-    statuses = [{"state": state} for state in states]
+    names = ("machine", "sidecar")
+    statuses = [{"name": name, "state": state} for name, state in zip(names, states)]
     said = {"phase": phase, "containerStatuses": statuses, **status}
     return {"metadata": metadata, "spec": {"nodeName": "n"}, "status": said}
 
@@ -28,6 +29,8 @@ COLLECTED = [{"type": "DisruptionTarget", "reason": "DeletionByPodGC", "message"
         (shown("Pending", {"waiting": {"reason": "ContainerCreating"}}), "creating"),
         (shown("Pending"), "creating"),
         (shown("Unknown", {"running": {}}), "running"),
+        (shown("Running", {"terminated": {"exitCode": 0}}, {"running": {}}), "stopped"),
+        (shown("Failed", {"terminated": {"exitCode": 1}}, {"running": {}}), "deleting"),
         (shown("Failed", {"terminated": {"exitCode": 1}}), "gone"),
         (shown("Failed", {"terminated": {"exitCode": 1}}, conditions=COLLECTED), "gone"),
         (shown("Failed", {"running": {}}, conditions=COLLECTED), "deleting"),
