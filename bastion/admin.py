@@ -123,6 +123,7 @@ class Admin:
             listed_or_why,
             odd_machines,
             silent_machines,
+            standing_count,
             unreached_hosts,
         )
 
@@ -163,7 +164,9 @@ class Admin:
         ]
         return Inspection(
             bucket=root.bucket,
-            listed={name: len(each) for name, each in seen.items() if not isinstance(each, str)},
+            listed={
+                name: standing_count(each) for name, each in seen.items() if isinstance(each, tuple)
+            },
             unlisted=unlisted,
             unchecked={name: why for name, why in rights.items() if isinstance(why, str)},
             odd=(*lacks, *(each for found in odd for each in found)),

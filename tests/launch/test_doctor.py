@@ -6,18 +6,23 @@ import json
 import os
 import select
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from bastion.clock import SystemClock
 from bastion.machine import Machine, MachinePhase
+from bastion.provider.kubernetes.kubernetes import KubernetesProvider
 from bastion.records.keys import layout
 from bastion.records.root import Root, RootWriter
+from bastion.service.config.pool_config import parse_config
 from bastion.service.repair.inventory import Inspection, Odd
 from launch.commands.admin.doctor import _tell, agrees
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
+from tests.servers.kubernetes.kubelet import IMAGE
+from tests.servers.kubernetes.server import NAMESPACE, kubernetes, needs_kubectl
 from tests.servers.sshd import OwnHosts, needs_sshd
 
 LOCAL = """
@@ -68,6 +73,32 @@ def test_hosts_of_which_none_answers_are_odd(run: Run, bucket: Bucket, tmp_path:
         ("own", "unreachable", "gpu2"),
     ]
     assert all(odd["zone"] in odd["text"] for odd in told)
+
+
+@needs_kubectl
+def test_a_cluster_is_asked_for_rights_and_what_has_ended_is_no_machine(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """A right that is missing is named; what is left of a pod is not counted."""
+    with kubernetes(tmp_path) as cluster:
+        text = LOCAL.replace("here", "lab").replace("count = 1", "max_machines = 2")
+        text = text.replace('"local"', f'"kubernetes"\nimage = "{IMAGE}"')
+        options = f'namespace = "{NAMESPACE}"\nkubeconfig = "{cluster.config()}"'
+        begin(bucket, f"{text}\n[pools.lab.options]\n{options}\n")
+        pool = parse_config(f"{text}\n[pools.lab.options]\n{options}\n").pools["lab"]
+        provider = KubernetesProvider(
+            pool, bucket="0123456789", script=lambda pool, name: "exit 0", clock=SystemClock()
+        )
+        provider.create([Machine(name="lab-7-0", pool="lab")], pool)
+        while [each.state for each in provider.list()] != ["gone"]:
+            time.sleep(0.02)
+        ran = run("doctor")
+        assert (ran.code, ran.out) == (0, "")
+        assert "pool lab: its provider answers, and has 0 machines" in ran.err
+        cluster.may.discard("update")
+        ran = run("doctor")
+        assert ran.code == 1
+        assert "the bastion's account may not update pods in namespace ml" in ran.out
 
 
 @needs_sshd

@@ -9,7 +9,7 @@ agents ring twice a minute, so root tells which of them are silent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal
 
 from bastion.errors import ProviderError
@@ -68,6 +68,11 @@ def listed_or_why(provider: Provider) -> tuple[Listed, ...] | str:
         return provider.list()
     except ProviderError as error:
         return error.in_a_line
+
+
+def standing_count(listed: Iterable[Listed]) -> int:
+    """How many machines there are; some providers list what has ended for a time."""
+    return sum(each.state != "gone" for each in listed)
 
 
 def lacking_or_why(provider: Provider) -> tuple[str, ...] | str:
