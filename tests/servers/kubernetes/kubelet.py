@@ -158,14 +158,19 @@ class Kubelet:
             if each["status"]["phase"] not in OVER
         }
         fitting = [node for node in self.nodes if wanted.items() <= dict(node.labels).items()]
+        tainted = [node for node in fitting if node.is_silent]
+        fitting = [node for node in fitting if not node.is_silent]
         free = [node for node in fitting if node.name not in used]
         if free:
             pod["spec"]["nodeName"] = free[0].name
             self._condition(pod, "PodScheduled", "True")
             return
         count = len(self.nodes)
-        others = count - len(fitting)
+        others = count - len(fitting) - len(tainted)
         why = [f"{len(fitting)} Insufficient nvidia.com/gpu"] if fitting else []
+        if tainted:
+            taint = "{node.kubernetes.io/unreachable: }"
+            why.append(f"{len(tainted)} node(s) had untolerated taint {taint}")
         if others:
             why.append(f"{others} node(s) didn't match Pod's node affinity/selector")
         told = f"0/{count} nodes are available: {', '.join(why)}."
