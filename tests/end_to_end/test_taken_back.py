@@ -1,4 +1,4 @@
-"""Spot machines that their cloud takes back while a job runs there: notices, and sudden ends."""
+"""Machines that are taken back while a job runs there: notices, and sudden ends."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from tests.servers.aws.hosts import Hosts
 from tests.servers.aws.region_time import ticking
 from tests.servers.google import Compute
 from tests.servers.google.hosts import hosts
+from tests.servers.kubernetes.kubelet import IMAGE
+from tests.servers.kubernetes.server import NAMESPACE, kubernetes, needs_kubectl
 from tests.servers.metadata import MetadataServer
 from tests.servers.s3 import KEYS
 
@@ -34,6 +36,7 @@ pytestmark = pytest.mark.end_to_end
 
 EC2_POOL = """
 provider = "ec2"
+terms = "spot"
 zones = ["us-east-1a", "us-east-1b"]
 image = "{image}"
 identity = "{identity}"
@@ -41,8 +44,14 @@ options = {{ machine_type = "m7i.large", python = "{python}" }}
 """
 GCE_POOL = """
 provider = "gce"
+terms = "spot"
 zones = ["us-central1-a"]
 options = {{ project = "acme", machine_type = "n2-standard-2", python = "{python}"{more} }}
+"""
+POD_POOL = """
+provider = "kubernetes"
+image = "{image}"
+options = {{ namespace = "{namespace}", kubeconfig = "{kubeconfig}", python = "{python}" }}
 """
 STEPS = """
 trap 'trap "" TERM; cat "$BASTION_NOTICE_FILE"; exit 1' TERM
@@ -55,8 +64,8 @@ PREEMPTED = "/computeMetadata/v1/instance/preempted"
 
 @contextmanager
 def serving(folder: Path, pool: str, env: dict[str, str]) -> Iterator[Programs]:
-    """A bastion whose one pool has spot machines."""
-    common = 'terms = "spot"\nresources = { cpu = 2 }\nmax_machines = 2\nidle_timeout = "1h"'
+    """A bastion whose one pool has machines that may be taken back."""
+    common = 'resources = { cpu = 2 }\nmax_machines = 2\nidle_timeout = "1h"'
     with folder_root(folder) as place:
         place.store.create(layout.QUOTA, QUOTA.encode())
         place.store.create(layout.CONFIG, f"[pools.rented]\n{common}{pool}".encode())
@@ -200,3 +209,30 @@ def test_a_notice_of_compute_engine_is_the_jobs(tmp_path: Path, more: str, in_s:
         assert (first in server.names(), server.made) == (True, 2)
         server.preempt(first)
         until(lambda: not unwell(on), "it leaves the records")
+
+
+@needs_kubectl
+def test_a_pod_that_others_delete_gives_its_jobs_their_notice(tmp_path: Path) -> None:
+    """
+    As where its node is drained, or a pod of higher priority preempts it.
+
+    The job goes on in another pod. The first one ends as soon as nothing of it is needed, which is
+    long before its time is over, and its end is seen though Kubernetes would have forgotten it.
+    """
+    (tmp_path / "provider").mkdir()
+    with kubernetes(tmp_path / "provider") as cluster:
+        given = {"image": IMAGE, "namespace": NAMESPACE, "kubeconfig": cluster.config()}
+        pool = POD_POOL.format(**given, python=sys.executable)
+        with serving(tmp_path, pool, {}) as on:
+            job = start(on)
+            ((_, first),) = cluster.pods.of
+            at = time.time()
+            with cluster.pods.lock:
+                cluster.pods.delete(NAMESPACE, first, {})
+            notice = ended(on, job)
+            assert at + 60 < float(str(notice["deadline"])) < at + 125
+            pod = cluster.pods.get(NAMESPACE, first)
+            until(lambda: pod["status"]["phase"] == "Succeeded", "the first pod ends")
+            until(lambda: not unwell(on), "it leaves the records")
+            assert time.time() < at + 120
+        assert cluster.misfits == []
