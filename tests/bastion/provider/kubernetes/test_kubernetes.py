@@ -322,7 +322,7 @@ def test_what_is_left_goes_after_a_while(cluster: Kubernetes) -> None:
 
 
 def test_a_look_from_elsewhere_removes_nothing(cluster: Kubernetes) -> None:
-    """Only who has seen an end for a minute lets go of it: `doctor` takes no proof away."""
+    """An end has to be seen for a minute by one provider: `doctor` takes no proof away."""
     provider = provider_of(cluster)
     create(provider, cluster)
     until_state(provider, "running")
