@@ -18,7 +18,7 @@ from typing import TypeVar
 from bastion.compat import sbatch_values as values
 from bastion.compat.imported import Imported
 from bastion.compat.sbatch_options import Header, Option, read_header
-from bastion.compat.sbatch_script import array_variables, command, unset_variables
+from bastion.compat.sbatch_script import array_variables, command, own_command, unset_variables
 from bastion.errors import SpecError
 from bastion.spec import After, Array, Job, Launch, Process, Resources, Where
 from bastion.spec.code import Code
@@ -151,9 +151,12 @@ class _Reading:
 
     def _note_what_differs(self, script: str, nodes: int, env: Mapping[str, str]) -> None:
         """Note what the text of `script` finds otherwise than under Slurm."""
-        if nodes > 1:
-            option = self._said.get("nodes") or self._said["ntasks"]
-            self._notes.append(f"{option}: the whole script runs on each node, not on one alone")
+        if nodes > 1 and (found := own_command(script)):
+            line, program = found
+            self._notes.append(
+                f"line {line}: {program} runs on each of the {nodes} nodes, not on the first alone;"
+                ' test "$SLURM_NODEID" = 0 tells where that is'
+            )
         for line, name in unset_variables(script, env):
             self._notes.append(
                 f"line {line}: ${name} is set by Slurm alone and empty here;"

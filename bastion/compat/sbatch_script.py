@@ -73,6 +73,18 @@ _BASH_CHILDREN = "export -f srun scontrol\n"
 _BEGIN = 'if [ -n "$SLURM_CHDIR" ]; then cd -- "$SLURM_CHDIR" || exit; fi\n'
 _RUN = '_begin=$1 _script=$2; shift 2; eval "$_begin"; eval "$_script"'
 """On its first line, so the shell counts the lines of the script from 1, as its author does."""
+_ASSIGNED = re.compile(r"\w+=")
+_NAME = re.compile(r"[\w./+-]+")
+"""Of a program, as far as it can be read without a shell."""
+_HARMLESS = frozenset(
+    (
+        *("srun", "scontrol", "echo", "printf", "date", "hostname", "pwd", "nvidia-smi", "env"),
+        *("module", "ml", "source", ".", "conda", "mamba", "micromamba", "cd", "mkdir", "ulimit"),
+        *("export", "unset", "set", "shopt", "declare", "readonly", "local", "umask", "trap"),
+        *("exit", "wait", "sleep", "true", "test", "if", "then", "else", "elif", "fi", "for", "do"),
+        *("done", "while", "case", "esac", "function", "EOF"),
+    )
+)
 _SHELLS = {"bash", "sh", "dash", "ksh", "zsh"}
 _READ = re.compile(r"\$(?:\{(SLURMD?_[A-Z0-9_]+)(?![A-Z0-9_]|:?[-=+?])|(SLURMD?_[A-Z0-9_]+))")
 """A variable of Slurm's that a shell reads; one with a word for its absence is not meant."""
@@ -129,6 +141,25 @@ def unset_variables(script: str, told: Collection[str]) -> Iterator[tuple[int, s
             if name not in known and not line.startswith("#") and not _WHERE_SAID.fullmatch(name):
                 known.add(name)
                 yield number, name
+
+
+def own_command(script: str) -> tuple[int, str] | None:
+    """
+    Return line and name of the first program that `script` runs itself, in no step; None: none.
+
+    What only prepares the shell, or prints, may run on each node as well as on one.
+    """
+    first, _, _ = script.partition("\n")
+    if "python" in first:
+        return 1, "the script"
+    is_inside = False
+    for number, line in enumerate(script.splitlines(), start=1):
+        words = [] if is_inside else [w for w in line.split() if not _ASSIGNED.match(w)]
+        is_inside = line.endswith("\\")
+        name = words[0] if words else "#"
+        if _NAME.fullmatch(name) and PurePath(name).name not in _HARMLESS:
+            return number, name
+    return None
 
 
 def script_of(command: Sequence[str]) -> tuple[str, str, tuple[str, ...]] | None:

@@ -429,12 +429,25 @@ def test_a_variable_that_nobody_sets_is_noted() -> None:
     )
 
 
+PREPARES = """\
+module load cuda
+export A=1 B=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+# python before.py
+echo "$A" && mkdir -p out
+srun --label \\
+    python train.py
+"""
+
+
 @pytest.mark.parametrize("lines", [("-N 2",), ("-n 4 --ntasks-per-node=2",)])
-def test_a_script_for_several_nodes_is_noted(lines: tuple[str, ...]) -> None:
-    """Slurm runs it on the first node alone: what it does itself is done on each here."""
-    (note,) = imported(*lines).notes
-    assert note.startswith("line 2: --n")
-    assert note.endswith(": the whole script runs on each node, not on one alone")
+def test_what_a_script_for_several_nodes_runs_itself_is_noted(lines: tuple[str, ...]) -> None:
+    """Slurm runs it on the first node alone; what prepares the shell and steps are alike here."""
+    assert imported(*lines, body=PREPARES).notes == ()
+    (note,) = imported(*lines, body=f"{PREPARES}OUT=x python3.11 merge.py\n").notes
+    assert note.startswith("line 9: python3.11 runs on each of the 2 nodes, not on the first")
+    assert imported(body="python merge.py\n").notes == ()
+    (note,) = imported(*lines, shebang="#!/usr/bin/env python3", body="import os\n").notes
+    assert note.startswith("line 1: the script runs on each of the 2 nodes")
 
 
 def test_files_are_told_apart(tmp_path: Path) -> None:
