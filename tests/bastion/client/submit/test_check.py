@@ -64,8 +64,8 @@ def test_what_the_quota_file_never_lets_start_is_refused_before_anything_is_sent
     with pytest.raises(SpecError) as caught:
         check(launch_of(v4=513), context)
     assert caught.value.problems == (
-        "asks for 513 v4, and blue can never hold more than 512: green keeps 512 that it does not"
-        " lend; ask for less, or an admin changes project_options.green.lend.v4, line 14",
+        "asks for 513 v4, and blue can never hold more than 512: green keeps 512 v4 that it does"
+        " not lend; ask for less, or an admin changes project_options.green.lend.v4, line 14",
     )
     assert check(launch_of(v4=512), context).jobs
 

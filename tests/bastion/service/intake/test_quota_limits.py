@@ -89,7 +89,7 @@ def test_what_can_never_be_lent_is_refused() -> None:
     """With the number that could be had, why, and the line that an admin would change."""
     quota = LIMITS.replace("max_units_per_user = { h100 = 6 }\n", "")
     assert problems(Rig(quota=quota), job("a", h100=7), job("b", h100=6)) == (
-        "asks for 13 h100, and blue can never hold more than 12: red keeps 4 that it does not"
+        "asks for 13 h100, and blue can never hold more than 12: red keeps 4 h100 that it does not"
         " lend; ask for less, or an admin changes project_options.red.lend.h100, line 27",
     )
 
