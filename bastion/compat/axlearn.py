@@ -130,7 +130,8 @@ def _resources(asked: object) -> tuple[str, dict[str, int | str], list[str]]:
 
 def _description(metadata: Mapping[str, Any]) -> str:
     told = {name: metadata.get(name) for name in ("job_id", "user_id", "creation_time")}
-    return "from AXLearn: " + ", ".join(f"{name} {text}" for name, text in told.items() if text)
+    words = ", ".join(f"{name} {text}" for name, text in told.items() if text)
+    return f"from AXLearn: {words}" if words else "from AXLearn"
 
 
 def _notes(

@@ -53,6 +53,12 @@ def test_everything_is_mapped() -> None:
     assert len(to_launch(spec_of(), user="user1").notes) == 2
 
 
+def test_a_spec_that_says_nothing_of_itself_is_said_to_be_from_axlearn() -> None:
+    """No colon without words behind it."""
+    nothing = {"job_id": None, "user_id": None, "creation_time": None}
+    assert to_launch(spec_of(metadata=nothing), user="ada").launch.description == "from AXLearn"
+
+
 def test_a_cleanup_command_runs_when_the_processes_are_dead() -> None:
     """On the hosts themselves, which is told."""
     found = to_launch(spec_of(cleanup_command="rm -rf '/tmp/my run'"), user="user1")
