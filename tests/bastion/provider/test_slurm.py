@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -310,7 +311,9 @@ class Batch:
         pool = replace(POOL, options={"folder": str(folder / "bastion"), **options})
         script = folder / "script"
         script.write_text(batch_script(pool, MACHINE.name, start, bucket=BUCKET))
-        self.process = subprocess.Popen(["/bin/sh", str(script)], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            ["/bin/sh", str(script)], stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
 
 
 @pytest.fixture
@@ -323,6 +326,8 @@ def begin(tmp_path: Path) -> Iterator[Any]:
 
     yield run
     for each in begun:
+        with suppress(ProcessLookupError):
+            os.killpg(each.process.pid, signal.SIGKILL)  # also what an orphan left running
         killed(each.process)
         assert each.process.stderr is not None
         each.process.stderr.close()
