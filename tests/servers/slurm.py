@@ -87,11 +87,12 @@ class FakeSlurm:
                 job["state"] = "NODE_FAIL"
 
     def end(self) -> None:
-        """Kill everything that runs."""
+        """Kill everything that runs, and what is being started meanwhile."""
         with self._state() as state:
             for job in state["jobs"].values():
-                for pid in self._processes(job):
-                    _signal(pid, signal.SIGKILL)
+                while left := list(self._processes(job)):
+                    for pid in left:
+                        _signal(pid, signal.SIGKILL)
 
     def _sbatch(
         self, state: Any, said: Sequence[str], text: str, environ: Mapping[str, str]
