@@ -102,7 +102,7 @@ class GceProvider:
         return tuple(replace(found[name], account=account) for name in sorted(found))
 
     def _without_labels(self, name: str, zone: str) -> dict[str, Listed]:
-        """A machine whose labels somebody has changed: it is not gone, and Google lists it not."""
+        """A machine whose labels were changed: it is not gone, and the list lacks it."""
         called = self._names.cloud(name)
         request = self._vms.get(project=self._api.project, zone=zone, instance=called)
         shown = self._api.ask(request, f"look at {name} in {zone}")

@@ -68,7 +68,7 @@ class Kubectl:
     `kubectl`, as this user runs it.
 
     Args:
-        options: Of a pool: `kubeconfig` and `context` say which cluster is asked, and as whom.
+        options: Of a pool: `kubeconfig` and `context` say which cluster is asked, by which account.
         environ: The bastion's own variables, which programs that log in need.
     """
 

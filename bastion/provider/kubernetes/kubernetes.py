@@ -5,9 +5,9 @@ Pods of one namespace of a Kubernetes cluster, each of them a machine.
   first process runs the start-up script; where that dies, the kubelet starts it again in its place.
 * A zone is a label that nodes have. A pod that finds no node waits, in the words of the scheduler;
   with the patience of the pool over, the next zone is asked.
-* A finalizer keeps what is left of a pod until this provider has seen its end, whoever deleted it.
-  An end is believed where the kubelet of its node has told it. Where that does not answer, the
-  machine is gone when the permit of its keeper has expired, as on hosts of one's own.
+* A finalizer keeps what is left of a pod until this provider has seen its end, also where others
+  delete it. An end is believed where the kubelet of its node has told it. Where that does not
+  answer, the machine is gone when the permit of its keeper has expired, as on hosts of one's own.
 * What is left goes a minute after the end was seen, or an hour where the pod was not deleted, so
   that `kubectl logs` can be asked.
 """

@@ -1,4 +1,4 @@
-"""The `kubernetes` provider: what the cluster says, whom it believes, and what it leaves alone."""
+"""The `kubernetes` provider: what the cluster says and is believed, and what is left alone."""
 
 from __future__ import annotations
 
