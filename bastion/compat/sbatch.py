@@ -45,6 +45,7 @@ _REFUSED: Mapping[str, str] = {
     "priority": "say it when submitting a .toml: priority = 1 (highest) to 5; --nice lowers it",
     "qos": "there is none here, take it out; what a project may hold is in the quota file",
     "reservation": "there is none here, take it out; what a project may hold is in the quota file",
+    "switches": "take it out, and submit with --same=LABEL of the pools that share a switch",
     "time-min": "a limit is one number: --time",
     "tmp": "scratch space is not counted; take it out",
     "wait": "bastion run FILE follows and waits",

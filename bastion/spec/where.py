@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from bastion.errors import SpecError
 from bastion.spec.values.spec_value import value
@@ -22,14 +23,18 @@ MAX_FILTER_CHARACTERS = 255
 
 YES = "true"
 
+POOL = "pool"
+"""What `same` calls the pool of a machine; every other word is a label."""
+
 
 @value
 class Where:
     """
     Filters on machines. An empty filter excludes nothing; all filters must match.
 
-    `cluster` and `shard` are labels of pools with these names. `exclusive` takes whole machines,
-    and they are charged whole.
+    `cluster` and `shard` are labels of pools with these names. `same` names a label, or `pool`: all
+    replicas that start together lie on machines where it is the same. `exclusive` takes whole
+    machines, and they are charged whole.
     """
 
     cluster: str = ""
@@ -38,12 +43,13 @@ class Where:
     hostnames: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     exclusive: bool = False
+    same: str = ""
 
     def __post_init__(self) -> None:
         check_types(self, prefix="where.")
         object.__setattr__(self, "hostnames", tuple(self.hostnames))
         object.__setattr__(self, "labels", dict(self.labels))
-        texts = [self.cluster, self.shard, self.pool, *self.hostnames]
+        texts = [self.cluster, self.shard, self.pool, self.same, *self.hostnames]
         texts += [text for label in self.labels.items() for text in label]
         problems = [
             f"where.{name}: {count} is not allowed; at most {MAX_FILTERS}"
@@ -58,13 +64,23 @@ class Where:
 
     @property
     def is_anywhere(self) -> bool:
-        """Whether no filter is set: every machine passes."""
-        names = self.pool or self.cluster or self.shard
+        """Whether no filter is set: every machine passes, and replicas lie where they will."""
+        names = self.pool or self.cluster or self.shard or self.same
         return not (names or self.hostnames or self.labels)
 
     def __hash__(self) -> int:
         labels = tuple(sorted(self.labels.items()))
-        return hash((self.cluster, self.shard, self.pool, self.hostnames, labels, self.exclusive))
+        names = self.cluster, self.shard, self.pool, self.same
+        return hash((*names, self.hostnames, labels, self.exclusive))
+
+    def where_it_is(self, label: str, text: str) -> Where | None:
+        """Return these filters with the condition that `label`, or the pool, is `text`; or None."""
+        if label in (POOL, "cluster", "shard"):
+            named: dict[str, Any] = {label: text}
+            return replace(self, **named) if getattr(self, label) in ("", text) else None
+        if self.labels.get(label, text) != text:
+            return None
+        return replace(self, labels={**self.labels, label: text})
 
     def with_containers(self) -> Where:
         """Return these filters with the condition that images can run."""

@@ -211,6 +211,7 @@ FLAGS = {
     "--cloud": "--pool=NAME; a pool is of one provider",
     "--infra": "--pool=NAME; a pool is of one provider",
     "--constraint": "--pool=NAME, --cluster=NAME or --shard=NAME",
+    "--switches": "--same=LABEL, a label of the pools that share a switch",
     "--error": "leave it out: bastion logs JOB has it",
     "--mail_type": "--notify=WEBHOOK --notify_on=ended",
     "--mail_user": "--notify=WEBHOOK",

@@ -71,6 +71,7 @@ def launch_of(args: argparse.Namespace) -> Launch:
         shard=args.shard,
         hostnames=tuple(args.hostname),
         exclusive=args.exclusive,
+        same=args.same,
     )
     launch = Launch(
         name=name,
@@ -147,6 +148,7 @@ def _where_over(where: Where, args: argparse.Namespace) -> Where:
         "shard": args.shard,
         "hostnames": tuple(args.hostname),
         "exclusive": args.exclusive,
+        "same": args.same,
     }
     return replace(where, **{name: each for name, each in given.items() if each})
 

@@ -26,7 +26,7 @@ _BESIDE = (
 """Flags that no such file has an option for: they may be given with it."""
 _OVER = (
     *("name", "after", "array", "max_runtime", "priority", "hold", "env"),
-    *("pool", "cluster", "shard", "hostname", "exclusive"),
+    *("pool", "cluster", "shard", "hostname", "exclusive", "same"),
 )
 """Flags that come before the file, as those of `sbatch` come before the script's."""
 _COUNTED = ("cpu", "memory")

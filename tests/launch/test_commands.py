@@ -139,7 +139,7 @@ def test_launch_prints_the_job_and_what_to_type_next(run: Run, bucket: Bucket) -
     """Stdout has the id; stderr the state and the three next commands."""
     with bucket.bastion() as bastion:
         flags = "--instance-type=tpu-v4-32 --env=A=1 --max_runtime=8h --replicas=2 --hostname=a"
-        ran = run("launch", *flags.split(), "--", "python3", "train.py", "--", "-x")
+        ran = run("launch", *flags.split(), "--same=x", "--", "python3", "train.py", "--", "-x")
     assert ran.code == 0, ran.err
     job = ran.out.strip()
     assert job.startswith("train-")
@@ -150,7 +150,7 @@ def test_launch_prints_the_job_and_what_to_type_next(run: Run, bucket: Bucket) -
     (made,) = body.launch.jobs
     assert made.processes[0].command == ("python3", "train.py", "--", "-x")
     assert (made.replicas, made.max_runtime_s, made.env) == (2, 28800.0, {"A": "1"})
-    assert body.launch.where.hostnames == ("a",)
+    assert (body.launch.where.hostnames, body.launch.where.same) == (("a",), "x")
     assert body.launch.code is None
 
 

@@ -1,5 +1,5 @@
 """
-Find unknown names in a launch's `where`: a pool, cluster, shard, machine or label.
+Find unknown names in a launch's `where`: a pool, cluster, shard, machine, label or its text.
 
 A name is known to be wrong only once every machine has sent its hello: until then a machine may
 still bring it.
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from bastion.machine import Machine, Pool
-from bastion.spec.where import CONTAINERS, Where
+from bastion.spec.where import CONTAINERS, POOL, Where
 
 _SHOWN = 5
 _NONE = {
@@ -40,6 +40,9 @@ def unknown_names(
         if text and text not in known and label != CONTAINERS:
             path = label if label in ("cluster", "shard") else f"labels.{label}"
             yield _unknown(path, text, known)
+    words = {POOL, *(label for labels in labelled for label in labels)} - {CONTAINERS}
+    if where.same and where.same not in words:
+        yield _unknown("same", where.same, words)
     known = {name for each in machines for name in (each.hostname, each.name) if name}
     for hostname in where.hostnames:
         if hostname not in known:

@@ -18,6 +18,7 @@ from collections.abc import Iterable
 
 from bastion.job import Phase, Placement
 from bastion.scheduler.effort import Effort, beside_searches
+from bastion.scheduler.placement.blocks import block_of, same_of
 from bastion.scheduler.placement.hold import machines_of
 from bastion.scheduler.placement.place import Placed
 from bastion.scheduler.queue.order import Gang
@@ -155,25 +156,37 @@ def _one_more(
     Args:
         draft: Taken from.
         gang: A job that may grow.
-        beside: Where its other replicas lie: a policy that keeps gangs together keeps this one too.
+        beside: Where its other replicas lie: what keeps them in one block keeps this one there too.
         new: The machines to be made that it may use; None for any.
     """
     shape = draft.shapes.one_more(gang)
     draft.capacity.begin()
     placed = None
     if not draft.is_too_full(shape, guaranteed=False):
-        placed = draft.try_place(shape, guaranteed=False)
-    if placed is None:
-        draft.search.too_full.add((shape.form, False))
-    elif (
-        _may_have(draft, gang, shape, placed.total)
+        placed = _placed_beside(draft, shape, beside)
+    if (
+        placed is not None
+        and _may_have(draft, gang, shape, placed.total)
         and (new is None or _new_machines(draft, placed) <= new)
-        and (not draft.parts.placement.together or _is_together(draft, beside, placed))
     ):
         draft.capacity.agree()
         return placed
     draft.capacity.undo()
     return None
+
+
+def _placed_beside(draft: Draft, shape: Shape, beside: Placement) -> Placed | None:
+    """A place in the block in which the others lie, where they have to be in one."""
+    same = same_of(shape, draft.parts.placement)
+    if not same:
+        placed = draft.try_place(shape, guaranteed=False)
+        if placed is None:
+            draft.search.too_full.add((shape.form, False))
+        return placed
+    found = [block_of(draft.capacity, same, name) for name in machines_of((beside,))]
+    block = found[0] if found and all(each == found[0] for each in found) else None
+    inside = None if block is None else shape.inside(block)
+    return None if inside is None else draft.try_place(inside, guaranteed=False)
 
 
 def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
@@ -192,12 +205,6 @@ def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
     held += [total for job, total in gangs if (job.project, job.user) == (project, user)]
     has = Amounts.sum(held) if held else NOTHING
     return limited.limits_of(user).exceeded(has, units, running=0, jobs=0) is None
-
-
-def _is_together(draft: Draft, beside: Placement, placed: Placed) -> bool:
-    """Whether it lies in the pool in which the others lie."""
-    rooms = map(draft.capacity.by_name.get, machines_of((beside, *placed.placements)))
-    return len({None if room is None else room.shelf.name for room in rooms}) == 1
 
 
 def _new_machines(draft: Draft, placed: Placed) -> frozenset[str]:

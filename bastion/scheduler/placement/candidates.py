@@ -75,7 +75,3 @@ class PlacementPolicy:
     choose: Choose
     together: bool = False
     """Whether a gang lies in one pool or not at all."""
-
-    def blocks(self, capacity: Capacity) -> Sequence[Shelf | None]:
-        """Where to try, one after the other; None stands for everywhere."""
-        return tuple(capacity.shelves.values()) if self.together else (None,)

@@ -52,6 +52,8 @@ class Capacity:
         self._index = RoomIndex(self.rooms)
         self._scopes: dict[Where, Scope] = {}
         self._scope_of: dict[Part, Scope] = {}
+        self.texts: dict[str, tuple[str, ...]] = {}
+        """Label -> what it says on any machine, as far as that was asked for."""
         self._journal: list[tuple[Room, RoomState] | tuple[None, Room]] = []
         self._trials: list[tuple[int, int, list[dict[str, int]]]] = []
         """(number, length of the journal when it began, the tiers' totals then)"""

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
-from typing import Literal
 
 from bastion.machine import Machine, MachinePhase
+from bastion.scheduler.placement.blocks import same_of
 from bastion.scheduler.placement.candidates import PlacementPolicy
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import Placed, cheapest
@@ -21,14 +21,14 @@ from bastion.scheduler.placement.scope import Scope, can_make
 from bastion.scheduler.queue.shape import MOST_BEST_EFFORT, Part, Shape
 from bastion.scheduler.reasons.reason import NeverFits, NoMachineMatches
 from bastion.scheduler.snapshot import Snapshot
-from bastion.spec.where import CONTAINERS, Where
+from bastion.spec.where import CONTAINERS, POOL, Where
 from quota.amounts import NOTHING, Amounts
 
 Beyond = NeverFits | NoMachineMatches
 
 
 def beyond(
-    capacity: Capacity, shape: Shape, extent: Callable[[], Extent], *, together: bool
+    capacity: Capacity, shape: Shape, extent: Callable[[], Extent], policy: PlacementPolicy
 ) -> Beyond | None:
     """
     Why no machine there is, or could be, holds a gang of `shape`; None when they do.
@@ -37,13 +37,13 @@ def beyond(
         capacity: Which machines there are.
         shape: What the gang asks for.
         extent: Made for gangs that cannot be judged part by part.
-        together: Whether a gang lies in one pool or not at all.
+        policy: Whether it keeps gangs in one pool.
     """
     found = unmatched(capacity, shape) or never_fits(capacity, shape)
-    is_together = together and not shape.is_single
-    is_intricate = shape.takes_whole or len(shape.parts) > 1 or is_together
+    same = () if shape.is_single else same_of(shape, policy)
+    is_intricate = shape.takes_whole or len(shape.parts) > 1 or same
     if found is None and is_intricate and extent().alone(shape) is None:
-        return no_way(capacity, shape, together=is_together)
+        return no_way(capacity, shape, same=same[-1] if same else "")
     return found
 
 
@@ -92,6 +92,8 @@ def filters_of(where: Where) -> list[tuple[str, object, str]]:
     for name in ("cluster", "shard", "pool"):
         if wanted := getattr(where, name):
             found.append((name, wanted, f"{name}={wanted}"))
+    if where.same not in ("", POOL):
+        found.append(("same", where.same, f"the label {where.same}"))
     if where.hostnames:
         found.append(("hostnames", where.hostnames, f"hostnames={','.join(where.hostnames)}"))
     labels = {label: text for label, text in where.labels.items() if label != CONTAINERS}
@@ -201,14 +203,15 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
     return None
 
 
-def no_way(capacity: Capacity, shape: Shape, *, together: bool = False) -> NeverFits:
+def no_way(capacity: Capacity, shape: Shape, *, same: str = "") -> NeverFits:
     """There is enough of everything, but not where it would have to be together."""
-    of: Literal["layout", "pool"] = "pool" if together else "layout"
     is_best_effort = all(part.asks_nothing for part in shape.parts)
     return NeverFits(
         asked=shape.units,
         most=NOTHING,
-        of=of,
+        of="block" if same else "layout",
+        same=same,
+        is_own=same == shape.same,
         replicas=shape.replicas if is_best_effort else 0,
         per_machine=MOST_BEST_EFFORT if is_best_effort else 0,
         pools=_pools(capacity, shape.parts),

@@ -14,6 +14,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from bastion.job import Placement, ReplicaPlace
+from bastion.scheduler.placement.blocks import blocks
 from bastion.scheduler.placement.candidates import Choose, PlacementPolicy, View
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.hold import Charge
@@ -79,15 +80,10 @@ def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Place
     return min(found, key=weight, default=None)
 
 
-def replicas_placed(
-    capacity: Capacity, shape: Shape, policy: PlacementPolicy, block: Shelf | None
-) -> int:
-    """Take devices for as many replicas as fit, in the pool `block` if one is named; count them."""
-    how, charge, count = (
-        _How(policy.choose, block, False, SearchOrder.BY_TIER),
-        capacity.nothing(),
-        0,
-    )
+def replicas_placed(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> int:
+    """Take devices for as many replicas as fit, in whatever blocks; count them."""
+    how = _How(policy.choose, guaranteed=False, order=SearchOrder.BY_TIER)
+    charge, count = capacity.nothing(), 0
     for index in shape.orders[0]:
         search = _Search(capacity, shape.parts[index], how)
         search.run(charge)
@@ -109,16 +105,13 @@ def _place(
     guaranteed: bool,
     allows: Callable[[Amounts], bool] | None = None,
 ) -> Placed | None:
-    for block in policy.blocks(capacity):
-        how = _How(policy.choose, block, guaranteed, order)
-        if shape.is_single:
-            placed = _place_all(capacity, shape, shape.orders[0], how)
-            if placed is not None:
-                return placed
-            continue
-        for parts in shape.orders:
+    how = _How(policy.choose, guaranteed, order)
+    if shape.is_single:
+        return _place_all(capacity, shape, shape.orders[0], how)
+    for block in blocks(capacity, shape, policy, guaranteed=guaranteed):
+        for parts in block.orders:
             capacity.begin()
-            placed = _place_all(capacity, shape, parts, how)
+            placed = _place_all(capacity, block, parts, how)
             if placed is not None and (allows is None or allows(placed.total)):
                 capacity.agree()
                 return placed
@@ -130,8 +123,6 @@ class _How(NamedTuple):
     """How machines are looked for."""
 
     choose: Choose
-    block: Shelf | None
-    """The pool to be in, or None for all of them."""
     guaranteed: bool
     order: SearchOrder
 
@@ -153,7 +144,7 @@ class _Search:
     def __init__(self, capacity: Capacity, part: Part, how: _How) -> None:
         self.capacity = capacity
         self.part = part
-        self.choose, self.block, self.guaranteed, self.order = how
+        self.choose, self.guaranteed, self.order = how
         self.scope: Scope = capacity.scope_of(part)
         self.places: list[ReplicaPlace] = []
 
@@ -162,8 +153,6 @@ class _Search:
         tiers = self.scope.tiers if self.part.hosts > 1 else self.scope.singles
         if not self.guaranteed:
             tiers = tiers[::-1]
-        if self.block is not None:
-            tiers = [[self.block] for shelves in tiers if self.block in shelves]
         if self.part.takes_whole:
             return self._run_whole(tiers, charge)
         left = self.part.replicas

@@ -11,7 +11,7 @@ from itertools import chain, takewhile
 
 from bastion.machine import Machine, Pool
 from bastion.scheduler.placement.room import Room, Shelf, has_labels, labels_of, together
-from bastion.spec.where import Where
+from bastion.spec.where import POOL, Where
 
 NEW = -1.0
 """`created_at` of a machine that this cycle makes, until the plan says when."""
@@ -169,6 +169,8 @@ def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
         machine is None
         or (machine.hostname not in where.hostnames and machine.name not in where.hostnames)
     ):
+        return False
+    if where.same not in ("", POOL) and where.same not in labels_of(machine, pool):
         return False
     wanted = wanted_labels(where)
     return not wanted or has_labels(machine, pool, wanted)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bastion.scheduler.placement.blocks import same_of
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.room import Room
 from bastion.scheduler.placement.scope import can_make
@@ -29,7 +30,7 @@ class Need:
         plain = [part for part in shape.parts if not part.takes_whole]
         self.parts = [_PartNeed(draft.capacity, part) for part in plain]
         self.is_exact = len(self.parts) == len(shape.parts) == 1
-        self.is_told_by_slots = self.is_exact and not draft.parts.placement.together
+        self.is_told_by_slots = self.is_exact and not same_of(shape, draft.parts.placement)
         """Whether it fits where there are slots enough, so that nothing has to be placed."""
         self.bounds: MachineBounds | None = None
 

@@ -9,7 +9,7 @@ It must not know what asks, nor what exists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice, permutations
@@ -74,6 +74,12 @@ class Part:
         made._set_times(request, quota, resumes=resumes)
         return made
 
+    def at(self, where: Where) -> Part:
+        """The same, with other filters."""
+        made = _like(self)
+        made.where = where
+        return made
+
     @property
     def ease(self) -> tuple[bool | int, ...]:
         """The less, the harder it is to place."""
@@ -106,6 +112,9 @@ class Shape:
         self.takes_whole = any(part.takes_whole for part in parts)
         """Whether any of it takes, and is charged for, whole machines."""
         self.wheres = tuple(part.where for part in parts)
+        self.same = max(part.where.same for part in parts)
+        """The label, or `pool`, that is the same wherever it lies; of all jobs of a launch."""
+        self._inside: dict[tuple[tuple[str, str], ...], Shape | None] = {}
         self.replicas = sum(part.replicas for part in parts)
         """Of all its jobs together; of one that may grow, the fewest."""
         self.is_single = self.replicas == 1 and not self.takes_whole
@@ -129,7 +138,28 @@ class Shape:
         made = _like(self)
         each = zip(self.parts, requests)
         made.parts = tuple([part.at_times_of(r, quota, resumes=resumes) for part, r in each])
+        made._inside = {}
         made._set_times(requests, resumes=resumes)
+        return made
+
+    def inside(self, block: Mapping[str, str]) -> Shape | None:
+        """The same where each label of `block` is as it says; None where its filters differ."""
+        key = tuple(block.items())
+        if key not in self._inside:
+            self._inside[key] = self._made_inside(key)
+        return self._inside[key]
+
+    def _made_inside(self, block: Sequence[tuple[str, str]]) -> Shape | None:
+        parts = []
+        for part in self.parts:
+            where: Where | None = part.where
+            for label, text in block:
+                where = where and where.where_it_is(label, text)
+            if where is None:
+                return None
+            parts.append(part.at(where))
+        made = _like(self)
+        made.parts, made.wheres = tuple(parts), tuple(part.where for part in parts)
         return made
 
     @cached_property

@@ -11,12 +11,11 @@ from typing import Literal
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
 from bastion.scheduler.reasons.outage import Outage
 from bastion.scheduler.reasons.words import (
-    PLACES,
-    Scattered,
     counted,
     is_or_are,
     listed,
     part_of,
+    place_of,
     units,
     when,
 )
@@ -75,8 +74,8 @@ class Fragmented:
     """Jobs whose end would make room, or empty where none were found."""
     per_machine: int = 0
     """Of a gang that asks for nothing: how many such replicas a machine takes."""
-    over: Scattered = "machines"
-    """What it is scattered over."""
+    over: str = "machines"
+    """What it is scattered over: `machines`, `tiers`, or the label, or `pool`, of blocks."""
     then: NextWall | None = None
     """What it meets once those have ended; all that runs, where none were found."""
 
@@ -90,9 +89,9 @@ class Fragmented:
             return f"waits for other jobs that ask for nothing: a machine takes {most}{end}"
         fit = "fits" if self.fitting == 1 else "fit"
         free = f"{units(self.free)} {is_or_are(self.free)} free"
+        over = {"machines": "", "tiers": " over tiers"}.get(self.over, " over several")
         return (
-            f"waits for room {PLACES[self.over]}: {free}, but scattered"
-            f"{'' if self.over == 'machines' else f' over {self.over}'}, and"
+            f"waits for room {place_of(self.over)}: {free}, but scattered{over}, and"
             f" {self.fitting} of {counted(self.replicas, 'replica')} {fit}{end}{then}"
         )
 

@@ -27,11 +27,11 @@ class NeverFits:
     """By one replica where one replica is too much, else by the whole gang."""
     most: Amounts
     """That could ever be had; nothing where that is not what is in the way."""
-    of: Literal["replica", "gang", "total", "layout", "pool", "quota", "share"]
+    of: Literal["replica", "gang", "total", "layout", "block", "quota", "share"]
     """What is too much: for the largest machine, for all of them, for the quota file's totals; or
-    there is enough, but no way to lay it out, or none in one pool, where a policy keeps gangs
-    together; or the quota file lets its project never have it; or no share holds what is not under
-    quota, and it never borrows."""
+    there is enough, but no way to lay it out, or none in one block, which it may not span; or the
+    quota file lets its project never have it; or no share holds what is not under quota, and it
+    never borrows."""
     replicas: int = 0
     """Of the same shape, where all machines together are too few for them."""
     fitting: int = 0
@@ -42,6 +42,10 @@ class NeverFits:
     """That can never have it."""
     per_machine: int = 0
     """Of replicas that ask for nothing, how many one machine takes."""
+    same: str = ""
+    """The label, or `pool`, of the block."""
+    is_own: bool = False
+    """Whether the launch asks for that, and not the quota file's placement."""
     walls: tuple[tuple[str, str], ...] = ()
     """(what the quota file says, and where): all that would have to change."""
 
@@ -67,11 +71,11 @@ class NeverFits:
             return f"{NEVER}: one replica asks for {units(self.asked)}, {self._too_small()}"
         if self.per_machine:
             return self._too_many_replicas()
-        if self.of == "pool":
+        if self.of == "block":
             return (
-                f"{NEVER}: it asks for {units(self.asked)} in one pool, and none of those it may"
-                f" use{self._where()} holds all of it, even with all machines free; ask for less,"
-                ' or an admin chooses another placement than "consolidated" in the quota file'
+                f"{NEVER}: it asks for {units(self.asked)} in one {self.same}, and none of those it"
+                f" may use{self._where()} holds all of it, even with all machines free; ask for"
+                f" less, or {self._otherwise()}"
             )
         if self.of == "layout":
             return (
@@ -97,15 +101,21 @@ class NeverFits:
             f"{NEVER}: its {self.replicas} replicas ask for nothing, of which a machine takes"
             f" {self.per_machine}"
         )
-        if self.of == "pool":
+        if self.of == "block":
             return (
-                f"{many}, and no pool it may use{self._where()} takes all of them; ask for fewer,"
-                ' or an admin chooses another placement than "consolidated" in the quota file'
+                f"{many}, and no {self.same} it may use{self._where()} takes all of them; ask for"
+                f" fewer, or {self._otherwise()}"
             )
         return (
             f"{many}, and the machines it may use{self._where()} are too few; ask for fewer, or an"
             f" admin lets {self._pool()} have more machines in {CONFIG}"
         )
+
+    def _otherwise(self) -> str:
+        """What would let it span blocks."""
+        if self.is_own:
+            return f"leave out same={self.same}"
+        return 'an admin chooses another placement than "consolidated" in the quota file'
 
     def _too_small(self) -> str:
         where = self._where()

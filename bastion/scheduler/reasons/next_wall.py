@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bastion.scheduler.reasons.words import PLACES, Scattered, is_or_are, listed, units
+from bastion.scheduler.reasons.words import is_or_are, listed, place_of, units
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
@@ -37,8 +37,8 @@ class NextWall:
     names: tuple[str, ...] = ()
     """Machines that are out of use, projects that hold or reserve it, pools, a window, a filter or
     a user."""
-    over: Scattered = "machines"
-    """What is scattered over them, where enough is free."""
+    over: str = "machines"
+    """What is scattered over them, where enough is free: as in `Fragmented`."""
 
     def words(self) -> str:
         """How a sentence ends that names it."""
@@ -47,7 +47,7 @@ class NextWall:
             case "CapacityLost":
                 return f"; then it waits for {listed(self.names)} to be back in use"
             case "Fragmented":
-                return f"; then it waits for {what} together {PLACES[self.over]}"
+                return f"; then it waits for {what} together {place_of(self.over)}"
             case "BeyondShare":
                 return f"; then it waits to borrow {what}"
             case "OverCeiling" | "ShareInUse":

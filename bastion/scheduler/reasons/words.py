@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from bastion.spec.values.quantity import text_of_amounts, text_of_bytes, text_of_seconds
 from quota.amounts import Amounts
@@ -11,14 +10,13 @@ from quota.amounts import Amounts
 NAMED = 3
 """How many names a sentence lists before it counts the rest."""
 
-Scattered = Literal["machines", "tiers", "pools"]
-"""What free capacity is scattered over."""
-PLACES: Mapping[Scattered, str] = {
-    "machines": "on single machines",
-    "tiers": "in single tiers",
-    "pools": "in one pool",
-}
-"""Where it would have to be together."""
+PLACES: Mapping[str, str] = {"machines": "on single machines", "tiers": "in single tiers"}
+"""Where what is scattered over them would have to be together."""
+
+
+def place_of(over: str) -> str:
+    """Where what is scattered over machines, tiers or the blocks of a label would be together."""
+    return PLACES.get(over, f"in one {over}")
 
 
 def when(at: float, now: float) -> str:

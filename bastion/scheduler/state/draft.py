@@ -127,8 +127,8 @@ class Draft:
         """Why no machine there is, or could be, holds a gang of `shape`; None when they do."""
         known = self.occupancy.beyond
         if shape.form not in known:
-            together = self.parts.placement.together
-            known[shape.form] = beyond(self.capacity, shape, lambda: self.extent, together=together)
+            policy = self.parts.placement
+            known[shape.form] = beyond(self.capacity, shape, lambda: self.extent, policy)
         return known[shape.form]
 
     def asks(self, shape: Shape) -> Amounts:

@@ -56,6 +56,7 @@ WORDS = {
     "resources": "accelerators devices gres requests resource",
     "retries": "backoff_limit max_restarts max_retries num_retries requeue restarts retry",
     "root": "address bucket endpoint host path place server uri url",
+    "same": "colocate placement required_topology switches",
     "secrets": "secret",
     "shell": "use_shell",
     "states": "state status statuses",

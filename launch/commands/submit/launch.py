@@ -184,6 +184,8 @@ def _where_flags(parser: Parser) -> None:
     text(group, "--cluster", "only in this cluster", metavar="NAME")
     text(group, "--shard", "only in this shard", metavar="NAME")
     several(group, "--hostname", "only on this machine", metavar="NAME")
+    same = "all replicas where this label is the same, as cluster or rack; or in one pool"
+    text(group, "--same", same, metavar="LABEL")
     switch(group, "--exclusive", "take whole machines, and be charged for all that they have")
 
 

@@ -42,6 +42,9 @@ def problems(where: Where, machines: tuple[Machine, ...] = MACHINES) -> list[str
         {"cluster": "second", "pool": "spot"},
         {"hostnames": ["node3", "gpu-1-4"], "labels": {"rack": "r0"}},
         {"labels": {"containers": "true"}},
+        {"same": "pool"},
+        {"same": "cluster"},
+        {"same": "rack"},
     ],
 )
 def test_what_is_there_is_known(asked: Mapping[str, object]) -> None:
@@ -57,12 +60,14 @@ def test_what_is_nowhere_is_told_with_the_nearest() -> None:
         shard="rl",
         hostnames=["node3", "nod9"],
         labels={"disk": "fast"},
+        same="racks",
     )
     assert problems(where) == [
         "where.pool: 'gpuu' is unknown; there are gpu, spot; did you mean gpu?",
         "where.cluster: 'primry' is unknown; there are primary, second; did you mean primary?",
         "where.shard: 'rl' is unknown; no machine is in a shard, which is a label of a pool",
         "where.labels.disk: 'fast' is unknown; no machine has the label disk",
+        "where.same: 'racks' is unknown; there are cluster, pool, rack; did you mean rack?",
         "where.hostnames: 'nod9' is unknown; there are node0 (rack=r0), node1 (rack=r1), node2"
         " (rack=r2), node3 (rack=r3), node4 (rack=r4) and 2 more; did you mean node6?",
     ]

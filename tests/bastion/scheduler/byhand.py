@@ -272,7 +272,27 @@ def can_start(
         for _ in range(job.request.replicas)
     ]
     needs.sort(key=lambda need: (-need.hosts, not need.is_exclusive, -sum(_sizes(need)), need.job))
-    return _try(snapshot.quota.types, needs, left.spots, left.tiers, NOTHING, allows)
+    same = max(job.request.where.same for job in gang)
+    return any(
+        _try(snapshot.quota.types, needs, spots, left.tiers, NOTHING, allows)
+        for spots in _blocks(left.spots, same)
+    )
+
+
+def _blocks(spots: Mapping[str, Spot], same: str) -> list[dict[str, Spot]]:
+    """What a gang may lie in as a whole: all of `spots`, or those where `same` is the same."""
+    if not same:
+        return [dict(spots)]
+    found: dict[str, dict[str, Spot]] = defaultdict(dict)
+    for name, spot in spots.items():
+        if block := block_of(spot, same):
+            found[block][name] = spot
+    return list(found.values())
+
+
+def block_of(spot: Spot, same: str) -> str:
+    """What the label `same`, or the pool, is there; empty where it is not said."""
+    return spot.pool if same == "pool" else dict(spot.labels).get(same, "")
 
 
 def _closed_for(
@@ -344,6 +364,7 @@ def is_wanted(where: Where, spot: Spot) -> bool:
     labels |= {"shard": where.shard} if where.shard else {}
     return (
         where.pool in ("", spot.pool)
+        and (not where.same or bool(block_of(spot, where.same)))
         and (not where.hostnames or bool({*where.hostnames} & {*spot.names}))
         and labels.items() <= dict(spot.labels).items()
     )

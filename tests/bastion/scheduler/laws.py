@@ -27,6 +27,7 @@ from tests.bastion.scheduler.byhand import (
     NOTHING,
     admits,
     alive,
+    block_of,
     can_start,
     charge_of,
     held_by,
@@ -382,6 +383,21 @@ def filters_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
             for host in place.hosts:
                 if host.machine in machines:
                     assert is_wanted(where, spot_of(snapshot, machines[host.machine])), name
+
+
+def blocks_are_kept(snapshot: Snapshot, now: float, plan: Plan) -> None:
+    """What starts, or is promised or planned a start, lies in one block where it has to."""
+    machines = machines_of(snapshot, plan)
+    placements: dict[tuple[str, ...], list[Placement]] = defaultdict(list)
+    for name, verdict in admits(plan).items():
+        placements[snapshot.jobs[name].gang or (name,)].append(verdict.placement)
+    reserved: list[Promise | PlannedStart] = [*plan.promises, *plan.planned]
+    for gang, found in [*placements.items(), *((each.gang, each.placements) for each in reserved)]:
+        same = max((j.request.where.same for j in waiting(snapshot, gang)), default="")
+        names = {h.machine for placement in found for place in placement for h in place.hosts}
+        spots = [spot_of(snapshot, machines[name]) for name in names & machines.keys()]
+        blocks = {block_of(spot, same) for spot in spots} if same else set()
+        assert len(blocks) <= 1, f"{gang} spans {blocks}"
 
 
 def within_capacity(snapshot: Snapshot, now: float, plan: Plan) -> None:
@@ -1008,6 +1024,7 @@ LAWS: tuple[Law, ...] = (
     no_device_is_shared,
     no_machine_holds_too_much,
     filters_are_kept,
+    blocks_are_kept,
     within_capacity,
     gangs_are_whole,
     no_guaranteed_victim,

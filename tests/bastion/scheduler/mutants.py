@@ -130,6 +130,16 @@ def _anywhere(snapshot: Snapshot) -> Snapshot:
     return _jobs(snapshot, change)
 
 
+def without_blocks(snapshot: Snapshot) -> Snapshot:
+    """It is not seen that a gang has to lie in one block."""
+
+    def change(job: JobRecord) -> JobRecord:
+        where = replace(job.request.where, same="")
+        return replace(job, request=replace(job.request, where=where))
+
+    return _jobs(snapshot, change)
+
+
 def of_one_age(snapshot: Snapshot) -> Snapshot:
     """All jobs were submitted at once."""
     return _jobs(snapshot, lambda job: replace(job, submitted_at=0.0))

@@ -26,8 +26,8 @@ def test_what_is_free_in_several_pools_is_scattered_over_pools() -> None:
     w.ask("A", "gang", replicas=8, gpu=1)
     w.cycle()
     assert w.why("gang") == (
-        "waits for room in one pool: 10 gpu are free, but scattered over pools, and 6 of 8 replicas"
-        " fit; starts when runs has ended"
+        "waits for room in one pool: 10 gpu are free, but scattered over several, and 6 of 8"
+        " replicas fit; starts when runs has ended"
     )
     reasons_are_true(w)
 

@@ -105,7 +105,8 @@ def test_a_word_without_a_meaning_is_told_with_what_is_allowed() -> None:
     lost = refused(lambda: anything.Where(colour="red"))
     assert str(lost) == "colour: Where takes no such argument"
     assert lost.hint == (
-        "Where takes cluster, shard, pool, hostnames, labels, exclusive; as Where(pool='a100')"
+        "Where takes cluster, shard, pool, hostnames, labels, exclusive, same;"
+        " as Where(pool='a100')"
     )
     understood = refused(lambda: anything.Choice(values=[1]))
     assert understood.hint == "as Choice(['adam', 'sgd'])"
