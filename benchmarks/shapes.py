@@ -24,7 +24,7 @@ from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.memory.memory import Memory
-from bastion.spec.where import Where
+from bastion.spec.where import POOL, Where
 from bastion.value import value
 from benchmarks.decide import DEVICES, NOW, admitted, quota_of, snapshot_of, taken_s
 from quota import Amounts
@@ -55,7 +55,8 @@ class Shape:
     groups: int = 0
     """The projects are in so many equal groups, or each is in one of its own."""
     pools: int = 1
-    """Each job names one of so many pools."""
+    """Each job names one of so many pools; or gangs keep to one, where they are racks."""
+    are_racks: bool = False
     asks: str = "devices"
     """For what: `devices`, devices and `amounts` of its own, `whole` machines, or `nothing`."""
     hosts: int = 0
@@ -102,6 +103,9 @@ SHAPES: Mapping[str, Shape] = {
         jobs=8_000, machines=500, projects=100, gangs=0.0, largest=1, by="one"
     ),
     "100 pools": Shape(jobs=9_000, machines=1_000, projects=100, pools=100),
+    "gangs return, each to one of 20 racks": Shape(
+        jobs=2_000, machines=500, projects=20, gangs=1.0, pools=20, are_racks=True
+    ),
     "each names hosts of its own": Shape(
         jobs=4_000, machines=1_000, projects=100, gangs=0.0, hosts=8
     ),
@@ -163,8 +167,11 @@ def _where(shape: Shape, number: int, machines: Sequence[str]) -> Where:
     hosts = [f"none-{number}-{host}" for host in range(shape.hosts)]
     if hosts and number % 2:
         hosts[0] = machines[number % len(machines)]
+    is_whole = shape.asks == "whole"
+    if shape.are_racks:
+        return Where(same=POOL, hostnames=tuple(hosts), exclusive=is_whole)
     pool = f"p{number % shape.pools}" if shape.pools > 1 else ""
-    return Where(pool=pool, hostnames=tuple(hosts), exclusive=shape.asks == "whole")
+    return Where(pool=pool, hostnames=tuple(hosts), exclusive=is_whole)
 
 
 def _asked(shape: Shape, devices: int, number: int) -> Amounts:
@@ -282,6 +289,7 @@ def mutated(shape: Shape, random: Random) -> Shape:
         "by": ("project", "one", "priority", "any"),
         "groups": (0, 2),
         "pools": (1, 5, 20),
+        "are_racks": (False, True),
         "hosts": (0, 1, 8),
         "asks": ("devices", "amounts", "whole", "nothing"),
         "waited_s": (1_000.0, 14_400.0, 30_000.0),

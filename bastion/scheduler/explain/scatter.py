@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from bastion.scheduler.placement.blocks import blocks, same_of
+from bastion.scheduler.placement.blocks import blocks_of, same_of
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.place import replicas_placed
 from bastion.scheduler.placement.room import Shelf
@@ -39,7 +39,6 @@ def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
     """
     want = shape.replicas
     same = same_of(shape, draft.parts.placement)
-    inside = blocks(draft.capacity, shape, draft.parts.placement)
     is_counted = not in_full or (len(shape.parts) == 1 and not shape.takes_whole)
 
     def fill(where: Shape, *, is_limited: bool = True) -> int:
@@ -49,6 +48,7 @@ def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
         return max(each.fill(is_limited=is_limited) for each in slots)
 
     anywhere, in_tiers = fill(shape, is_limited=False), fill(shape)
+    inside = blocks_of(draft.capacity, shape, draft.parts.placement)
     fitting = max(map(fill, inside), default=0) if same else in_tiers
     over = "machines"
     if anywhere >= want > in_tiers:

@@ -25,24 +25,33 @@ def same_of(shape: Shape, policy: PlacementPolicy) -> tuple[str, ...]:
     return (*((shape.same,) if shape.same else ()), *((POOL,) if own else ()))
 
 
-def blocks(
-    capacity: Capacity, shape: Shape, policy: PlacementPolicy, *, guaranteed: bool = False
+def blocks_of(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> list[Shape]:
+    """Return `shape` with the filters of each block that it may lie in."""
+    same = same_of(shape, policy)
+    texts = product(*(_texts_of(capacity, label) for label in same))
+    made = (shape.inside(dict(zip(same, each))) for each in texts)
+    return [each for each in made if each is not None]
+
+
+def blocks_with_room(
+    capacity: Capacity, shape: Shape, policy: PlacementPolicy, *, guaranteed: bool
 ) -> Sequence[Shape]:
     """
-    Return `shape` with the filters of each block that it may lie in, the best first.
+    Return those of `blocks_of` where as much is free as it asks for, the best first.
 
     The best has machines of the best tier (the worst, if not `guaranteed`), and then the least that
     is free. A shape that may lie anywhere is returned as it is.
     """
     if shape.replicas == 1 or not (shape.same or policy.together):
         return (shape,)
-    same = same_of(shape, policy)
-    texts = product(*(_texts_of(capacity, label) for label in same))
-    made = (shape.inside(dict(zip(same, each))) for each in texts)
-    found = [each for each in made if each is not None]
-    if len(found) > 1:
-        found.sort(key=lambda each: _badness(capacity, each, guaranteed=guaranteed))
-    return found
+    found = []
+    for number, block in enumerate(blocks_of(capacity, shape, policy)):
+        scope = capacity.scope_of(block.parts[block.orders[0][0]])
+        tiers = [tier for tier, shelves in enumerate(scope.tiers) if shelves]
+        free = _free_for(capacity, block)
+        if tiers and free is not None:
+            found.append((tiers[0] if guaranteed else -tiers[-1], free, number, block))
+    return [block for *_, block in sorted(found)]
 
 
 def block_of(capacity: Capacity, same: Sequence[str], machine: str) -> dict[str, str] | None:
@@ -65,15 +74,13 @@ def _texts_of(capacity: Capacity, label: str) -> tuple[str, ...]:
     return capacity.texts[label]
 
 
-def _badness(capacity: Capacity, shape: Shape, *, guaranteed: bool) -> tuple[int, int]:
-    """The tier of its hardest part, and what is free there of the type that it is searched by."""
+def _free_for(capacity: Capacity, shape: Shape) -> int | None:
+    """What is free of the type by which its hardest part is searched; None: less than it needs."""
     part = shape.parts[shape.orders[0][0]]
-    scope, (resource, units) = capacity.scope_of(part), part.leading
-    tiers = [tier for tier, shelves in enumerate(scope.tiers) if shelves]
-    free = sum(
-        free
-        for tier in tiers
-        for shelf in scope.tiers[tier]
-        for free, _ in scope.ascending(shelf, resource, units)
-    )
-    return min(tiers, default=0) if guaranteed else -max(tiers, default=0), free
+    resource, units = part.leading
+    scope, least = capacity.scope_of(part), units if part.hosts == 1 else 1
+    shelves = [shelf for tier in scope.tiers for shelf in tier]
+    free = sum(free for shelf in shelves for free, _ in scope.ascending(shelf, resource, least))
+    made = sum(shelf.left * shelf.pool.resources[resource] for shelf in shelves if shelf.pool)
+    is_enough = part.asks_nothing or free + made >= part.replicas * units
+    return free if is_enough else None

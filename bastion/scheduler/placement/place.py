@@ -14,7 +14,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from bastion.job import Placement, ReplicaPlace
-from bastion.scheduler.placement.blocks import blocks
+from bastion.scheduler.placement.blocks import blocks_with_room
 from bastion.scheduler.placement.candidates import Choose, PlacementPolicy, View
 from bastion.scheduler.placement.capacity import Capacity
 from bastion.scheduler.placement.hold import Charge
@@ -108,7 +108,7 @@ def _place(
     how = _How(policy.choose, guaranteed, order)
     if shape.is_single:
         return _place_all(capacity, shape, shape.orders[0], how)
-    for block in blocks(capacity, shape, policy, guaranteed=guaranteed):
+    for block in blocks_with_room(capacity, shape, policy, guaranteed=guaranteed):
         for parts in block.orders:
             capacity.begin()
             placed = _place_all(capacity, block, parts, how)

@@ -6,6 +6,7 @@ It must not know what is free.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, takewhile
 
@@ -46,6 +47,8 @@ class Scope:
         self.allowed = None if standing is None else _ordinals(standing)
         """Ordinals of rooms that stand, or None for all of the shelves."""
         self._rooms = rooms
+        self._whole = frozenset[str]() if standing is None else _whole(where, tiers, standing)
+        """Shelves of which the filter leaves every room."""
         self._few: dict[str, list[Room]] | None = None
         """Shelf -> those that stand there, of a filter that leaves few."""
         if standing is not None and len(standing) * NARROW < len(rooms):
@@ -93,6 +96,8 @@ class Scope:
 
     def ascending(self, shelf: Shelf, resource: str, least: int) -> Iterable[tuple[int, int]]:
         """(free, ordinal) of its rooms of `shelf` with at least `least` free, the fullest first."""
+        if shelf.name in self._whole:
+            return shelf.ascending(resource, least)
         if self._few is not None:
             own = ((room.free(resource), room.ordinal) for room in self.on(shelf) if room.opened)
             return sorted(pair for pair in own if pair[0] >= least)
@@ -100,6 +105,8 @@ class Scope:
 
     def descending(self, shelf: Shelf, resource: str) -> Iterable[tuple[int, int]]:
         """(free, ordinal) of its rooms of `shelf`, the emptiest first; among equals by ordinal."""
+        if shelf.name in self._whole:
+            return shelf.descending(resource)
         if self._few is not None:
             own = ((-room.free(resource), room.ordinal) for room in self.on(shelf) if room.opened)
             return [(-less, ordinal) for less, ordinal in sorted(own)]
@@ -114,6 +121,17 @@ class Scope:
 def _ordinals(standing: list[Room]) -> frozenset[int]:
     """Without what a trial makes: undone, it has gone while the scope lasts."""
     return frozenset(room.ordinal for room in standing if not _is_new(room))
+
+
+def _whole(where: Where, tiers: list[list[Shelf]], standing: list[Room]) -> frozenset[str]:
+    """Shelves all of whose rooms are `standing`, or pass the filter once they are made."""
+    left = Counter(room.shelf.name for room in standing if not _is_new(room))
+    return frozenset(
+        shelf.name
+        for shelf in chain.from_iterable(tiers)
+        if left[shelf.name] == len(shelf.rooms) - len(_made(shelf.rooms))
+        and (shelf.pool is None or can_make(where, shelf))
+    )
 
 
 def _is_new(room: Room) -> bool:
