@@ -73,6 +73,15 @@ class Where:
         names = self.cluster, self.shard, self.pool, self.same
         return hash((*names, self.hostnames, labels, self.exclusive))
 
+    @property
+    def text(self) -> str:
+        """Return what is asked for, as it is written: `pool=a100, same=rack`; empty for nothing."""
+        named = {"pool": self.pool, "cluster": self.cluster, "shard": self.shard, **self.labels}
+        words = [f"{name}={text}" for name, text in named.items() if text]
+        words += [f"hostname={name}" for name in self.hostnames]
+        words += [f"same={self.same}"] if self.same else []
+        return ", ".join([*words, *(["exclusive"] if self.exclusive else [])])
+
     def where_it_is(self, label: str, text: str) -> Where | None:
         """Return these filters with the condition that `label`, or the pool, is `text`; or None."""
         if label in (POOL, "cluster", "shard"):

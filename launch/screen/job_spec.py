@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 from launch.screen.render import amounts
 
 if TYPE_CHECKING:
-    from bastion.spec import Code, CodeRef, Job, Process
+    from bastion.spec import Code, CodeRef, Job, Launch, Process
 
 
 MOST_LINES = 8
 """Of one word of a command; what is longer hides all other fields."""
 
 
-def spec_fields(job: Job, code: CodeRef | Code | None) -> Iterator[tuple[str, str]]:
+def spec_fields(job: Job, launch: Launch) -> Iterator[tuple[str, str]]:
     """Yield name and text of each field; the text is empty if the field is not set."""
     for process in job.processes:
         yield "command", _command(process)
-    yield code_field(code)
+    yield code_field(launch.code)
     yield "each asks", amounts(job.per_replica) if job.range.most > 1 else ""
     yield "instance type", job.instance_type
+    yield "where", launch.where.text
     yield "environment", " ".join(f"{name}={shlex.quote(text)}" for name, text in job.env.items())
     yield "secrets", ", ".join(secret.name for secret in job.secrets)
     yield "max runtime", _span(job.max_runtime_s)
@@ -30,11 +31,11 @@ def spec_fields(job: Job, code: CodeRef | Code | None) -> Iterator[tuple[str, st
     yield "grace", _span(job.grace_s)
 
 
-def stored(job: Job, code: CodeRef | Code | None) -> Any:
-    """Return `job` and the code of its launch as JSON values."""
+def stored(job: Job, launch: Launch) -> Any:
+    """Return `job`, and the code of its launch and where it may run, as JSON values."""
     from bastion.records.coding.codec import plain
 
-    return {**plain(job), "code": plain(code)}
+    return {**plain(job), "code": plain(launch.code), "where": plain(launch.where)}
 
 
 def code_field(code: CodeRef | Code | None) -> tuple[str, str]:

@@ -226,19 +226,23 @@ def test_an_empty_log_says_why_on_a_terminal(bucket: Bucket, tmp_path: Path) -> 
 
 def test_show_tells_what_was_asked(run: Run, bucket: Bucket) -> None:
     """Command, environment, resources of each replica, limits and retries; also as JSON."""
-    flags = "--resources=h100=2 --replicas=2 --env=LR=0.1 --retries=3 --max_runtime=8h"
+    flags = "--resources=h100=2 --replicas=2 --env=LR=0.1 --retries=3 --max_runtime=8h --pool=gpu"
     with bucket.bastion() as bastion:
-        job = run("launch", "-q", *flags.split(), "--", "train", "--x=a b").out.strip()
+        job = run(
+            "launch", "-q", "--same=rack", *flags.split(), "--", "train", "--x=a b"
+        ).out.strip()
         assert isinstance(bastion.taken[0][1], LaunchRequest)
     end(bucket.store, job)
     told = {line.split("  ")[0]: line.split("  ")[-1] for line in run("show", job).out.splitlines()}
     assert told["command"].strip() == "train '--x=a b'"
     assert told["environment"].strip() == "LR=0.1"
     assert told["each asks"].strip() == "2 h100"
+    assert told["where"].strip() == "pool=gpu, same=rack"
     assert (told["max runtime"].strip(), told["retries"].strip()) == ("8h", "3")
     spec = json.loads(run("show", job, "--json").out)["spec"]
     assert spec["processes"][0]["command"] == ["train", "--x=a b"]
     assert (spec["code"], told["code"].strip()) == (None, "none was sent")
+    assert spec["where"] == {"pool": "gpu", "same": "rack"}
 
 
 def test_list_has_a_window_of_time(run: Run, bucket: Bucket) -> None:

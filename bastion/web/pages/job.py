@@ -54,6 +54,8 @@ class JobPage:
     spec: Job | None
     spec_text: str
     commands: tuple[str, ...]
+    where: str
+    """The filters of its launch; empty for none."""
     code: CodeView | None
     code_text: str
     submitted_by: str
@@ -87,6 +89,7 @@ def job_page(
         spec=spec,
         spec_text="" if spec is None else json.dumps(plain(spec), indent=2, ensure_ascii=False),
         commands=() if spec is None else tuple(map(_command, spec.processes)),
+        where="" if record is None else record.launch.where.text,
         code=code,
         code_text="" if code is None else _reference(code.code),
         submitted_by=shlex.join(code.origin.argv) if code is not None and code.origin else "",

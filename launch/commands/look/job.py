@@ -28,7 +28,7 @@ from launch.session import Session
 
 if TYPE_CHECKING:
     from bastion.client import JobView, Why
-    from bastion.spec import Code, CodeRef, Job
+    from bastion.spec import Job, Launch
 
 
 def register(verbs: Verbs) -> None:
@@ -133,8 +133,8 @@ def _use_now(job: JobView, session: Session) -> str:
     return f"{'; '.join(parts)}; as of {session.out.time(use.at)}"
 
 
-def _spec_of(session: Session, job: JobView) -> tuple[Job, CodeRef | Code | None] | None:
-    """What was asked for it, and its code; None where that was deleted or cannot be read."""
+def _spec_of(session: Session, job: JobView) -> tuple[Job, Launch] | None:
+    """What was asked for it, and its launch; None where that was deleted or cannot be read."""
     from bastion.errors import BastionError
 
     try:
@@ -143,7 +143,7 @@ def _spec_of(session: Session, job: JobView) -> tuple[Job, CodeRef | Code | None
         return None
     is_alone = len(launch.jobs) == 1
     named = (each for each in launch.jobs if is_alone or each.name == job.name)
-    return next(((each, launch.code) for each in named), None)
+    return next(((each, launch) for each in named), None)
 
 
 def show_tasks(session: Session) -> int:

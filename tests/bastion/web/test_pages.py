@@ -16,7 +16,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.origin import Origin
-from bastion.spec import Job, Launch, Process, Resources
+from bastion.spec import Job, Launch, Process, Resources, Where
 from bastion.spec.values.quantity import text_of_hours
 from bastion.store.memory import MemoryStore
 from bastion.web.drawing.render import span
@@ -117,7 +117,9 @@ def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
     """State, reason, machines, command, rerun command and the end of its log are on it."""
     store = busy_store()
     process = Process(["python3", "train.py", MARKUP], resources=Resources(h100=1))
-    launch = Launch(name="train", project="vision", jobs=(Job(name="train", processes=(process,)),))
+    jobs = (Job(name="train", processes=(process,)),)
+    where = Where(pool="west", labels={"rack": "<b>red"})
+    launch = Launch(name="train", project="vision", jobs=jobs, where=where)
     argv = ("bastion", "launch", "--", "sh", "-c", "echo 1;\nexit 3")
     data = encode(Origin(argv=argv))
     digest = hashlib.sha256(data).hexdigest()
@@ -145,6 +147,7 @@ def test_the_page_of_a_job_tells_why_where_and_what_it_ran() -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
     assert plain.headers["content-type"].startswith("text/plain")
     assert "1 line with" in found
+    assert "<dt>where</dt><dd>pool=west, rack=&lt;b&gt;red</dd>" in text
     assert "<code>bastion launch -- sh -c &#39;echo 1;\nexit 3&#39;</code>" in text
 
 
