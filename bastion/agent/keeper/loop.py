@@ -299,6 +299,9 @@ class Loop:
             if attempt.start.on_end is not None:
                 kept_s = min(attempt.start.on_end_s, grace_s / 2)
         if not attempt.living():
+            if attempt.leaves_work(now):
+                attempt.kill_at = min(attempt.kill_at, now + grace_s - kept_s)
+                self._wake(attempt.kill_at)
             return
         if attempt.on_end is not None:
             attempt.kill_at = min(attempt.kill_at, attempt.end_by)

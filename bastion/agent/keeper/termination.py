@@ -2,7 +2,8 @@
 The termination of attempts: kill what is left, undo, and record the end; standard library only.
 
 An attempt is over when its processes are reaped, every descendant is dead, its undo has succeeded,
-its pipes are drained and its clean-up has run. Only then is its record written.
+its pipes are drained and its clean-up has run. Only then is its record written. What a process left
+that SIGTERM has ended at its notice is killed only when the grace is over.
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ class Termination:
 
     def _kill(self, attempt: Attempt) -> None:
         """Send SIGKILL to everything of `attempt`, with a backoff between the rounds."""
+        if attempt.leaves_work(boot_time()):
+            self._wake(attempt.kill_at)
+            return
         if boot_time() >= attempt.kill_again_at:
             self._tree.signal(attempt, signal.SIGKILL)
             first_s, longest_s = _KILL_PAUSES_S

@@ -79,6 +79,17 @@ def look(pid: int) -> Seen | None:
     return Seen(pid, int(fields[1]), int(fields[3]), int(fields[19]), zombie=zombie)
 
 
+def lives(process: Seen) -> bool:
+    """
+    Whether `process` is still the same, and no zombie.
+
+    Raises:
+        OSError: It cannot be seen.
+    """
+    now = look(process.pid)
+    return now is not None and now.start == process.start and not now.zombie
+
+
 def _stat(pid: int) -> list[bytes]:
     """Return the fields of /proc/PID/stat from the third on."""
     stat = read(f"/proc/{pid}/stat", 1024)

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import time
 
 from bastion.agent.keeper.attempt.process import (
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 LAST_LINES_BYTES = 4096
 """End of the log of the first process to fail: a traceback, small enough for a register."""
+
+_OF_SIGTERM = 128 + signal.SIGTERM
+"""Exit code of a shell whose command SIGTERM has ended. Source: POSIX, sh, "Exit Status"."""
 
 _LAST_READS = 4
 """Reads of up to 1 MiB each; a pipe holds no more (/proc/sys/fs/pipe-max-size)."""
@@ -67,6 +71,7 @@ class Attempt:
         "processes",
         "start",
         "started_at",
+        "told",
         "undo",
         "watch",
     )
@@ -81,6 +86,8 @@ class Attempt:
         self.leaders: set[int] = set()
         """Pids of all that were started for it, each the leader of a session; reaped ones too."""
         self.notices: list[dict[str, object]] = []
+        self.told: list[strays.Seen] = []
+        """Its processes, and their descendants, that were sent a SIGTERM."""
         self.first_failed: int | None = None
         self.failed_by_itself = False
         self.machine_fault = ""
@@ -137,6 +144,23 @@ class Attempt:
     def is_stopping(self) -> bool:
         """Whether it has its notice, or only its clean-up is left."""
         return self.kill_at < float("inf") or self.on_end is not None
+
+    def leaves_work(self, now: float) -> bool:
+        """
+        Whether what its dead processes left has the rest of the grace.
+
+        SIGTERM ends a shell at once, and not the program that the shell waited for, which may be
+        saving its state. A process that ends in another way has decided to; so has that program,
+        whatever it has started since its notice.
+        """
+        ends = [(process.signal, process.code) for process in self.processes]
+        was_ended = (signal.SIGTERM, None) in ends or (None, _OF_SIGTERM) in ends
+        if not was_ended or self.living() or now >= self.kill_at:
+            return False
+        try:
+            return any(map(strays.lives, self.told))
+        except OSError:
+            return True  # it cannot be seen now, and the grace bounds it
 
     def fork(self, folder: str, mark: str, cgroup: Cgroup | None) -> None:
         """

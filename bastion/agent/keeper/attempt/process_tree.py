@@ -79,8 +79,11 @@ class Tree:
         reached = 0
         try:
             for process in filter(None, map(strays.look, sorted(self.members(attempt)))):
-                if not process.zombie:
-                    reached += all(map(strays.send, [process] * len(numbers), numbers))
+                if process.zombie or not all(strays.send(process, each) for each in numbers):
+                    continue
+                reached += 1
+                if signal.SIGTERM in numbers:
+                    attempt.told.append(process)
         except OSError:
             return sum(_signal_group(pid, numbers) for pid in attempt.living())
         return reached

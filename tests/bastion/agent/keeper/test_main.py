@@ -186,6 +186,76 @@ def test_term_reaches_the_whole_tree(world: RealWorld) -> None:
     assert world.log("a") == b"up\ninner\n"
 
 
+SAVES = """
+import os, signal, sys
+def save(*_):
+    open(sys.argv[1]).read(1)
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.execv("/bin/sleep", ["sleep", "1000"])
+    os.write(1, b"saved\\n")
+    os._exit(0)
+signal.signal(signal.SIGTERM, save)
+os.write(1, b"up\\n")
+while True: signal.pause()
+"""
+"""Saves its state at SIGTERM, for as long as nothing comes through a pipe, and leaves a process."""
+
+
+def shell_ended_by_term(world: RealWorld, gate: Path) -> int:
+    """Give notice to a shell that runs a program, and return when the shell alone is dead."""
+    os.mkfifo(gate)
+    program = python(SAVES, str(gate))
+    world.keeper.start(
+        attempt("a", replace(program, argv=("sh", "-c", '"$@"; exit 4', "sh", *program.argv)))
+    )
+    world.wrote("a")
+    stop(world, "a", grace_s=1000.0)
+
+    def is_alone() -> bool:
+        (state,) = world.keeper.attempts()
+        return not isinstance(state, Running) or state.pids == (None,)
+
+    world.until(is_alone, "the shell did not end")
+    return os.open(gate, os.O_RDWR)
+
+
+def test_what_a_shell_runs_has_the_grace(world: RealWorld, tmp_path: Path) -> None:
+    """
+    SIGTERM ends a shell at once; the program in it saves its state all the same.
+
+    What that starts meanwhile knows of no notice, and does not hold up the end.
+    """
+    gate = shell_ended_by_term(world, tmp_path / "gate")
+    os.write(gate, b"x")
+    record = world.ended("a")
+    os.close(gate)
+    assert record.processes[0].signal == signal.SIGTERM
+    assert world.log("a") == b"up\nsaved\n"
+    assert below(world.pid) == set()
+
+
+def test_a_further_stop_bounds_what_a_shell_runs(world: RealWorld, tmp_path: Path) -> None:
+    """A stop with less grace holds for what a shell left behind, too."""
+    gate = shell_ended_by_term(world, tmp_path / "gate")
+    world.keeper.stop("a", reason="host lost", by="bob", grace_s=0.0)
+    record = world.ended("a")
+    os.close(gate)
+    assert [notice.reason for notice in record.notices] == ["cancel"]
+    assert world.log("a") == b"up\n"
+    assert below(world.pid) == set()
+
+
+def test_what_ends_by_itself_at_its_notice_leaves_nothing(world: RealWorld) -> None:
+    """A process that handles SIGTERM and ends does not wait for what ignores it."""
+    line = "(trap '' TERM; exec sleep 1000) & trap 'exit 5' TERM; echo up; wait"
+    world.keeper.start(attempt("a", line))
+    world.wrote("a")
+    stop(world, "a", grace_s=1000.0)
+    assert world.ended("a").processes[0].code == 5
+    assert below(world.pid) == set()
+
+
 def test_a_failure_before_a_late_notice_is_its_own(world: RealWorld, tmp_path: Path) -> None:
     """A stop that arrives after the process has failed does not change that failure."""
     go = tmp_path / "go"
