@@ -114,7 +114,7 @@ def settings_of(said: argparse.Namespace) -> AgentSettings:
         pool=said.pool,
         resources=amounts_of(said.resources),
         labels=dict(_pair("label", label) for label in said.label),
-        address=said.address or _own_address(said.root),
+        address=said.address or _own_address(),
         hostname=socket.gethostname(),
         version=_version(),
         build=said.build,
@@ -454,10 +454,8 @@ def _nonce() -> str:
     return secrets.token_hex(8)
 
 
-def _own_address(root: str) -> str:
-    """Return the address of this machine; loopback if the bucket is a local folder."""
-    if root.startswith("file:"):
-        return "127.0.0.1"
+def _own_address() -> str:
+    """Return the address of this machine in its network; loopback where it is in none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         # Connecting a datagram socket sends nothing: it only asks the routing table.
         # Source: 192.0.2.1 is TEST-NET-1 of RFC 5737.

@@ -58,6 +58,8 @@ _REMEMBERED_S = 30 * 86400.0
 How long a machine that is gone is listed: no create of its name, which is for one, comes so late.
 """
 _HEARTBEAT_S = 30
+_LOOPBACK = "127.0.0.1"
+"""Where the machines of a bucket in a folder of this host meet: in whatever network it is now."""
 _BEGIN = "begin"
 
 _DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
@@ -219,6 +221,7 @@ class LocalProvider:
             f"--home={folder / 'home'}",
             f"--resources={resources}",
             f"--heartbeat_s={_HEARTBEAT_S}",
+            *([f"--address={_LOOPBACK}"] if self._root_url.startswith("file:") else []),
             f"--keep_work_s={self._keep_work_s}",
             *([f"--run_as={self._run_as}"] if self._run_as else []),
             *([f"--permit_s={self._permit_s}"] if self._permit_s else []),

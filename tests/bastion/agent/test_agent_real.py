@@ -8,6 +8,7 @@ import resource
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -65,6 +66,20 @@ def test_a_job_runs_and_its_environment_is_clean(machine: Machine) -> None:
     assert "SECRET" not in env
     assert lines[-1].endswith("/code")
     assert machine.bucket.told() == ("claimed", "started", "ended", "drained")
+
+
+def test_a_bucket_in_a_folder_may_be_shared_by_many_machines(machine: Machine) -> None:
+    """A gang meets at the address that its first machine has in its network, not at loopback."""
+    machine.bucket.spec(shell("echo $MASTER_ADDR $BASTION_HOSTS"))
+    machine.bucket.instruct(start())
+    machine.until(lambda: "drained" in machine.bucket.told())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            own = probe.getsockname()[0]
+        except OSError:
+            own = "127.0.0.1"
+    assert machine.bucket.log().decode().split() == [own, own]
 
 
 def test_what_a_job_makes_in_its_folders_holds_up_no_other(machine: Machine) -> None:

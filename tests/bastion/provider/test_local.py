@@ -91,6 +91,7 @@ def test_a_machine_presents_itself_as_its_pool_says(site: Site) -> None:
     assert hello.kind == "hello"
     assert hello.resources == POOL.resources
     assert hello.labels == POOL.labels
+    assert hello.address == "127.0.0.1"
 
 
 def test_deleting_leaves_no_process(site: Site) -> None:
