@@ -31,6 +31,9 @@ TPUS = frozenset({"v2", "v3", "v4", "v5e", "v5p", "v6e"})
 NEURONS = frozenset({"trainium", "inferentia2"})
 """Resource types that are driven by the files /dev/neuron<index>."""
 
+_NEURON_CORES = 2
+"""Cores of such a device. Source: AWS Neuron documentation, "Trn1 Architecture" and "Inf2"."""
+
 COUNTED = frozenset({"cpu", "memory"})
 """Resource types that are amounts, not devices with an index."""
 
@@ -269,12 +272,29 @@ def _devices(start: Start, share: Mapping[str, tuple[int, ...]], place: Place) -
     }
     if place.in_image:
         env |= _IN_IMAGE if start.devices.keys() - COUNTED else {**_IN_IMAGE, **_NO_DEVICES}
+    neurons = [index for kind in NEURONS & share.keys() for index in share[kind]]
+    if neurons and not place.in_image:
+        env["NEURON_RT_VISIBLE_CORES"] = _neuron_cores(neurons)
     chips = sorted(chip for kind in TPUS & share.keys() for chip in chips_of(kind, share[kind]))
     return env | _tpu(start, place, chips) if chips else env
 
 
+def _neuron_cores(devices: Sequence[int]) -> str:
+    """
+    Return the cores of these devices, as Neuron's runtime reads them.
+
+    Without them it takes all cores of the machine. In a container there are no others.
+
+    Source: AWS Neuron documentation, "Neuron Runtime configuration"; ray,
+    _private/accelerators/neuron.py, for commas.
+    """
+    first = (device * _NEURON_CORES for device in devices)
+    return ",".join(str(core + each) for core in first for each in range(_NEURON_CORES))
+
+
 def _cuda(share: Mapping[str, tuple[int, ...]]) -> list[int]:
-    return [index for kind, indices in share.items() if kind not in TPUS for index in indices]
+    others = TPUS | NEURONS
+    return [index for kind, indices in share.items() if kind not in others for index in indices]
 
 
 def _tpu(start: Start, place: Place, chips: Sequence[int]) -> dict[str, str]:

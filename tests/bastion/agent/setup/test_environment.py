@@ -189,6 +189,16 @@ def test_a_slice_finds_its_hosts_and_the_other_slices() -> None:
     assert "MEGASCALE_NUM_SLICES" not in alone
 
 
+def test_a_neuron_runtime_is_told_the_cores_of_its_devices() -> None:
+    """Two jobs on one machine take no core of each other; a container has its own devices alone."""
+    said = start(devices={"trainium": (4, 5, 9)})
+    env = one(said)
+    assert env["NEURON_RT_VISIBLE_CORES"] == "8,9,10,11,18,19"
+    assert env["CUDA_VISIBLE_DEVICES"] == ""
+    assert "NEURON_RT_VISIBLE_CORES" not in one(said, where=replace(PLACE, in_image=True))
+    assert "NEURON_RT_VISIBLE_CORES" not in one(start(devices={"h100": (4,)}))
+
+
 def test_a_whole_tpu_host_knows_its_topology_and_a_part_its_chips() -> None:
     """Facts of the machine are for processes with all its chips; others are told their chips."""
     of_machine = {"TPU_TOPOLOGY": "2x2x2", "TPU_WORKER_ID": "never"}
@@ -225,7 +235,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "reference" / "environment.md"
 
 def test_the_reference_names_every_variable() -> None:
     """Every variable of a process is on the page, and the page names no other."""
-    gang = start(devices={"v4": (0,), "h100": (1,)}, replicas=2)
+    gang = start(devices={"v4": (0,), "h100": (1,), "trainium": (0,)}, replicas=2)
     seen = one(
         gang,
         job(aliases=["clusterfudge", "blox"]),
