@@ -2,29 +2,57 @@
 
 from __future__ import annotations
 
+import secrets
 import socket
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 _REMEMBERED = 1024
 """Ports that are not given again: more attempts than a machine has at once."""
 _TRIES = 100
+_LEAST = 20_000
+"""Lower ports are those of known services."""
+_DRAWN = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""The ports that the kernel gives to connections. Source: Linux, networking/ip-sysctl.rst."""
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens now."""
+    """
+    Return a port on which nothing listens now, and that no connection is given by the kernel.
+
+    Where there is none below those, it is one of them: a connection of any process may then take
+    it before the attempt listens there.
+    """
+    below = _first_drawn() - _LEAST
+    for _ in range(_TRIES if below > 0 else 0):
+        with suppress(OSError), socket.socket() as listening:
+            listening.bind(("", _LEAST + secrets.randbelow(below)))
+            return _port_of(listening)
     with socket.socket() as listening:
         listening.bind(("", 0))
-        port: int = listening.getsockname()[1]
-        return port
+        return _port_of(listening)
+
+
+def _port_of(listening: socket.socket) -> int:
+    port: int = listening.getsockname()[1]
+    return port
+
+
+def _first_drawn() -> int:
+    try:
+        return int(_DRAWN.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 class Ports:
     """
     Ports that nothing uses, and that no other attempt was given lately.
 
-    The kernel draws a free port at random: of 32 attempts that start together two would have the
-    same one in three of a hundred cases.
+    A free port is drawn at random: of 32 attempts that start together two would have the same one
+    in four of a hundred cases.
 
     Args:
         free: Returns a free port.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 from bastion.agent.machine.ports import Ports, free_port
 
@@ -20,3 +21,9 @@ def test_a_port_is_free() -> None:
     with socket.socket() as listening:
         listening.bind(("", free_port()))
         listening.listen()
+
+
+def test_no_connection_takes_a_port_that_was_given() -> None:
+    """A port is none that the kernel draws: a job may listen there long after it was given."""
+    drawn = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    assert all(20_000 <= free_port() < int(drawn[0]) for _ in range(20))
