@@ -22,7 +22,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from math import isfinite
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from bastion.agent.keeper.socket.request import file_name
-from bastion.agent.machine.health import unwell
+from bastion.agent.machine.health import has_little_room, unwell
 from bastion.agent.machine.job_files import (
     is_empty,
     names_in,
@@ -144,7 +144,7 @@ class Home(Protocol):
         """Return why this machine cannot start processes now, or an empty string."""
         ...
 
-    def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
+    def clean(self, *, ended: float, needed: float, taken: float, spared: frozenset[str]) -> None:
         """
         Delete files that are too old, which may take minutes.
 
@@ -152,6 +152,8 @@ class Home(Protocol):
 
         Args:
             ended: Delete the folders of hosts that ended before this time.
+            needed: Delete those of hosts that ended before this time too, the oldest first, for as
+                long as the disk has little room.
             taken: Delete the Python environments that no host has used since this time.
             spared: Keys of hosts that have not ended: their folders and environments are kept.
         """
@@ -216,11 +218,19 @@ class FolderHome:
     Args:
         path: The folder.
         lock: A file in it that stays open for as long as its agent serves; None: no check is made.
+        has_little_room: Whether what runs may soon need more of the disk of a folder.
     """
 
-    def __init__(self, path: Path, *, lock: IO[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        lock: IO[str] | None = None,
+        has_little_room: Callable[[str], bool] = has_little_room,
+    ) -> None:
         self._path = os.fspath(path)
         self._lock = lock
+        self._has_little_room = has_little_room
         self.cache = path / "cache"
 
     def check(self) -> None:
@@ -337,7 +347,7 @@ class FolderHome:
         """See `Home`."""
         return unwell(self._path)
 
-    def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
+    def clean(self, *, ended: float, needed: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`; if there is too much cached code, delete the least recently used as well."""
         if self.cache.exists():
             from bastion.agent.machine.environment_cache import clean as clean_environments
@@ -348,9 +358,10 @@ class FolderHome:
             clean_environments(self.cache, before=taken, links=links)
         kept = {file_name(key) for key in spared}
         work = f"{self._path}/work"
-        for name in names_in(work):
-            at = _made_at(f"{work}/{name}")  # None: its host has just left it, empty
-            if name not in kept and at is not None and at < ended:
+        made = [(_made_at(f"{work}/{name}"), name) for name in names_in(work) if name not in kept]
+        # None: its host has just left it, empty.
+        for at, name in sorted((at, name) for at, name in made if at is not None):
+            if at < ended or (at < needed and self._has_little_room(self._path)):
                 with contextlib.suppress(OSError):
                     remove(f"{work}/{name}")
 

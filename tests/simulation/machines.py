@@ -111,12 +111,15 @@ class SimHome:
     def leave(self, key: str) -> None:
         """See `Home`."""
 
-    def clean(self, *, ended: float, taken: float, spared: frozenset[str]) -> None:
+    def clean(self, *, ended: float, needed: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`."""
 
 
 class CalmHome(FolderHome):
     """A real home, on a disk with room whatever the disk of this test is like."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, has_little_room=lambda _: False)
 
     def unwell(self) -> str:
         """See `Home`."""

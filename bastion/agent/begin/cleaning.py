@@ -16,7 +16,10 @@ _CLEAN_WHEN_FULL_S = 30.0
 """The same on a machine that can start nothing."""
 
 _KEEP_WHEN_FULL_S = 3600.0
-"""How long such a machine keeps the folders of ended jobs: their output is in the bucket."""
+"""
+How long the folders of ended jobs stay at least while the disk has little room: their output is in
+the bucket, and what runs needs the room.
+"""
 
 _CLEANINGS = 10
 """Minimum number of cleanings in the time that folders are kept."""
@@ -54,7 +57,8 @@ class Cleaning:
         today = self._clock.wall()
         work = partial(
             self._home.clean,
-            ended=today - (_KEEP_WHEN_FULL_S if is_full else self._keep_s),
+            ended=today - self._keep_s,
+            needed=today - _KEEP_WHEN_FULL_S,
             taken=today - (_KEEP_WHEN_FULL_S if is_full else KEEP_ENVIRONMENT_S),
             spared=frozenset(spared),
         )

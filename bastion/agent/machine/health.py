@@ -10,6 +10,9 @@ from bastion.agent.machine.machine_fault import fault_text
 LEAST_FREE_BYTES = 64 << 20
 """Least free space on the disk of the home; on a disk of less than 3 GB a fiftieth of it."""
 LEAST_FREE_PART = 50
+ROOM_BYTES = 50 << 30
+"""Less free space than this, and than a tenth of the disk, is little for what runs."""
+ROOM_PART = 10
 LEAST_INODES = 1_000
 LEAST_MEMORY_BYTES = 32 << 20
 """Least memory that the kernel can still give: a keeper and a process need about as much."""
@@ -37,6 +40,17 @@ def disk_trouble(home: str) -> str:
     if found.f_files and found.f_favail < min(LEAST_INODES, found.f_files // LEAST_FREE_PART):
         return f"its disk is full: {found.f_favail} of {found.f_files} files can still be made"
     return ""
+
+
+def has_little_room(home: str) -> bool:
+    """Whether jobs that run may soon fill the disk of the folder `home`."""
+    try:
+        found = os.statvfs(home)
+    except OSError:
+        return False
+    size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
+    has_few_files = found.f_favail < found.f_files // ROOM_PART
+    return free < min(ROOM_BYTES, size // ROOM_PART) or has_few_files
 
 
 def _descriptors() -> str:

@@ -127,9 +127,23 @@ def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_pa
         Path(folders.code, "file").touch()
         os.utime(folders.marks, (1000, 1000))
     home.leave(young)
-    home.clean(ended=2000.0, taken=0.0, spared=frozenset({KEY}))
+    home.clean(ended=2000.0, needed=0.0, taken=0.0, spared=frozenset({KEY}))
     left = {path.name for path in (tmp_path / "work").iterdir()}
     assert left == {Path(home.folders(key).marks).name for key in (KEY, young)}
+
+
+def test_a_disk_with_little_room_gets_it_from_what_ended_first(tmp_path: Path) -> None:
+    """The oldest folders go until there is room; what ended lately, or has not, stays."""
+    keys = [KEY.replace("r0", f"r{number}") for number in range(5)]
+    lacks = iter([True, True, False])
+    home = FolderHome(tmp_path, has_little_room=lambda _: next(lacks))
+    for age, key in enumerate(keys):
+        folders = home.folders(key)
+        Path(folders.code, "checkpoint").touch()
+        os.utime(folders.marks, (1000 + age, 1000 + age))
+    home.clean(ended=0.0, needed=1004.0, taken=0.0, spared=frozenset({keys[0]}))
+    left = {path.name for path in (tmp_path / "work").iterdir()}
+    assert left == {Path(home.named(keys[each]).marks).name for each in (0, 3, 4)}
 
 
 def test_a_pipe_in_place_of_a_folder_does_not_block_the_agent(
@@ -141,5 +155,5 @@ def test_a_pipe_in_place_of_a_folder_does_not_block_the_agent(
     home.forget_secrets(KEY)
     assert not Path(folders.secrets).exists()
     os.mkfifo(f"{folders.marks}/pipe")
-    home.clean(ended=float("inf"), taken=0.0, spared=frozenset())
+    home.clean(ended=float("inf"), needed=0.0, taken=0.0, spared=frozenset())
     assert not Path(folders.marks).exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bastion.agent.machine.health import unwell
+from bastion.agent.machine.health import has_little_room, unwell
 from tests.bastion.agent.real_machine import REPOSITORY
 
 
@@ -50,9 +50,14 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
         pytest.skip("only root may mount a disk here")
     try:
         assert unwell(str(disk)) == ""
-        (disk / "full").write_bytes(b"x" * (8 << 20))
+        assert not has_little_room(str(disk))
+        (disk / "almost").write_bytes(b"x" * (15 << 19))
+        assert unwell(str(disk)) == ""
+        assert has_little_room(str(disk))
+        (disk / "full").write_bytes(b"x" * (3 << 17))
         assert unwell(str(disk)).startswith("its disk is full")
         (disk / "full").unlink()
+        (disk / "almost").unlink()
         assert unwell(str(disk)) == ""
     finally:
         subprocess.run(["umount", str(disk)], check=True)

@@ -213,7 +213,7 @@ def test_only_unused_environments_are_deleted(tmp_path: Path) -> None:
         os.utime(places[name] / "whole", (0, 0))
     Path(home.folders("a").python).symlink_to(places["used"] / "try-a")
     Path(home.folders("b").python).symlink_to(places["old"] / "try-a")
-    home.clean(ended=0.0, taken=1000.0, spared=frozenset({"a"}))
+    home.clean(ended=0.0, needed=0.0, taken=1000.0, spared=frozenset({"a"}))
     assert sorted(each.name for each in (home.cache / "python").iterdir()) == ["new", "used"]
 
 
