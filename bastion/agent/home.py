@@ -75,6 +75,8 @@ class Word:
 
     setup_failure: str = ""
     """Why a container never ran, in its engine's words; empty if all ran."""
+    lost: str = ""
+    """Why a container did not run that may run on another machine; empty if all ran."""
     out_of_memory: bool = False
     """Whether a container was killed by its memory limit."""
 
@@ -317,9 +319,13 @@ class FolderHome:
         """See `Home`; the job can write it too, and its writer be killed while writing."""
         try:
             said = json.loads(read_start(f"{self._base(key)}/container.json", MAX_WORD_BYTES))
-            why = str(said.get("setup_failure", ""))
-            why = why.encode("utf-8", "replace").decode()  # JSON can contain lone surrogates
-            return Word(setup_failure=why, out_of_memory=bool(said.get("out_of_memory")))
+            # JSON can contain lone surrogates.
+            why, lost = (
+                str(said.get(name, "")).encode("utf-8", "replace").decode()
+                for name in ("setup_failure", "lost")
+            )
+            is_over = bool(said.get("out_of_memory"))
+            return Word(setup_failure=why, lost=lost, out_of_memory=is_over)
         except (OSError, ValueError, AttributeError, RecursionError):
             return Word()
 

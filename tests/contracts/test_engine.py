@@ -384,6 +384,16 @@ class TestAnEngineThatGoesAway:
         made.end()
         fake.end()
 
+    def test_what_its_engine_may_not_have_made_is_lost(self, bench: Bench) -> None:
+        """An engine that does not answer, or has no room, is no failure of the job's own."""
+        assert bench.fake
+        bench.fake.dropped = 1
+        code, _ = bench.run("echo never")
+        assert (code, list(bench.words())) == (SETUP_CODE, ["lost"])
+        bench.fake.refusal = full = "mkdir /var/lib/docker/x: no space left on device"
+        code, _ = bench.run("echo never", name="two")
+        assert (code, bench.words("two")) == (SETUP_CODE, {"lost": full})
+
     def test_a_container_outlives_its_engine(self, bench: Bench) -> None:
         """While the engine is away nothing ends; the end is reported once it is back."""
         assert bench.fake

@@ -206,7 +206,7 @@ class FakeEngine:
         self.made: dict[str, Made] = {}
         self.programs: dict[str, Program] = {}
         self.refusal = ""
-        """The error with which it refuses to create containers, or empty."""
+        """The error with which it refuses to create containers and to pull, or empty."""
         self.dropped = 0
         """How many of the next creates of containers are neither done nor answered."""
         self.lost = 0
@@ -324,7 +324,8 @@ class Exchange:
             lines.append({"status": "Downloading", "id": "1f2e", "progressDetail": progress})
             self._engine.images.add(ref)
         else:
-            lines.append({"error": f"manifest for {ref} not found: manifest unknown"})
+            why = self._engine.refusal or f"manifest for {ref} not found: manifest unknown"
+            lines.append({"error": why})
         said = [json.dumps(line).encode() + b"\r\n" for line in lines]
         if self._request.request_version == "HTTP/1.0":
             self._head(200)

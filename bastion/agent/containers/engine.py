@@ -46,6 +46,11 @@ class EngineError(Exception):
         super().__init__(message)
         self.status = status
 
+    @property
+    def lacks_room(self) -> bool:
+        """Whether the engine's disk is full. Source: Go, syscall, the text of ENOSPC."""
+        return "no space left on device" in str(self)
+
 
 class EngineGoneError(Exception):
     """No engine answers; the outcome of the last request is unknown."""

@@ -11,8 +11,8 @@ and NAME is used once, so no container starts twice. CONTAINER is the body of it
 program and environment. The environment is this program's own, each name behind `PREFIX`. So no
 variable of the container affects this program, and none is on a command line, which any user can
 read. The file WORDS gets, as JSON, what no exit code expresses: that the container could not be set
-up, and why; or that its memory limit ended it. SHM is a folder in memory, made here and shared by
-the containers of one attempt.
+up, and why; that its engine was away, or had no room for it; or that its memory limit ended it. SHM
+is a folder in memory, made here and shared by the containers of one attempt.
 
 `remove` is the keeper's undo of an attempt. It exits 0 only when the engine has confirmed that no
 such container is left.
@@ -38,6 +38,7 @@ from bastion.agent.keeper.reasons import EXIT_CODE, OUTCOME
 from bastion.agent.machine import stray_processes as strays
 from bastion.agent.machine.job_files import remove as remove_tree
 from bastion.agent.machine.job_files import replace_file
+from bastion.agent.machine.machine_fault import is_machine_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def run(
         # It has ended; and an interpreter that exits would not handle the signal any more.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except (EngineError, EngineGoneError, OSError) as error:
-        _write_word(words, {"setup_failure": str(error)})
+        _write_word(words, {"lost" if _is_lost(error) else "setup_failure": str(error)})
         _log(str(error))
         return SETUP_CODE
     code = int(state["ExitCode"])
@@ -211,6 +212,13 @@ def run(
     if code > _SIGNALLED and (number := code - _SIGNALLED) in _deadly():
         end_by(number)
     return code
+
+
+def _is_lost(error: Exception) -> bool:
+    """Whether the container may run on another machine."""
+    if isinstance(error, EngineError):
+        return error.lacks_room
+    return isinstance(error, EngineGoneError) or is_machine_fault(error)
 
 
 def run_beside(socket_path: str, name: str, *command: str) -> int:

@@ -45,6 +45,9 @@ def end_of(record: ExitRecord, *, finished: bool, checkpointed: bool, word: Word
     if record.machine_fault:
         detail = f"its machine could not start it: {record.machine_fault}"
         return End(kind="lost", sizes=sizes, by_machine=True, detail=detail, on_end=record.on_end)
+    if word.lost:
+        # A job may have written that itself: it counts against no machine.
+        return End(kind="lost", sizes=sizes, detail=word.lost, on_end=record.on_end)
     told = (one.setup_failure for one in record.processes)
     unstarted = next(filter(None, (*told, word.setup_failure)), "")
     if unstarted:

@@ -58,7 +58,8 @@ def bring_image(
 
     Raises:
         ImageError: It cannot be pulled, or took longer than `PULL_S`.
-        MachineFaultError: The engine is away: another machine may have the image.
+        MachineFaultError: The engine is away, or its disk is full: another machine may have the
+            image, or room for it.
     """
     began = clock()
     gone_at: float | None = None
@@ -68,7 +69,8 @@ def bring_image(
                 _pull(ref, engine, say, report, until=began + PULL_S, clock=clock)
                 say(f"image {ref} is here after {clock() - began:.0f} s")
         except EngineError as error:
-            raise ImageError(f"image {ref} cannot be pulled: {error}") from error
+            kind = MachineFaultError if error.lacks_room else ImageError
+            raise kind(f"image {ref} cannot be pulled: {error}") from error
         except EngineGoneError as error:
             gone_at = clock() if gone_at is None else gone_at
             if clock() - gone_at > _AWAY_S:

@@ -240,6 +240,24 @@ def test_a_container_that_cannot_be_created_is_an_error(host: Host) -> None:
     assert (end.kind, end.detail) == ("setup_failed", "Minimum memory limit allowed is 6MB")
 
 
+def test_an_engine_that_goes_away_before_the_start_loses_the_host(tmp_path: Path) -> None:
+    """A daemon that is restarted just then costs an attempt, and does not fail the job."""
+    fake = FakeEngine(tmp_path / "s", images={IMAGE})
+    fake.open()
+    fake.dropped = 1
+    host = Host(tmp_path, fake.path, fake)
+    try:
+        host.run(Job(processes=(Process("echo never", shell=True),)))
+        host.ended()
+        end = host.bucket.end()
+        assert end is not None
+        assert (end.kind, end.by_machine) == ("lost", False)
+        assert str(fake.path) in end.detail
+    finally:
+        host.finish()
+        fake.end()
+
+
 def test_leftover_containers_are_removed(host: Host) -> None:
     """A container of this home without an attempt is removed when an agent starts; others stay."""
     home = str(host.home.resolve())

@@ -11,6 +11,7 @@ from bastion.agent.keeper.port import MachineFaultError
 from bastion.agent.report.end_record import end_without_start
 from bastion.agent.setup.image import bring_image
 from bastion.clock import VirtualClock
+from tests.servers.engine import FakeEngine
 
 
 def test_an_engine_that_stays_away_is_a_fault_of_its_machine(tmp_path: Path) -> None:
@@ -24,3 +25,15 @@ def test_an_engine_that_stays_away_is_a_fault_of_its_machine(tmp_path: Path) -> 
     end = end_without_start(raised.value)
     assert (end.kind, end.by_machine) == ("lost", True)
     assert "image alpine:3 cannot be pulled: " in end.detail
+
+
+def test_an_engine_without_room_is_a_fault_of_its_machine(tmp_path: Path) -> None:
+    """The disk of another machine may have room for the image; the engine's words are shown."""
+    fake = FakeEngine(tmp_path / "s", images=set())
+    fake.refusal = "write /var/lib/docker/tmp: no space left on device"
+    fake.open()
+    try:
+        with pytest.raises(MachineFaultError, match=r"alpine:3 cannot be pulled: write .*no space"):
+            bring_image("alpine:3", Engine(str(fake.path)), print, print)
+    finally:
+        fake.end()
