@@ -20,7 +20,13 @@ from pathlib import Path
 
 from bastion.agent.begin.nvml import MISSING
 from bastion.agent.machine.driver_program import answer_of
-from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS
+from bastion.agent.setup.environment import NEURONS, TPUS
+from bastion.agent.setup.gpu_types import (
+    gpu_types,
+    is_named_like_product,
+    is_product,
+    plain,
+)
 from bastion.catalog import units_a_chip
 from bastion.own_program import own_program
 from bastion.value import value
@@ -53,8 +59,6 @@ FATAL_XIDS: Mapping[int, str] = {
 }
 """Errors of a device, and of no program: those mend at a reset of the device, or never."""
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9A-Fa-f:.]+)\): (\d{1,4})")
-_PRODUCTS = re.compile(r"[abhlptv]\d{1,4}[a-z]{0,2}|gb\d{3}|rtx.*")
-"""Resource types that are names of NVIDIA's products, which nvidia-smi tells."""
 
 
 @value
@@ -70,7 +74,7 @@ class DeviceReport:
 
 def look_at_devices(declared: Mapping[str, int]) -> DeviceReport:
     """Compare the devices of this machine with those that are `declared`, by type."""
-    gpus = {kind: n for kind, n in declared.items() if kind not in TPUS | NEURONS | COUNTED}
+    gpus = {kind: declared[kind] for kind in gpu_types(declared)}
     counted = _count_problem(declared, _device_files())
     if counted or not gpus:
         return DeviceReport(unwell=counted)
@@ -108,7 +112,8 @@ def gpu_report(declared: Mapping[str, int], table: str, kernel_log: str) -> Devi
     Judge GPUs by the answer to `QUERY` and the kernel's log; pure.
 
     Indices of a type are counted from 0 within the type, in the order of the bus, as devices are
-    handed out. A machine with several types of GPU is judged by their count alone.
+    handed out; the types follow each other there. Where several types are none of a product, the
+    machine is judged by their count alone.
     """
     rows = [[part.strip() for part in line.split(",")] for line in table.splitlines() if line]
     rows = [row for row in rows if len(row) == len(QUERY)]
@@ -116,19 +121,23 @@ def gpu_report(declared: Mapping[str, int], table: str, kernel_log: str) -> Devi
     if len(rows) != wanted:
         asked = " and ".join(f"{n} {kind}" for kind, n in declared.items())
         return DeviceReport(unwell=f"it has {len(rows)} GPUs, and its pool declares {asked}")
-    if len(declared) != 1:
+    if len(declared) != 1 and not all(map(is_product, declared)):
         return DeviceReport()
-    (kind,) = declared
-    others = sorted({row[1] for row in rows if not _is_named(kind, row[1])})
-    if others:
-        return DeviceReport(unwell=f"its pool declares {kind}, and it has {', '.join(others)}")
     xids = _xids(kernel_log)
-    found = {index: _fault(row, xids) for index, row in enumerate(rows)}
-    faults = {index: why for index, why in found.items() if why}
-    return DeviceReport(
-        bad={kind: tuple(faults)} if faults else {},
-        text="; ".join(f"{kind} {index}: {why}" for index, why in faults.items()),
-    )
+    bad: dict[str, tuple[int, ...]] = {}
+    told: list[str] = []
+    for kind, first in gpu_types(declared).items():
+        own = rows[first : first + declared[kind]]
+        others = sorted({row[1] for row in own if not _is_named(kind, row[1])})
+        if others:
+            where = f" from GPU {first} on" if len(declared) > 1 else ""
+            has = f"it has {', '.join(others)}"
+            return DeviceReport(unwell=f"its pool declares {kind}{where}, and {has}")
+        found = {index: _fault(row, xids) for index, row in enumerate(own)}
+        faults = {index: why for index, why in found.items() if why}
+        bad |= {kind: tuple(faults)} if faults else {}
+        told += [f"{kind} {index}: {why}" for index, why in faults.items()]
+    return DeviceReport(bad=bad, text="; ".join(told))
 
 
 def _fault(row: list[str], xids: Mapping[str, int]) -> str:
@@ -159,9 +168,9 @@ def _bus(place: str) -> str:
 
 def _is_named(kind: str, product: str) -> bool:
     """Whether a product may be meant by a resource type: only types that are products are read."""
-    plain = re.sub(r"[^a-z0-9]", "", product.lower())
-    named = re.sub(r"[^a-z0-9]", "", kind.partition("-")[0].lower())
-    return not _PRODUCTS.fullmatch(named) or named in plain
+    if not is_named_like_product(kind):
+        return True
+    return plain(kind) in re.sub(r"[^a-z0-9]", "", product.lower())
 
 
 def _count_problem(declared: Mapping[str, int], files: Mapping[str, int]) -> str:

@@ -1,8 +1,8 @@
 """
 Devices that processes of others hold: no job is placed there until those have ended.
 
-A driver counts its devices from 0, and a machine hands out each type from 0: where it declares
-several types of GPU, a device stands for that index of each, so that none is used twice.
+A driver counts its devices from 0, and a machine hands out each type from 0: `gpu_types` has where
+each type begins.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from bastion.agent.begin.devices import DeviceReport
-from bastion.agent.setup.environment import COUNTED, NEURONS
+from bastion.agent.setup.environment import TPUS
+from bastion.agent.setup.gpu_types import gpu_types
 from bastion.catalog import units_a_chip
 from bastion.records.reports.usage import ForeignProcess
 
@@ -22,13 +23,14 @@ NO_HOLDERS = DeviceReport()
 
 def held_devices(foreign: Sequence[ForeignProcess], declared: Mapping[str, int]) -> DeviceReport:
     """Return which `declared` devices others hold, and in words what holds them."""
-    kinds = [kind for kind in declared if kind not in COUNTED | NEURONS]
+    firsts = {**dict.fromkeys(TPUS & declared.keys(), 0), **gpu_types(declared)}
     holders: dict[tuple[str, int], ForeignProcess] = {}
     for process in foreign:
         for device in process.devices:
-            for kind in kinds:
+            for kind, first in firsts.items():
                 per = units_a_chip(kind)
-                for index in range(device * per, min((device + 1) * per, declared[kind])):
+                begin, end = (device - first) * per, (device - first + 1) * per
+                for index in range(max(0, begin), min(end, declared[kind])):
                     holders.setdefault((kind, index), process)
     held: dict[str, list[int]] = defaultdict(list)
     by: dict[int, list[str]] = defaultdict(list)

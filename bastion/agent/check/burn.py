@@ -24,7 +24,8 @@ from bastion.agent.check.cuda_burn import (
     NoLoadError,
     burn_gpu,
 )
-from bastion.agent.setup.environment import COUNTED, NEURONS, TPUS
+from bastion.agent.setup.environment import NEURONS, TPUS
+from bastion.agent.setup.gpu_types import gpu_types
 
 BLOCK_BYTES = 1 << 20
 _BLOCKS = 16
@@ -47,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
 def burnt(devices: Mapping[str, int], seconds: float) -> tuple[list[str], list[str]]:
     """Load processors and GPUs at once; what they bore, and what is wrong."""
-    gpus = sum(n for kind, n in devices.items() if kind not in TPUS | NEURONS | COUNTED)
+    gpus = sum(devices[kind] for kind in gpu_types(devices))
     others = [f"{n} {kind}" for kind, n in devices.items() if kind in TPUS | NEURONS]
     lines = [f"{each}: not loaded, no program here can" for each in others]
     problems: list[str] = []

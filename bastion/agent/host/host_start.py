@@ -20,6 +20,7 @@ from bastion.agent.host.stage import Progress, Stage
 from bastion.agent.host.start_request import attempt_start, holding_of, planned
 from bastion.agent.keeper.port import AttemptStart, KeeperError
 from bastion.agent.report.setup_progress import SetUpProgress
+from bastion.agent.setup.gpu_types import as_driver_counts
 from bastion.agent.setup.prepare import Prepared, is_quick, prepare, with_python
 from bastion.errors import BastionError, ConflictError, SpecError
 from bastion.job import End
@@ -49,7 +50,10 @@ class HostStart:
         self._of = of
         self._key = key
         self._context = context
-        self._start = start
+        self._start = start and replace(
+            start,
+            devices=as_driver_counts(start.devices, dict(context.settings.resources.items())),
+        )
         self._host = host
         self._claim = mine(context.settings, life=context.keeper.life, port=0)
         self._register: ClaimRegister | None = None

@@ -68,6 +68,19 @@ def test_a_job_runs_and_its_environment_is_clean(machine: Machine) -> None:
     assert machine.bucket.told() == ("claimed", "started", "ended", "drained")
 
 
+def test_jobs_on_devices_of_several_types_share_none(tmp_path: Path) -> None:
+    """The first device of one type and the first of another are two; a licence is none of them."""
+    machine = Machine(tmp_path, "--resources=h100=2,a100=2,matlab=4")
+    machine.begin()
+    try:
+        machine.bucket.spec(shell("echo see $CUDA_VISIBLE_DEVICES"))
+        machine.bucket.instruct(start(devices={"h100": (0,), "a100": (0,), "matlab": (0,)}))
+        machine.until(lambda: "drained" in machine.bucket.told())
+        assert machine.bucket.log() == b"see 2,0\n"
+    finally:
+        machine.close()
+
+
 def test_a_bucket_in_a_folder_may_be_shared_by_many_machines(machine: Machine) -> None:
     """A gang meets at the address that its first machine has in its network, not at loopback."""
     machine.bucket.spec(shell("echo $MASTER_ADDR $BASTION_HOSTS"))

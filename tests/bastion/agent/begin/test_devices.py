@@ -76,6 +76,15 @@ def test_other_devices_make_the_machine_unwell() -> None:
     assert gpu_report({"a100-80gb": 1}, rows, "").unwell == ""
 
 
+def test_several_types_follow_each_other() -> None:
+    """Each is judged by its own rows, in the order of the names that jobs get them by."""
+    a100, h100 = row(0).replace("H100", "A100"), row(1)
+    declared = {"h100": 1, "a100": 1}
+    assert gpu_report(declared, table(a100, h100), "").unwell == ""
+    swapped = gpu_report(declared, table(h100, a100), "").unwell
+    assert swapped.startswith("its pool declares a100 from GPU 0 on, and it has NVIDIA H100")
+
+
 def test_device_files_are_counted(tmp_path: Path) -> None:
     """TPUs are files accel<n>, or numbers below vfio; the file of all of vfio is none."""
     (tmp_path / "vfio").mkdir()
