@@ -21,6 +21,8 @@ from pathlib import Path
 
 import psutil
 
+from bastion.agent.machine.stray_processes import boot_id, look
+
 COMMAND_S = 3600.0
 """Longest command: drivers are built in less."""
 TEXT_CHARACTERS = 900
@@ -28,8 +30,6 @@ TEXT_CHARACTERS = 900
 _DONE = "setup-done"
 _LAST_S = 2.0
 """For the end of a command that was killed."""
-_SAME_S = 1.0
-"""By how much two readings of the start of one process may differ."""
 
 
 def run_setup(commands: Sequence[str], folder: Path, *, timeout_s: float = COMMAND_S) -> str:
@@ -73,8 +73,10 @@ def failure_of(command: str, log: Path, timeout_s: float) -> str:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        started = psutil.Process(process.pid).create_time()
-        running.write_text(json.dumps([process.pid, started, command]))
+        seen = look(process.pid)
+        # Its start in ticks since the boot: the clock of a machine is set while it begins.
+        note = [process.pid, boot_id(), seen.start if seen is not None else 0, command]
+        running.write_text(json.dumps(note))
         try:
             code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -95,9 +97,10 @@ def settle_left(log: Path, commands: Sequence[str], timeout_s: float) -> None:
     """
     running = _running(log)
     try:
-        pid, started, command = json.loads(running.read_text())
-        process = psutil.Process(pid)
-        if abs(process.create_time() - started) < _SAME_S:
+        pid, boot, started, command = json.loads(running.read_text())
+        seen = look(pid)
+        if seen is not None and (boot, started) == (boot_id(), seen.start):
+            process = psutil.Process(pid)
             with suppress(psutil.TimeoutExpired):
                 process.wait(timeout_s if command in commands else 0.0)
             if process.is_running():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from bastion.agent.begin.setup_commands import TEXT_CHARACTERS, run_setup
+from bastion.agent.machine.stray_processes import boot_id, look
 
 
 def test_they_run_in_order_and_once(tmp_path: Path) -> None:
@@ -86,8 +88,18 @@ def test_the_same_command_that_a_dead_agent_left_is_waited_for(tmp_path: Path) -
     assert (tmp_path / "ran").read_text() == "done\ndone\n"
 
 
+def test_a_clock_that_is_set_does_not_hide_a_command(tmp_path: Path) -> None:
+    """It is noted by no time of day: a new machine sets its clock while its commands run."""
+    _left("echo >begun; sleep 600; true", tmp_path)
+    pid, boot, start, _ = json.loads((tmp_path / "setup.running").read_text())
+    left = look(pid)
+    assert left is not None
+    assert (boot, start) == (boot_id(), left.start)
+    assert run_setup(("true",), tmp_path) == ""
+
+
 def test_a_note_of_a_command_that_has_ended_is_no_harm(tmp_path: Path) -> None:
     """A process number may be another's by now, and a note may be cut off."""
-    for note in ("", "[1", f'[{os.getpid()}, 5.0, "true"]', "{}"):
+    for note in ("", "[1", f'[{os.getpid()}, "x", 5, "true"]', "{}"):
         (tmp_path / "setup.running").write_text(note)
         assert run_setup((f"echo {len(note)}",), tmp_path) == ""
