@@ -12,7 +12,10 @@ from bastion.records.reports import facts
 from bastion.records.reports.facts import HostFact
 
 _REPORT_S = 10.0
-"""Between two reports of numbers from one host: each costs a commit of the bastion."""
+"""
+Between two reports of numbers from one host, and of checkpoints: each costs a commit of the
+bastion.
+"""
 
 _MARKS_S = 0.5
 """Between two checks for marks: two system calls for each running host."""
@@ -49,9 +52,11 @@ class Marking:
         self._around = around
         self._saving = saving
         self._redaction = redaction
-        self._marks = Marks()
         self._is_new = is_new
         self._look_at = 0.0
+        self._checkpointed_at: float | None = None
+        """When the checkpoint was made that was reported last."""
+        self._checkpoint_at = 0.0
         self._reported: Mapping[str, float] = {}
         self._report_at = 0.0
 
@@ -64,14 +69,21 @@ class Marking:
 
     def _look(self, now: float) -> None:
         marks = self._around.home.marks(self._key)
-        if marks.checkpointed_at not in (None, self._marks.checkpointed_at):
-            if self._is_new or not self._is_old(marks.checkpointed_at):
-                self._around.bells.ring(facts.Checkpointed(of=self._of))
-            self._saving.ask()
+        if now >= self._checkpoint_at:
+            self._tell_checkpoint(marks.checkpointed_at, now)
         self._is_new = True
         if now >= self._report_at and self._tell(marks):
             self._report_at = now + _REPORT_S
-        self._marks = marks
+
+    def _tell_checkpoint(self, at: float | None, now: float) -> None:
+        """Report a checkpoint that is new, and keep the output as it is then."""
+        if at in (None, self._checkpointed_at):
+            return
+        self._checkpointed_at = at
+        if self._is_new or not self._is_old(at):
+            self._around.bells.ring(facts.Checkpointed(of=self._of))
+            self._checkpoint_at = now + _REPORT_S
+        self._saving.ask()
 
     def _is_old(self, at: float | None) -> bool:
         """Whether the bastion, which counts from when it is told, would take it for too new."""

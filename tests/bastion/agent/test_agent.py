@@ -370,8 +370,26 @@ def test_an_agent_that_begins_again_tells_no_old_checkpoint_as_new(age_s: float,
     rig.pass_s(1)
     assert rig.bucket.told().count("checkpointed") == told
     os.utime(marks / "checkpointed", (rig.clock.wall(), rig.clock.wall()))
-    rig.pass_s(1)
+    rig.pass_s(10)
     assert rig.bucket.told().count("checkpointed") == told + 1
+
+
+def test_checkpoints_are_told_now_and_then() -> None:
+    """One after each step costs no commit each; the first is told at once, the last too."""
+    rig = Rig(lambda _: Script(runs_s=1e6))
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(1)
+    (marks,) = (rig.home_folder / "work").iterdir()
+    told = []
+    for step in range(15):
+        (marks / "checkpointed").touch()
+        os.utime(marks / "checkpointed", (step, step))
+        rig.pass_s(1)
+        told.append(rig.bucket.told().count("checkpointed"))
+    assert (told[0], told[8], told[14]) == (1, 1, 2)
+    rig.pass_s(10)
+    assert rig.bucket.told().count("checkpointed") == 3
 
 
 def test_reports_are_told_now_and_then() -> None:
