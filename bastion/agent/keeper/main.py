@@ -69,7 +69,7 @@ def main() -> None:
     except (KeyError, ValueError):
         sys.exit(f"usage: python -m bastion.agent.keeper {_OPTIONS}")
     hide_memory()
-    _raise_limits()
+    _set_limits()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     keep(home, life=life, permit_s=permit_s, use_cgroups=use_cgroups, environ=os.environ)
@@ -166,12 +166,16 @@ def _lock(path: str, life: int) -> int:
     return lock
 
 
-def _raise_limits() -> None:
-    """Give users' processes the open files and the locked memory that training programs need."""
+def _set_limits() -> None:
+    """Give users' processes what training programs need: open files, locked memory, no cores."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if most == resource.RLIM_INFINITY else min(most, OPEN_FILES)
     if resource.RLIM_INFINITY != files < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+    # A program that crashes would write all its memory to the disk, and hold its devices meanwhile:
+    # services have no limit. A job that wants its core raises it.
+    _, core = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, core))
     # Drivers of devices and of networks lock the memory that they reach.
     _, locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     for limit in (resource.RLIM_INFINITY, locked):

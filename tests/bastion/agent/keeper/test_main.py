@@ -417,6 +417,23 @@ def test_a_process_may_open_many_files_and_lock_its_memory(tmp_path: Path) -> No
     assert locked in ([-1, -1], [before[1][1]] * 2)  # who may raise the most has no limit
 
 
+def test_a_process_that_crashes_leaves_no_core(tmp_path: Path) -> None:
+    """A service has no limit, and its jobs' memory is a disk full; they may ask for cores."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        world = RealWorld(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+    try:
+        program = "import json, resource as r; print(json.dumps(r.getrlimit(r.RLIMIT_CORE)))"
+        world.keeper.start(attempt("a", python(program)))
+        world.ended("a")
+        assert json.loads(world.log("a")) == [0, before[1]]
+    finally:
+        world.close()
+
+
 def test_open_files_run_out_for_users_first(world: RealWorld) -> None:
     """Where open files are few an attempt fails with a reason, and the keeper still serves."""
     with world.limited(resource.RLIMIT_NOFILE, 128):
