@@ -7,14 +7,15 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
+
+from bastion.agent.machine.stray_processes import read
 
 _REMEMBERED = 1024
 """Ports that are not given again: more attempts than a machine has at once."""
 _TRIES = 100
 _LEAST = 20_000
 """Lower ports are those of known services."""
-_DRAWN = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_DRAWN = "/proc/sys/net/ipv4/ip_local_port_range"
 """The ports that the kernel gives to connections. Source: Linux, networking/ip-sysctl.rst."""
 
 
@@ -42,7 +43,7 @@ def _port_of(listening: socket.socket) -> int:
 
 def _first_drawn() -> int:
     try:
-        return int(_DRAWN.read_text().split()[0])
+        return int(read(_DRAWN, 64).split()[0])
     except (OSError, ValueError, IndexError):
         return 0
 
