@@ -19,9 +19,10 @@ How an attempt ended: one table from the reports of its hosts and the stop reque
 
 A replica that was stopped because of a sibling is never the cause. Where the first replica decides,
 nothing else counts once it has succeeded, and with `on_failure="continue"` no failure of another
-does. A lost machine takes precedence over a failure: the replicas that communicate with it fail
-within seconds, long before the loss is known. A failed clean-up (`on_end`), bytes missing from the
-logs and output that was not kept are named in the text and do not change the outcome.
+does: it is named beside. A lost machine takes precedence over a failure: the replicas that
+communicate with it fail within seconds, long before the loss is known. A failed clean-up
+(`on_end`), bytes missing from the logs and output that was not kept are named in the text and do
+not change the outcome.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ def outcome_of(job: JobRecord, attempt: Attempt) -> Outcome:
     """Return how `attempt` of `job` ended. All of its hosts must have ended."""
     ends = [(r, state.end) for r, _, _, state in attempt.each_host() if state.end is not None]
     outcome = _outcome(job, attempt, ends)
+    if beside := _failed_beside(job, attempt, outcome):
+        outcome = replace(outcome, text=f"{outcome.text}; {beside}")
     untidy = next((end.on_end for _, end in ends if end.on_end), "")
     if untidy:
         outcome = replace(outcome, text=f"{outcome.text}; its on_end {untidy}")
@@ -150,6 +153,28 @@ def _own_failure(attempt: Attempt, ends: list[tuple[int, End]]) -> Outcome | Non
     elif end.out_of_memory:
         kind = OutcomeKind.OUT_OF_MEMORY
     return Outcome(kind=kind, text=f"{where}{failure_text(end)}", code=_code(end), replica=r)
+
+
+def _failed_beside(job: JobRecord, attempt: Attempt, outcome: Outcome) -> str:
+    """
+    Which replicas failed by themselves, and did not decide, while the first one ran; or empty.
+
+    What fails later may only have seen the first one go.
+    """
+    if not job.first_decides or job.stops_others:
+        return ""
+    until = max(state.ended_at or 0.0 for state in attempt.hosts[0])
+    failed = {
+        r: state.end
+        for r, _, _, state in reversed(list(attempt.each_host()))
+        if state.end is not None and failed_first(state.end) and (state.ended_at or 0.0) <= until
+    }
+    failed.pop(-1 if outcome.replica is None else outcome.replica, None)
+    if not failed:
+        return ""
+    r = min(failed)
+    more = f", and {len(failed) - 1} more failed" if len(failed) > 1 else ""
+    return f"replica {r} had failed: {failure_text(failed[r])}{more}"
 
 
 def _code(end: End) -> int | None:

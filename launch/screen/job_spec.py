@@ -27,8 +27,14 @@ def spec_fields(job: Job, launch: Launch) -> Iterator[tuple[str, str]]:
     yield "environment", " ".join(f"{name}={shlex.quote(text)}" for name, text in job.env.items())
     yield "secrets", ", ".join(secret.name for secret in job.secrets)
     yield "max runtime", _span(job.max_runtime_s)
+    yield "succeeds", "once its first replica has" if job.success == "first" else ""
+    yield "if one fails", "the others continue" if _continues(job) else ""
     yield "retries", str(job.retries or "")
     yield "grace", _span(job.grace_s)
+
+
+def _continues(job: Job) -> bool:
+    return job.range.most > 1 and not job.stops_others
 
 
 def stored(job: Job, launch: Launch) -> Any:

@@ -164,3 +164,13 @@ def test_a_script_hides_no_other_field() -> None:
     )
     short = Job(processes=[Process(["python3", "-c", "import a\nprint(a)"])])
     assert dict(spec_fields(short, None))["command"] == "python3 -c 'import a\nprint(a)'"
+
+
+def test_what_decides_a_gang_is_shown() -> None:
+    """Only what differs from the default: that the first replica decides, that others go on."""
+    ray = Job(processes=[Process(["ray"])], replicas=3, success="first", on_failure="continue")
+    shown = {name: said for name, said in spec_fields(ray, None) if said}
+    assert shown["succeeds"] == "once its first replica has"
+    assert shown["if one fails"] == "the others continue"
+    plain = {name for name, said in spec_fields(Job(processes=[Process(["a"])]), None) if said}
+    assert not plain & {"succeeds", "if one fails"}

@@ -114,10 +114,31 @@ def test_a_worker_fails_the_job_unless_the_others_continue() -> None:
     )
     assert outcome(job, exited(4), exited(3)) == (
         OutcomeKind.FAILED,
-        "replica 0: exited with code 4",
+        "replica 0: exited with code 4; replica 1 had failed: exited with code 3",
     )
     ended_so = outcome(replace(job, cancelled_by="ben"), stopped, exited(3))
-    assert ended_so == (OutcomeKind.CANCELLED, "cancelled by ben")
+    assert ended_so[0] is OutcomeKind.CANCELLED
+
+
+def test_a_worker_that_failed_is_named_where_it_did_not_decide() -> None:
+    """With `continue` it is no reason for the outcome, and it must not go untold."""
+    job = running(replicas=4, first_decides=True)
+    for r, end in ((3, exited(2)), (1, exited(-9))):
+        job = step(job, ev.HostEnded(replica=r, host=0, end=end), T0 + 1)
+    job = step(job, ev.HostEnded(replica=0, host=0, end=exited(0)), T0 + 2)
+    # That it sees its head go, and ends, is no failure of its own.
+    job = step(job, ev.HostEnded(replica=2, host=0, end=exited(1)), T0 + 3)
+    assert job.last is not None
+    assert (job.last.kind, job.last.text) == (
+        OutcomeKind.SUCCEEDED,
+        "its first replica succeeded;"
+        " replica 1 had failed: was killed by SIGKILL, and 1 more failed",
+    )
+    stopped = replace(running(replicas=2, first_decides=True), cancelled_by="ben")
+    assert outcome(stopped, exited(143, notice="cancel"), exited(3)) == (
+        OutcomeKind.CANCELLED,
+        "cancelled by ben; replica 1 had failed: exited with code 3",
+    )
 
 
 @pytest.mark.parametrize("end", [exited(0, notice="cancel"), exited(1, notice="cancel"), REVOKED])
