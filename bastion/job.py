@@ -421,8 +421,8 @@ class JobRecord:
         if attempt.stop is not None:
             return attempt.stop.reason in _LOSSES
         # Its last host may be told as lost in the turn that tells of the loss: nothing is stopped.
-        ends = (state.end for hosts in attempt.hosts for state in hosts)
-        return any(end is not None and end.kind == "lost" for end in ends)
+        last = self.last if self.phase is Phase.DRAINING else None
+        return last is not None and last.kind is OutcomeKind.LOST
 
     @property
     def is_last_try(self) -> bool:

@@ -44,7 +44,7 @@ from bastion.job import (
 )
 from bastion.lifecycle import events as ev
 from bastion.lifecycle.dependencies import NeverMet, still_awaited
-from bastion.lifecycle.outcome import failed_first, outcome_of, unkept_text
+from bastion.lifecycle.outcome import failed_first, first_succeeded, outcome_of, unkept_text
 from bastion.spec.launch import MAX_BACKOFF_S
 from bastion.value import replace
 
@@ -201,9 +201,11 @@ def _end_host(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
     job = _with_host(job, r, h, end=end, drained=has_no_logs, ended_at=now, borrowed_s=borrowed_s)
     attempt = replace(_attempt(job), started_at=_started_at(_attempt(job), end, now))
     job = replace(job, attempt=attempt)
-    if attempt.first_failure is None and failed_first(end):
+    if job.first_decides and first_succeeded(attempt):
+        attempt = replace(attempt, first_failure=None)  # nothing of it is a failure any more
+    elif attempt.first_failure is None and failed_first(end):
         attempt = replace(attempt, first_failure=(r, h))
-        job = replace(job, attempt=attempt)
+    job = replace(job, attempt=attempt)
     if any(host.end is None for replica in attempt.hosts for host in replica):
         return job
     return replace(

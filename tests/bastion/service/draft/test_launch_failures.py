@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import pytest
 
 from bastion.job import End
@@ -112,3 +115,26 @@ def test_a_failure_of_job_scope_is_its_own() -> None:
     assert rig.ended(ids["a"]).outcome == "failed"
     rig.turn(5)
     assert rig.phase(ids["b"]) == "running"
+
+
+@pytest.mark.parametrize("replicas", [2, 3])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("kind", ["exited", "lost"])
+def test_nothing_fails_once_the_first_replica_has_succeeded(
+    kind: Literal["exited", "lost"], order: tuple[int, int], replicas: int
+) -> None:
+    """A worker that sees its head go exits with 1, or its machine goes: no sibling is stopped."""
+    rig = Rig()
+    rig.turn(2)
+    ray = replace(_jobs("a")[0], replicas=replicas, success="first")
+    ids = _run(rig, rig.launch("both", jobs=(ray, *_jobs("b")), together=False))
+    rig.until(lambda: rig.phase(ids["b"]) == "running")
+    failed = End(kind="exited", codes=(1,), first_failed=0)
+    ends = End(kind="exited", codes=(0,)), failed if kind == "exited" else End(kind="lost")
+    agents = [rig.agent_of(ids["a"], replica=r) for r in range(2)]
+    for r in order:
+        agents[r].end_as(agents[r].of(ids["a"], replica=r), ends[r])
+    rig.turn()
+    assert rig.phase(ids["b"]) == "running"
+    assert rig.ended(ids["a"]).outcome == "succeeded"
+    assert (rig.phase(ids["b"]), rig.job(ids["b"]).attempts) == ("running", 1)
