@@ -339,13 +339,14 @@ def _stop_held(
     events: list[Event] = []
     instructions: list[tuple[str, Instruction]] = []
     first = job.kept[0][0]
+    stops_others = job.stops_others or (job.first_decides and first == 0)
     grace = grace_s(job, options)
     sibling = Stop(reason=StopReason.SIBLING, at=now, deadline=now + grace, by=f"replica {first}")
     for r, h, place, state in attempt.each_host():
         machine = machines.get(place.machine)
         if state.end is not None or machine is None or state.stop_instructed == machine.life:
             continue
-        if state.hold is None and job.stops_others:
+        if state.hold is None and stops_others:
             stop = _stop_host(job, attempt, r, h, sibling)
         elif state.hold is not None and state.hold.released_by:
             stop = StopHost(

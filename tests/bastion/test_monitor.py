@@ -288,8 +288,12 @@ def test_a_held_host_stops_its_siblings() -> None:
 
 
 def test_a_held_host_stops_no_sibling_that_may_continue() -> None:
-    """With `on_failure="continue"` the other replicas run."""
+    """With `on_failure="continue"` the other replicas run, unless the held one decides."""
     assert seen(kept(replicas=2)) == []
+    head = kept(replicas=2, first_decides=True)
+    ((machine, stop),) = watch(head, machines(), T0, options=OPTIONS).instructions
+    assert isinstance(stop, StopHost)
+    assert (machine, stop.reason, stop.by) == ("m1-0", "sibling failed", "replica 0")
 
 
 def test_a_released_host_gets_a_stop_instruction() -> None:
