@@ -2,8 +2,10 @@
 Delivery of notifications: those in root are sent to their webhooks, and retried.
 
 Each webhook gets one notification at a time, in order. A webhook that fails or hangs delays only
-its own. A notification leaves root in a commit after its delivery, so delivery is at least once.
-The backoff is kept in memory only: a new leader tries at once.
+its own. After a failure the next try is of another one: where that is taken, the webhook is well
+and the one that it refuses waits on its own, so that it never holds up the rest. A notification
+leaves root in a commit after its delivery, so delivery is at least once. The backoff is kept in
+memory only: a new leader tries at once.
 """
 
 from __future__ import annotations
@@ -52,6 +54,10 @@ class Notifier:
         """Delivered notifications that root may still hold."""
         self._backoffs: dict[str, tuple[float, float]] = {}
         """Webhook -> (end, length) of its backoff in seconds, on our own clock."""
+        self._failed: dict[str, dict[str, None]] = {}
+        """Webhook -> the notifications that it has not accepted, since it last accepted one."""
+        self._refused: dict[str, tuple[float, float]] = {}
+        """Notification that its webhook refuses while it accepts others -> (end, length)."""
         self._failing: dict[str, str] = {}
 
     @property
@@ -69,15 +75,15 @@ class Notifier:
             to = next((to for to, sent in self._in_flight.items() if sent == done.key), "")
             self._in_flight.pop(to, None)
             if done.error is None:
-                self._delivered.add(done.key)
-                self._backoffs.pop(to, None)
-                self._failing.pop(label(to), None)
+                self._take(to, done.key)
             else:
-                self._back_off(to, done.error)
+                self._back_off(to, done.key, done.error)
         for each in draft.outbox:
             if each.id in self._delivered:
                 draft.delivered(each.id)
-            elif draft.now - each.at > LIFE_S and each.to in self._backoffs:
+            elif draft.now - each.at > LIFE_S and (
+                each.to in self._backoffs or each.id in self._refused
+            ):
                 draft.delivered(each.id)
                 why = self._failing.get(label(each.to), "it was never reached")
                 text = f"{each.id} to {label(each.to)} is given up: {why}"
@@ -86,16 +92,29 @@ class Notifier:
 
     def act(self, root: Root, rules: Notifications) -> None:
         """Send notifications of the committed `root` to webhooks with no delivery in flight."""
-        self._delivered &= {each.id for each in root.outbox}
+        waiting = {each.id for each in root.outbox}
+        self._delivered &= waiting
+        self._refused = {name: until for name, until in self._refused.items() if name in waiting}
         pending = {label(each.to) for each in root.outbox}
         self._failing = {to: text for to, text in self._failing.items() if to in pending}
-        now = self._clock.monotonic()
+        due: dict[str, list[Notification]] = {}
         for each in root.outbox:
-            is_backing_off = self._backoffs.get(each.to, (0.0, 0.0))[0] > now
-            if each.to in self._in_flight or is_backing_off or each.id in self._delivered:
-                continue
-            self._in_flight[each.to] = each.id
+            if each.id not in self._delivered and not self._is_put_off(each):
+                due.setdefault(each.to, []).append(each)
+        for to, ready in due.items():
+            failed = self._failed.get(to, {})
+            each = next((one for one in ready if one.id not in failed), None)
+            if each is None:  # none of them is taken, so they are tried in their order again
+                each = ready[0]
+                self._failed.pop(to, None)
+            self._in_flight[to] = each.id
             self._lane.submit(each.id, partial(self._deliver, each, rules))
+
+    def _is_put_off(self, each: Notification) -> bool:
+        """Whether it has to wait, because its webhook has, or because that refuses it alone."""
+        never = (0.0, 0.0)
+        until = max(self._backoffs.get(each.to, never)[0], self._refused.get(each.id, never)[0])
+        return each.to in self._in_flight or until > self._clock.monotonic()
 
     def close(self) -> None:
         """Begin no more deliveries."""
@@ -107,16 +126,32 @@ class Notifier:
             raise _undeliverable(each.to)
         self._send(webhook, body_of(each, webhook.kind), each.id)
 
-    def _back_off(self, to: str, error: Exception) -> None:
+    def _take(self, to: str, notification: str) -> None:
+        """Note that a webhook is well: what it has not taken before is refused for itself."""
+        self._delivered.add(notification)
+        self._refused.pop(notification, None)
+        backoff = self._backoffs.pop(to, (0.0, FIRST_BACKOFF_S))
+        failed = self._failed.pop(to, {})
+        self._refused |= {name: backoff for name in failed if name not in self._delivered}
+        if not failed:
+            self._failing.pop(label(to), None)
+
+    def _back_off(self, to: str, notification: str, error: Exception) -> None:
         if not isinstance(error, BastionError):
             self._journal.failure(f"webhook {label(to)}", error)
         else:
             self._journal.problem(f"webhook {label(to)}", error)
         self._failing[label(to)] = str(error)
-        before_s = self._backoffs.get(to, (0.0, 0.0))[1]
-        backoff_s = min(MAX_BACKOFF_S, max(FIRST_BACKOFF_S, 2 * before_s))
-        backoff_s = max(backoff_s, getattr(error, "retry_after_s", 0.0))
-        self._backoffs[to] = (self._clock.monotonic() + backoff_s, backoff_s)
+        asked_s = getattr(error, "retry_after_s", 0.0)
+        before_s = self._refused.get(notification, self._backoffs.get(to, (0.0, 0.0)))[1]
+        backoff_s = max(min(MAX_BACKOFF_S, max(FIRST_BACKOFF_S, 2 * before_s)), asked_s)
+        backoff = self._clock.monotonic() + backoff_s, backoff_s
+        if notification in self._refused and not asked_s:
+            self._refused[notification] = backoff
+            return
+        self._backoffs[to] = backoff
+        if not asked_s:  # it asks for patience, whatever it was sent
+            self._failed.setdefault(to, {})[notification] = None
 
 
 def _undeliverable(to: str) -> DeliveryError:

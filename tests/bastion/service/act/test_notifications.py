@@ -198,6 +198,63 @@ def test_a_failing_webhook_delays_no_other(rig: Rig) -> None:
     assert {each.to for each in rig.root.outbox} == {"team"}
 
 
+def _refusing(rig: Rig, refused: str) -> None:
+    """Have the webhooks refuse the notifications whose ids begin so, and take all others."""
+    take = rig.webhooks.send
+
+    def send(webhook: Any, body: bytes, identity: str) -> None:
+        if identity.startswith(refused):
+            rig.webhooks.urls.append(webhook.url)
+            raise DeliveryError("answered 500 Internal Server Error")
+        take(webhook, body, identity)
+
+    rig.leader._notifier._send = send
+
+
+def test_one_that_is_refused_holds_up_no_other(rig: Rig) -> None:
+    """A webhook that breaks on one notification gets the others, and that one until its life ends."""
+    _refusing(rig, "bad-")
+    for name in ("bad", "next", "last"):
+        job = rig.start(name, notify=["ops"])
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+    rig.turn(30)
+    assert [body["job"].partition("-")[0] for _, body in rig.webhooks.taken] == ["next", "last"]
+    assert [each.job.partition("-")[0] for each in rig.root.outbox] == ["bad"]
+    assert rig.leader._notifier.problems == ("webhook ops: answered 500 Internal Server Error",)
+    tries = len(rig.webhooks.urls)
+    rig.turn(60)
+    assert len(rig.webhooks.urls) - tries <= 3, "less and less often"
+    rig.clock.advance(LIFE_S)
+    rig.turn(2)
+    assert rig.root.outbox == ()
+    assert sum(e.what == "notification given up" for e in rig.history()) == 1
+
+
+def test_after_an_outage_all_but_the_first_come_in_order(rig: Rig) -> None:
+    """While all fail each is tried in turn; what is taken first tells that the webhook is well."""
+    rig.webhooks.error = DeliveryError("down")
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        job = rig.start(name, notify=["ops"])
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+    rig.turn(20)
+    rig.webhooks.error = None
+    settled(rig)
+    first, *rest = [body["job"].partition("-")[0] for _, body in rig.webhooks.taken]
+    assert rest == [name for name in names if name != first]
+    rig.webhooks.error = DeliveryError("answered 429", retry_after_s=50.0)
+    for name in names:
+        job = rig.start(name, notify=["ops"])
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+    rig.webhooks.taken.clear()
+    rig.webhooks.error = None
+    rig.turn(60)
+    assert [body["job"].partition("-")[0] for _, body in rig.webhooks.taken] == names
+
+
 def test_delivery_is_not_tried_for_ever(rig: Rig) -> None:
     """After its life a notification is given up, and history, log and status say so."""
     rig.webhooks.error = DeliveryError("answered 404 Not Found")
