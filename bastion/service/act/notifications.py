@@ -103,12 +103,12 @@ class Notifier:
                 due.setdefault(each.to, []).append(each)
         for to, ready in due.items():
             failed = self._failed.get(to, {})
-            each = next((one for one in ready if one.id not in failed), None)
-            if each is None:  # none of them is taken, so they are tried in their order again
-                each = ready[0]
+            untried = [one for one in ready if one.id not in failed]
+            if not untried:  # none of them is taken: they are tried in their order again
                 self._failed.pop(to, None)
-            self._in_flight[to] = each.id
-            self._lane.submit(each.id, partial(self._deliver, each, rules))
+            chosen = (untried or ready)[0]
+            self._in_flight[to] = chosen.id
+            self._lane.submit(chosen.id, partial(self._deliver, chosen, rules))
 
     def _is_put_off(self, each: Notification) -> bool:
         """Whether it has to wait, because its webhook has, or because that refuses it alone."""
@@ -132,7 +132,7 @@ class Notifier:
         self._refused.pop(notification, None)
         backoff = self._backoffs.pop(to, (0.0, FIRST_BACKOFF_S))
         failed = self._failed.pop(to, {})
-        self._refused |= {name: backoff for name in failed if name not in self._delivered}
+        self._refused |= dict.fromkeys(failed.keys() - self._delivered, backoff)
         if not failed:
             self._failing.pop(label(to), None)
 

@@ -212,7 +212,7 @@ def _refusing(rig: Rig, refused: str) -> None:
 
 
 def test_one_that_is_refused_holds_up_no_other(rig: Rig) -> None:
-    """A webhook that breaks on one notification gets the others, and that one until its life ends."""
+    """A webhook that breaks on one notification gets the others; the one is tried till its end."""
     _refusing(rig, "bad-")
     for name in ("bad", "next", "last"):
         job = rig.start(name, notify=["ops"])
