@@ -28,6 +28,7 @@ from bastion.lifecycle import (
     first_failed,
     first_succeeded,
 )
+from bastion.lifecycle.step import DRAIN_S
 from bastion.machine import Instruction, Machine, MachinePhase, SetLimit, Start, StopHost
 from bastion.machine_name import pool_of
 from bastion.secret_rules import SecretRules
@@ -136,11 +137,14 @@ def watch(
     *,
     options: Options,
     failed_sibling: str = "",
+    steady_since: float = 0.0,
 ) -> Watched:
     """
     Return the events and instructions that follow for `job` from what is known at `now`.
 
     `failed_sibling` is the id of a job of the same launch whose failure ends the whole launch.
+    Since `steady_since` commits have followed each other without a gap: in one, as in an outage of
+    the store, agents can save nothing either.
     """
     attempt = job.attempt
     if attempt is None:
@@ -159,7 +163,7 @@ def watch(
             return _stop_hosts(job, attempt, machines, now)
         case Phase.DRAINING:
             drained = all(state.drained for _, _, _, state in attempt.each_host())
-            if drained or now >= job.drain_deadline:
+            if drained or now >= max(job.drain_deadline, steady_since + DRAIN_S):
                 return Watched(events=(DrainEnded(),))
     return Watched()
 

@@ -15,6 +15,7 @@ from bastion.lifecycle import DrainEnded
 from bastion.machine import MachinePhase
 from bastion.monitor import Action, Options, due, quiet_until, watch
 from bastion.records.root import Root
+from bastion.service.act.machines import LONGEST_GAP_S
 from bastion.service.draft.launch_failures import end_failed_launches, failing_launches
 from bastion.service.draft.machines.health import cordon_suspect
 from bastion.service.draft.root_draft import Draft
@@ -37,11 +38,15 @@ class Monitors:
         self._quiet: dict[str, tuple[JobRecord, float]] = {}
         """Jobs about which nothing followed, and until when time alone changes nothing of that."""
         self._names: frozenset[str] = frozenset()
+        self._steady_since = 0.0
+        """In the store's seconds: since when commits have followed each other without a gap."""
         self._undue: dict[str, JobRecord] = {}
         """Jobs that required no write, as long as the same machines exist."""
 
     def watch(self, draft: Draft, options: Options) -> None:
         """Apply the events that follow for every admitted job of `draft`, until none follows."""
+        if draft.now - draft.root.now > LONGEST_GAP_S:
+            self._steady_since = draft.now
         self._guarded("failed launches", end_failed_launches, draft, options)
         failing = failing_launches(draft)
         machines = draft.machines.values()
@@ -62,7 +67,14 @@ class Monitors:
         self._quiet.pop(job_id, None)
         sibling = failed if failed != job_id else ""
         while (job := draft.jobs[job_id]).phase not in (Phase.QUEUED, Phase.DONE):
-            watched = watch(job, draft.machines, draft.now, options=options, failed_sibling=sibling)
+            watched = watch(
+                job,
+                draft.machines,
+                draft.now,
+                options=options,
+                failed_sibling=sibling,
+                steady_since=self._steady_since,
+            )
             if not watched.events:
                 break
             for event in watched.events:

@@ -11,15 +11,17 @@ from threading import Event
 import pytest
 
 from bastion.errors import StoreError, StoreFullError, StoreRefusedError
+from bastion.job import End
 from bastion.lane import ThreadLane
-from bastion.records.reports.facts import Checkpointed
+from bastion.lifecycle.step import DRAIN_S
+from bastion.records.reports.facts import Checkpointed, Drained, Ended
 from bastion.service.draft.root_draft import Draft
 from bastion.service.intake.arrivals import Intake
 from bastion.service.intake.inbox import InboxReader
 from bastion.spec import Array, Job, Process, Resources
 from bastion.store import Entry, Object, ObjectStore, Version, Written
 from bastion.store.port import READ_LIMIT_BYTES
-from tests.rigs.leader import Rig
+from tests.rigs.leader import CONFIG, Rig
 from tests.rigs.limits import fail_starts
 
 TURNS = 6
@@ -165,6 +167,52 @@ def test_an_outage_loses_nothing_and_starts_nothing_twice(name: str, place: str)
     events = [event.n for event in rig.history()]
     assert events == list(range(len(events)))
     assert store.is_told or not store.raised or store.lands
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_end_of_a_log_is_awaited_anew_after_an_outage(is_restarted: bool) -> None:
+    """Its agent could not save it either: no job and no machine goes in the first turn after."""
+    rig = Rig(config=f"{CONFIG}idle_timeout = 0\n", spoil=Outage)
+    store = rig.store
+    assert isinstance(store, Outage)
+    rig.turn(2)
+    job = rig.start()
+    agent = rig.agent_of(job)
+    of, end = agent.of(job), End(kind="exited", codes=(0,), sizes=(3,))
+    agent.ring(Ended(of=of, end=agent.end_as(of, end, rings=False)))
+    rig.turn()
+    assert rig.phase(job) == "draining"
+    store.error, store.reads_too = ERRORS["failing"], True
+    for _ in range(10):
+        with pytest.raises(StoreError):
+            rig.leader.turn()
+        rig.clock.advance(DRAIN_S / 5)
+    store.error = None
+    if is_restarted:
+        rig.leader = rig.take(pid=2)
+    rig.turn(3)
+    assert rig.phase(job) == "draining"
+    assert agent.name in rig.root.machines
+    agent.ring(Drained(of=of))
+    assert rig.ended(job).text == "exited with code 0"
+
+
+def test_a_log_that_never_comes_after_an_outage_is_not_awaited_for_ever() -> None:
+    """The time that its agent has begins again once, when commits follow each other again."""
+    rig = Rig()
+    rig.turn(2)
+    job = rig.start()
+    agent = rig.agent_of(job)
+    of, end = agent.of(job), End(kind="exited", codes=(0,), sizes=(3,))
+    agent.ring(Ended(of=of, end=agent.end_as(of, end, rings=False)))
+    rig.turn()
+    rig.clock.advance(2 * DRAIN_S)
+    rig.turn(int(DRAIN_S) - 1)
+    assert rig.phase(job) == "draining"
+    rig.turn(4)
+    result = rig.result(job)
+    assert result is not None
+    assert "the log may lack its end" in result.text
 
 
 def pair() -> tuple[Job, ...]:
