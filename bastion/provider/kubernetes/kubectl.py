@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -142,22 +143,28 @@ class Kubectl:
 
     def call(self, argv: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
         """
-        Run a program to its end.
+        Run a program to its end. One that hangs is killed, with the program that logs in for it.
 
         Raises:
             OSError: It cannot be run.
             subprocess.TimeoutExpired: It has not ended.
         """
-        return subprocess.run(
+        with subprocess.Popen(
             argv,
-            input=text,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=CALL_S,
             env=self._env,
-            check=False,
-        )
+            process_group=0,
+        ) as process:
+            try:
+                out, error = process.communicate(text, timeout=CALL_S)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return subprocess.CompletedProcess(argv, process.returncode, out, error)
 
 
 def failure(about: str, said: str) -> ProviderError:

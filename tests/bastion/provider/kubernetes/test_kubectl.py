@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,8 +87,13 @@ def test_a_kubectl_that_is_missing_or_hangs_is_told(
     """A host without it is a setting to mend; one that hangs is an unknown outcome."""
     with pytest.raises(ProviderRefusedError, match="kubectl is not installed here"):
         Kubectl({}, {"PATH": str(tmp_path)}).ask("get", "/x", about="x")
-    (tmp_path / "kubectl").write_text("#!/bin/sh\nexec sleep 1000\n")
+    alive = tmp_path / "alive"
+    os.mkfifo(alive)
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\nexec 3>{alive}\nsleep 100 & wait\n")
     (tmp_path / "kubectl").chmod(0o755)
-    monkeypatch.setattr(kubectl_file, "CALL_S", 0.1)
+    monkeypatch.setattr(kubectl_file, "CALL_S", 1.0)
+    reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(ProviderUnavailableError, match="kubectl has not answered within"):
         Kubectl({}, {"PATH": f"{tmp_path}:{os.environ['PATH']}"}).ask("get", "/x", about="x")
+    assert select.select([reader], [], [], 20)[0], "the program that logs in for it hangs on"
+    os.close(reader)
