@@ -382,15 +382,20 @@ def _past_attempt(attempt: Attempt, last: Outcome, now: float) -> PastAttempt:
         kind=last.kind,
         code=last.code,
         machines=tuple(tuple(host.machine for host in r.hosts) for r in attempt.placement),
-        failed_on=_failed_on(attempt) if last.kind in FAILURES else "",
+        failed_on=_failed_on(attempt, last) if last.kind in FAILURES else "",
         utilisation=attempt.utilisation,
     )
 
 
-def _failed_on(attempt: Attempt) -> str:
-    if attempt.first_failure is None:
+def _failed_on(attempt: Attempt, last: Outcome) -> str:
+    """The machine of the host that failed first in the replica that decided the outcome."""
+    first = attempt.first_failure
+    if first is None or last.replica is None:
         return ""
-    replica, host = attempt.first_failure
+    replica, host = first
+    if replica != last.replica:  # a worker that failed before, and decided nothing
+        replica, hosts = last.replica, attempt.hosts[last.replica]
+        host = next((h for h, each in enumerate(hosts) if each.end and failed_first(each.end)), 0)
     return attempt.placement[replica].hosts[host].machine
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bastion.job import OutcomeKind, PastAttempt
-from bastion.lifecycle import suspect_of
+from bastion.lifecycle import events as ev
+from bastion.lifecycle import step, suspect_of
+from tests.rigs.job_records import T0, drained, ended, exited, running
 
 
 def past(*ends: tuple[str, int]) -> list[PastAttempt]:
@@ -39,3 +41,12 @@ def test_a_job_that_fails_everywhere_is_its_own_cause() -> None:
     assert suspect_of(past(("m", 7), ("m", 8), ("n", 0))) is None
     assert suspect_of(past(("m", 7), ("n", 0))) is None
     assert suspect_of([]) is None
+
+
+def test_a_worker_that_decided_nothing_is_not_the_machine_to_blame() -> None:
+    """Where the first replica decides, its machine counts, though a worker failed before."""
+    job = running(replicas=2, first_decides=True, retries=1)
+    job = step(job, ev.HostEnded(replica=1, host=0, end=exited(9)), T0 + 1)
+    job = drained(ended(job, exited(4), now=T0 + 2))
+    (past,) = job.past
+    assert (past.code, past.failed_on) == (4, "m0-0")
