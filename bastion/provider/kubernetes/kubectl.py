@@ -33,6 +33,8 @@ _PAGE = 500
 _NOISE = re.compile(r"[EIWF]\d{4} |Warning: ")
 """How lines begin that are no failure."""
 _SERVER = re.compile(r"Error from server \((\w+)\): (.*)", re.DOTALL)
+_DENIED = re.compile(r'admission webhook ".*?" denied the request.*')
+"""A policy of the cluster, as Kyverno's. Its own code may give no reason, or a sentence for one."""
 _INVALID = re.compile(r"The \S+ \S+ is invalid")
 _REFUSALS = frozenset(
     (
@@ -176,6 +178,8 @@ def failure(about: str, said: str) -> ProviderError:
     told = f"{about}: {words or 'kubectl says nothing'}"
     if _INVALID.search(plain) or "must be logged in to the server" in plain:
         return ProviderRefusedError(told)
+    if denied := _DENIED.search(words):
+        return ProviderRefusedError(f"{about}: {denied[0]}")
     if reason == "Forbidden" and "exceeded quota" in words:
         return NoCapacityError(told, is_limit=True)
     if reason == "Forbidden" and " cannot " in words:

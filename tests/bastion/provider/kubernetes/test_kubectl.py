@@ -70,6 +70,21 @@ class Saying(Kubectl):
             ChangedError,
             'x: Operation cannot be fulfilled on resourcequotas "a"',
         ),
+        (
+            'Error from server: admission webhook "validate.kyverno.svc-fail" denied the request:\n'
+            "resource Pod/ml/a was blocked due to the following policies",
+            ProviderRefusedError,
+            'x: admission webhook "validate.kyverno.svc-fail" denied the request: resource Pod/ml/a'
+            " was blocked due to the following policies",
+        ),
+        (
+            "Error from server ([denied by labels] you must provide labels: {team}): admission"
+            ' webhook "validation.gatekeeper.sh" denied the request: [denied by labels] you must'
+            " provide labels: {team}",
+            ProviderRefusedError,
+            'x: admission webhook "validation.gatekeeper.sh" denied the request: [denied by labels]'
+            " you must provide labels: {team}",
+        ),
         ("", ProviderUnavailableError, "x: kubectl says nothing"),
     ],
 )
