@@ -27,6 +27,7 @@ not change the outcome.
 
 from __future__ import annotations
 
+import math
 import signal
 
 from bastion.job import (
@@ -164,17 +165,23 @@ def _failed_beside(job: JobRecord, attempt: Attempt, outcome: Outcome) -> str:
     if not job.first_decides or job.stops_others:
         return ""
     until = max(state.ended_at or 0.0 for state in attempt.hosts[0])
+    return failed_text(attempt, until=until, apart_from=outcome.replica)
+
+
+def failed_text(attempt: Attempt, *, until: float = math.inf, apart_from: int | None = None) -> str:
+    """Which replicas have failed by themselves until then, and how the first of them did."""
     failed = {
         r: state.end
         for r, _, _, state in reversed(list(attempt.each_host()))
         if state.end is not None and failed_first(state.end) and (state.ended_at or 0.0) <= until
     }
-    failed.pop(-1 if outcome.replica is None else outcome.replica, None)
+    if apart_from is not None:
+        failed.pop(apart_from, None)
     if not failed:
         return ""
     r = min(failed)
     more = f", and {len(failed) - 1} more failed" if len(failed) > 1 else ""
-    return f"replica {r} had failed: {failure_text(failed[r])}{more}"
+    return f"replica {r} failed: {failure_text(failed[r])}{more}"
 
 
 def _code(end: End) -> int | None:

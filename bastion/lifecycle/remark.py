@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 
 from bastion.job import Attempt, HostPlace, HostState, JobRecord, Phase
-from bastion.lifecycle.outcome import failure_text, unkept_text
+from bastion.lifecycle.outcome import failed_text, failure_text, unkept_text
 from bastion.machine import Machine, MachinePhase
 from bastion.spec.values.quantity import text_of_seconds
 
@@ -21,7 +21,7 @@ def remark(job: JobRecord) -> str:
 
     In this order: the outcome while its logs drain; where a failed host is held and until when;
     which host is over though its end is missing; which host looks hung; what delays its start, or
-    why its output is not kept. A host is named where the job has more than one replica.
+    which replicas have failed while others run, and why its output is not kept. A host is named where the job has more than one replica.
     """
     if job.phase is Phase.DRAINING and job.last is not None:
         return f"{job.last.text}; its last logs and output go to the bucket"
@@ -44,7 +44,8 @@ def remark(job: JobRecord) -> str:
     if not idle:
         if job.phase is Phase.STARTING or job.attempt is None:
             return _setup_remark(hosts)
-        return unkept_text(job.attempt)
+        told = (failed_text(job.attempt) if hosts else "", unkept_text(job.attempt))
+        return "; ".join(filter(None, told))
     replica, text = idle[0]
     where = f"replica {replica} shows " if job.request.replicas > 1 else "it shows "
     return f"{where}{text}{_others(len(idle) - 1, 'host')}"

@@ -114,7 +114,7 @@ def test_a_worker_fails_the_job_unless_the_others_continue() -> None:
     )
     assert outcome(job, exited(4), exited(3)) == (
         OutcomeKind.FAILED,
-        "replica 0: exited with code 4; replica 1 had failed: exited with code 3",
+        "replica 0: exited with code 4; replica 1 failed: exited with code 3",
     )
     ended_so = outcome(replace(job, cancelled_by="ben"), stopped, exited(3))
     assert ended_so[0] is OutcomeKind.CANCELLED
@@ -131,13 +131,12 @@ def test_a_worker_that_failed_is_named_where_it_did_not_decide() -> None:
     assert job.last is not None
     assert (job.last.kind, job.last.text) == (
         OutcomeKind.SUCCEEDED,
-        "its first replica succeeded;"
-        " replica 1 had failed: was killed by SIGKILL, and 1 more failed",
+        "its first replica succeeded; replica 1 failed: was killed by SIGKILL, and 1 more failed",
     )
     stopped = replace(running(replicas=2, first_decides=True), cancelled_by="ben")
     assert outcome(stopped, exited(143, notice="cancel"), exited(3)) == (
         OutcomeKind.CANCELLED,
-        "cancelled by ben; replica 1 had failed: exited with code 3",
+        "cancelled by ben; replica 1 failed: exited with code 3",
     )
 
 

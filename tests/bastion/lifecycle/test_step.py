@@ -478,6 +478,8 @@ def test_a_remark_names_what_users_must_know() -> None:
     assert remark(step(job_records.running(), unkept, T0)) == (
         "the output is not kept: more than 9 files"
     )
+    some = ended(job_records.running(replicas=3), None, exited(3), exited(3))
+    assert remark(some) == "replica 1 failed: exited with code 3, and 1 more failed"
     pulls = ev.HostPrepares(replica=1, host=0, text="pulling its image, 3 of 9 MiB so far")
     starting = job_records.starting(replicas=2)
     assert (
