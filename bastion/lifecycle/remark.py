@@ -21,7 +21,8 @@ def remark(job: JobRecord) -> str:
 
     In this order: the outcome while its logs drain; where a failed host is held and until when;
     which host is over though its end is missing; which host looks hung; what delays its start, or
-    which replicas have failed while others run, and why its output is not kept. A host is named where the job has more than one replica.
+    which replicas have failed while others run, and why its output is not kept. A host is named
+    where the job has more than one replica.
     """
     if job.phase is Phase.DRAINING and job.last is not None:
         return f"{job.last.text}; its last logs and output go to the bucket"
