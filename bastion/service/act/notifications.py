@@ -1,16 +1,16 @@
 """
 Delivery of notifications: those in root are sent to their webhooks, and retried.
 
-Each webhook gets one notification at a time, in order. A webhook that fails or hangs delays only
-its own. After a failure the next try is of another one: where that is taken, the webhook is well
-and the one that it refuses waits on its own, so that it never holds up the rest. A notification
-leaves root in a commit after its delivery, so delivery is at least once. The backoff is kept in
-memory only: a new leader tries at once.
+Each webhook gets one notification after the other, in order, and a few in each turn. A webhook that
+fails or hangs delays only its own. After a failure the next try is of another one: where that is
+taken, the webhook is well and the one that it refuses waits on its own, so that it never holds up
+the rest. A notification leaves root in a commit after its delivery, so delivery is at least once.
+The backoff is kept in memory only: a new leader tries at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 from urllib.parse import urlsplit
@@ -24,6 +24,7 @@ from bastion.records.settings.webhooks import Notifications, Webhook
 from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import Draft
 from bastion.service.journal import Journal
+from bastion.value import value
 
 Send: TypeAlias = Callable[[Webhook, bytes, str], None]
 """Sends a body under the id of its notification; raises if the webhook does not accept it."""
@@ -32,6 +33,22 @@ FIRST_BACKOFF_S = 5.0
 MAX_BACKOFF_S = 600.0
 LIFE_S = 6 * 3600.0
 """How long delivery is tried: after more than half a working day the news has spread otherwise."""
+
+
+BATCH = 20
+"""Notifications that one webhook gets in one turn: hundreds of jobs may end at once."""
+BATCH_S = 10.0
+"""After which a slow one gets no more in that turn."""
+
+
+@value
+class _Sent:
+    """What became of the notifications that were sent to one webhook in one turn."""
+
+    taken: tuple[str, ...]
+    failed: str = ""
+    """The one at which it ended, or empty."""
+    error: Exception | None = None
 
 
 class Notifier:
@@ -49,7 +66,7 @@ class Notifier:
         self._lane = lane
         self._send = send
         self._in_flight: dict[str, str] = {}
-        """Webhook -> the notification that is being sent to it."""
+        """Webhook -> the first of the notifications that are being sent to it."""
         self._delivered: set[str] = set()
         """Delivered notifications that root may still hold."""
         self._backoffs: dict[str, tuple[float, float]] = {}
@@ -74,10 +91,13 @@ class Notifier:
         for done in self._lane.collect():
             to = next((to for to, sent in self._in_flight.items() if sent == done.key), "")
             self._in_flight.pop(to, None)
-            if done.error is None:
-                self._take(to, done.key)
-            else:
-                self._back_off(to, done.key, done.error)
+            sent = done.result
+            if not isinstance(sent, _Sent):
+                sent = _Sent(taken=(), failed=done.key, error=done.error)
+            for notification in sent.taken:
+                self._take(to, notification)
+            if sent.error is not None:
+                self._back_off(to, sent.failed, sent.error)
         for each in draft.outbox:
             if each.id in self._delivered:
                 draft.delivered(each.id)
@@ -106,9 +126,10 @@ class Notifier:
             untried = [one for one in ready if one.id not in failed]
             if not untried:  # none of them is taken: they are tried in their order again
                 self._failed.pop(to, None)
-            chosen = (untried or ready)[0]
-            self._in_flight[to] = chosen.id
-            self._lane.submit(chosen.id, partial(self._deliver, chosen, rules))
+            is_well = untried and not failed and to not in self._backoffs
+            batch = (untried or ready)[: BATCH if is_well else 1]
+            self._in_flight[to] = batch[0].id
+            self._lane.submit(batch[0].id, partial(self._send_all, batch, rules))
 
     def _is_put_off(self, each: Notification) -> bool:
         """Whether it has to wait, because its webhook has, or because that refuses it alone."""
@@ -119,6 +140,20 @@ class Notifier:
     def close(self) -> None:
         """Begin no more deliveries."""
         self._lane.close()
+
+    def _send_all(self, batch: Sequence[Notification], rules: Notifications) -> _Sent:
+        """Send `batch` in its order, up to the first that is not taken."""
+        until = self._clock.monotonic() + BATCH_S
+        taken: list[str] = []
+        for each in batch:
+            try:
+                self._deliver(each, rules)
+            except Exception as error:  # noqa: BLE001 - what was taken before it is kept
+                return _Sent(taken=tuple(taken), failed=each.id, error=error)
+            taken.append(each.id)
+            if self._clock.monotonic() > until:
+                break
+        return _Sent(taken=tuple(taken))
 
     def _deliver(self, each: Notification, rules: Notifications) -> None:
         webhook = rules.webhook(each.to, each.kind)

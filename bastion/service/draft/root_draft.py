@@ -35,8 +35,10 @@ from bastion.value import replace
 
 MAX_OUTBOX = 1000
 """Most notifications that wait in root. At half a kilobyte each they stay a small part of it."""
-MAX_OUTBOX_OF_ONE = 200
+MAX_OUTBOX_OF_ONE = 500
 """The same for one webhook: one that is down for hours must not displace the others."""
+BACKLOG = 200
+"""With so many from earlier turns it gets none more: those of one turn are sent in seconds."""
 NO_POOLS: Mapping[str, Pool] = MappingProxyType({})
 
 
@@ -141,7 +143,8 @@ class Draft:
 
     def _notify(self, told: Notification) -> None:
         waiting = sum(each.to == told.to for each in self.outbox)
-        if waiting < MAX_OUTBOX_OF_ONE and len(self.outbox) < MAX_OUTBOX:
+        before = sum(each.to == told.to for each in self.root.outbox)
+        if before < BACKLOG and waiting < MAX_OUTBOX_OF_ONE and len(self.outbox) < MAX_OUTBOX:
             self.outbox = (*self.outbox, told)
             return
         text = f"{told.id}: {waiting} others wait for the same webhook, {len(self.outbox)} for all"

@@ -10,9 +10,9 @@ import pytest
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Idle
 from bastion.records.settings.notification import Notification, body_of
-from bastion.service.act.notifications import LIFE_S, label
+from bastion.service.act.notifications import BATCH, LIFE_S, label
 from bastion.service.act.webhook import DeliveryError
-from bastion.service.draft.root_draft import MAX_OUTBOX_OF_ONE
+from bastion.service.draft.root_draft import BACKLOG, MAX_OUTBOX_OF_ONE
 from bastion.spec import Job, Notify, Process, Resources
 from tests.rigs.leader import CONFIG, Rig
 
@@ -289,17 +289,61 @@ def test_none_is_given_up_untried(rig: Rig, fails: bool) -> None:
     assert bool(rig.webhooks.taken) is not fails
 
 
+def _cancelled(rig: Rig, number: int) -> None:
+    """Have so many jobs end at once, each with a notification."""
+    process = Process(["true"], resources=Resources(h100=1))
+    jobs = tuple(Job(name=f"j{n}", processes=(process,), hold=True) for n in range(number))
+    asked = rig.launch("many", jobs=jobs, together=False, notify=["ops"])
+    rig.turn(2 + number // 100)
+    rig.verb("cancel", rig.answer(asked).launch)
+    rig.turn()
+
+
 def test_a_flood_is_bounded(rig: Rig) -> None:
     """A webhook that is down for long does not fill root; what is dropped is in the history."""
     rig.webhooks.error = DeliveryError("down")
-    process = Process(["true"], resources=Resources(h100=1))
-    jobs = tuple(Job(name=f"j{n}", processes=(process,), hold=True) for n in range(250))
-    asked = rig.launch("many", jobs=jobs, together=False, notify=["ops"])
-    rig.turn(3)
-    rig.verb("cancel", rig.answer(asked).launch)
-    rig.turn(3)
+    _cancelled(rig, 600)
     assert len(rig.root.outbox) == MAX_OUTBOX_OF_ONE
-    assert sum(e.what == "notification dropped" for e in rig.history()) == 50
+    _cancelled(rig, 10)
+    assert len(rig.root.outbox) == MAX_OUTBOX_OF_ONE
+    assert sum(e.what == "notification dropped" for e in rig.history()) == 110
+
+
+def test_a_small_backlog_is_the_most_that_a_webhook_has_from_earlier_turns(rig: Rig) -> None:
+    """One that takes nothing keeps no room that others may need."""
+    rig.webhooks.error = DeliveryError("down")
+    for _ in range(3):
+        _cancelled(rig, BACKLOG - 10)
+    assert len(rig.root.outbox) == 2 * (BACKLOG - 10)
+
+
+def test_a_well_webhook_is_told_of_all_that_ends_at_once(rig: Rig) -> None:
+    """Hundreds of jobs that end in one turn are no backlog, and are told within seconds."""
+    _cancelled(rig, 2 * BACKLOG)
+    rig.turn(2 * BACKLOG // BATCH + 2)
+    assert rig.root.outbox == ()
+    assert len({identity for identity, _ in rig.webhooks.taken}) == 2 * BACKLOG
+    assert not any(e.what == "notification dropped" for e in rig.history())
+
+
+def test_what_was_taken_before_one_fails_is_not_sent_again(rig: Rig) -> None:
+    """A webhook that goes down in the middle of a turn has what it took."""
+    take, left = rig.webhooks.send, [5]
+
+    def send(webhook: Any, body: bytes, identity: str) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise DeliveryError("down")
+        take(webhook, body, identity)
+
+    rig.leader._notifier._send = send
+    _cancelled(rig, 10)
+    rig.turn(3)
+    assert len(rig.root.outbox) == 5
+    left[0] = 100
+    settled(rig)
+    told = [identity for identity, _ in rig.webhooks.taken]
+    assert len(told) == len(set(told)) == 10
 
 
 @pytest.mark.parametrize("turns", range(5))
