@@ -31,6 +31,11 @@ from bastion.provider.port import Listed
 KEEP_DELETED_S = 60.0
 """For longer than two lists, by which the bastion sees that a machine is gone."""
 KEEP_ENDED_S = 3600.0
+TIDY_S = 10.0
+"""
+Of one list, for the removal of what is left: where each takes half a minute, as with a webhook of
+the cluster that does not answer, the list of a large pool would take an hour.
+"""
 END_S = 2
 """Between the signal and the end of a machine that is deleted: nothing is running there."""
 _VERBS = ("create", "delete", "list", "update")
@@ -80,12 +85,14 @@ class KubernetesProvider:
     def list(self) -> tuple[Listed, ...]:
         """See the port; what is left of pods that ended is removed after a time."""
         found, seen = {}, {}
+        tidies_until = self._clock.monotonic() + TIDY_S
         for machine, said in self._shown():
             listed = listed_of(said, machine, self._pool.name)
             if listed.state == "gone":
-                uid = said["metadata"]["uid"]
-                seen[uid] = self._seen.get(uid, self._clock.monotonic())
-                listed = self._tidied(listed, said, self._clock.monotonic() - seen[uid])
+                uid, now = said["metadata"]["uid"], self._clock.monotonic()
+                seen[uid] = self._seen.get(uid, now)
+                if now <= tidies_until:
+                    listed = self._tidied(listed, said, now - seen[uid])
             found[machine] = listed
         self._seen = seen
         return tuple(found[name] for name in sorted(found))

@@ -20,12 +20,14 @@ from bastion.errors import (
     ProviderUnavailableError,
 )
 from bastion.machine import Machine, Pool
-from bastion.provider.kubernetes.kubectl import ChangedError, MissingError
+from bastion.provider.kubernetes.kubectl import ChangedError, Json, Kubectl, MissingError
 from bastion.provider.kubernetes.kubernetes import (
     KEEP_DELETED_S,
     KEEP_ENDED_S,
     KubernetesProvider,
 )
+from bastion.provider.kubernetes.names import MACHINE as MACHINE_KEY
+from bastion.provider.kubernetes.names import Names
 from bastion.provider.kubernetes.pod_request import FINALIZER
 from bastion.provider.port import Listed
 from quota.amounts import Amounts
@@ -505,3 +507,57 @@ def test_a_pod_told_to_end_has_its_grace(cluster: Kubernetes, tmp_path: Path) ->
     (note,) = tmp_path.glob("pods/*/notice")
     assert 100 < int(note.read_text()) - time.time() <= 121
     assert only(provider).state == "deleting"
+
+
+class Slow(Kubectl):
+    """A cluster of pods that are over, where each removal takes half a minute and fails."""
+
+    def __init__(self, clock: LateClock, pods: int) -> None:
+        super().__init__({}, {})
+        self.removals = 0
+        self._clock = clock
+        labels = Names(bucket=BUCKET, pool="here").labels
+        self._pods = [
+            {
+                "metadata": {
+                    "name": f"bastion-{BUCKET}-here-7-{n}",
+                    "uid": f"{n}",
+                    "labels": labels,
+                    "annotations": {MACHINE_KEY: f"here-7-{n}"},
+                    "deletionTimestamp": "2026-11-30T00:00:00Z",
+                },
+                "spec": {},
+                "status": {},
+            }
+            for n in range(pods)
+        ]
+
+    def ask(self, verb: str, path: str, body: Json | None = None, *, about: str) -> Json:
+        """See `Kubectl`."""
+        if verb == "get":
+            return {"items": self._pods}
+        self.removals += 1
+        self._clock.late_s += 30.0
+        raise ProviderUnavailableError(f"{about}: failed calling webhook")
+
+
+def test_what_is_left_delays_no_list() -> None:
+    """Where a removal takes long, the others are put off, and every machine is listed."""
+    clock = LateClock()
+    kubectl = Slow(clock, 50)
+    pool = Pool(
+        name="here",
+        provider="kubernetes",
+        resources=Amounts({"cpu": 1}),
+        max_machines=50,
+        options={"namespace": NAMESPACE},
+    )
+    provider = KubernetesProvider(
+        pool, bucket=BUCKET, script=lambda pool, name: SLEEP, clock=clock, kubectl=kubectl
+    )
+    provider.list()
+    clock.late_s += KEEP_DELETED_S
+    listed = provider.list()
+    assert kubectl.removals == 1
+    assert [each.state for each in listed] == ["gone"] * 50
+    assert sum("failed calling webhook" in each.odd for each in listed) == 1
