@@ -182,6 +182,8 @@ def _keep_host(job: JobRecord, event: ev.HostHeld, now: float) -> JobRecord:
     attempt = _attempt(job)
     if attempt.hosts[event.replica][event.host].end is not None:
         return job
+    if job.first_decides and first_succeeded(attempt):
+        return job  # it is stopped as any other, and there is nothing to inspect
     if attempt.first_failure is None:
         job = replace(job, attempt=replace(attempt, first_failure=(event.replica, event.host)))
     return _with_host(job, event.replica, event.host, hold=event.hold)
@@ -202,7 +204,7 @@ def _end_host(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
     attempt = replace(_attempt(job), started_at=_started_at(_attempt(job), end, now))
     job = replace(job, attempt=attempt)
     if job.first_decides and first_succeeded(attempt):
-        attempt = replace(attempt, first_failure=None)  # nothing of it is a failure any more
+        attempt = _without_failures(attempt)
     elif attempt.first_failure is None and failed_first(end):
         attempt = replace(attempt, first_failure=(r, h))
     job = replace(job, attempt=attempt)
@@ -214,6 +216,12 @@ def _end_host(job: JobRecord, event: ev.HostEnded, now: float) -> JobRecord:
         last=outcome_of(job, attempt),
         drain_deadline=now + DRAIN_S,
     )
+
+
+def _without_failures(attempt: Attempt) -> Attempt:
+    """Nothing of `attempt` is a failure any more, and no host of it is held: it has succeeded."""
+    hosts = tuple(tuple(replace(host, hold=None) for host in each) for each in attempt.hosts)
+    return replace(attempt, first_failure=None, hosts=hosts)
 
 
 def _started_at(attempt: Attempt, end: End, now: float) -> float | None:

@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from bastion.job import End
-from bastion.records.reports.facts import Drained, Ended
+from bastion.records.reports.facts import Drained, Ended, Held
 from bastion.spec import Job, Process, Resources
 from tests.rigs.leader import Rig
 
@@ -138,3 +138,23 @@ def test_nothing_fails_once_the_first_replica_has_succeeded(
     assert rig.phase(ids["b"]) == "running"
     assert rig.ended(ids["a"]).outcome == "succeeded"
     assert (rig.phase(ids["b"]), rig.job(ids["b"]).attempts) == ("running", 1)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_no_worker_is_held_once_the_first_replica_has_succeeded(order: tuple[int, int]) -> None:
+    """Its agent holds it as a failed one: it is ended, and no sibling is cancelled for it."""
+    rig = Rig()
+    rig.turn(2)
+    ray = replace(_jobs("a")[0], replicas=2, success="first", hold_on_failure=60.0)
+    ids = _run(rig, rig.launch("both", jobs=(ray, *_jobs("b")), together=False))
+    rig.until(lambda: rig.phase(ids["b"]) == "running")
+    agents = [rig.agent_of(ids["a"], replica=r) for r in range(2)]
+    hosts = [agents[r].of(ids["a"], replica=r) for r in range(2)]
+    failed = End(kind="exited", codes=(1,), first_failed=0)
+    for r in order:
+        if r == 0:
+            agents[0].end_as(hosts[0], End(kind="exited", codes=(0,)))
+        else:
+            agents[1].ring(Held(of=hosts[1], for_s=60.0, folder="/code", end=failed))
+    assert rig.ended(ids["a"]).outcome == "succeeded"
+    assert rig.phase(ids["b"]) == "running"
