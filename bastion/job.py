@@ -403,7 +403,8 @@ class JobRecord:
         """Whether it has failed with no retry left. Only then a host is held for inspection."""
         if self.phase is Phase.DRAINING:
             return self.last is not None and self._is_final(self.last)
-        if self.kept:
+        is_decided_by_any = self.stops_others or not self.first_decides
+        if any(is_decided_by_any or replica == 0 for replica, _, _ in self.kept):
             return True
         return self.outcome is not None and self.outcome.kind in FAILURES
 

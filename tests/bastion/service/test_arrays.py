@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from bastion.job import Phase
+from bastion.job import End, Phase
 from bastion.records.keys import layout
+from bastion.records.reports.facts import Held
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.records.root import RootWriter
@@ -344,6 +345,32 @@ def test_an_array_is_given_up_after_so_many_failures() -> None:
     assert result.text == (
         "2 of 100 tasks failed; task 0: exited with code 3; 98 cancelled by the failure of 2 tasks"
     )
+
+
+def test_a_held_worker_that_decides_nothing_is_no_failure_of_its_task() -> None:
+    """The first replica of the task runs on, and says how it ends."""
+    rig = Rig()
+    array = submit(
+        rig,
+        "0-9%1",
+        max_failures=1,
+        replicas=2,
+        success="first",
+        on_failure="continue",
+        hold_on_failure=60.0,
+    )
+    rig.until(lambda: running(rig, array) == [0])
+    task = f"{array}.0"
+    worker = rig.agent_of(task, replica=1)
+    failed = End(kind="exited", codes=(1,), first_failed=0)
+    of = worker.of(task, replica=1)
+    worker.ring(Held(of=of, for_s=60.0, folder="/code", end=failed))
+    rig.turn(3)
+    assert rig.job(task).kept
+    assert not rig.root.arrays[array].cancelled_by
+    rig.agent_of(task).end(task, 0, replica=0)
+    rig.until(lambda: running(rig, array) == [1])
+    assert str(rig.root.arrays[array].ended["succeeded"]) == "0"
 
 
 def test_a_task_that_can_never_run_refuses_the_array() -> None:
