@@ -256,7 +256,7 @@ class Machines:
                 draft.tell(what="machine failed", text=text)
             elif machine.waits:
                 self._shortages.waited_in_vain(machine.pool, machine.zone, why, now)
-        self._shortages.came(draft.machines.values())
+        self._shortages.came(reconciled.machines.values())
         for name in sorted(deaf):
             silence = text_of_seconds(DEAF_S)
             draft.tell(what="machine deaf", text=f"{name}: has answered nothing for {silence}")

@@ -7,7 +7,7 @@ of it is in memory: a bastion that starts anew asks once more and is told the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavailableError
 from bastion.machine import Machine, MachinePhase, Pool
@@ -65,6 +65,8 @@ class Shortages:
 
     def __init__(self) -> None:
         self._of: dict[_Place, Shortage] = {}
+        self._made: frozenset[str] = frozenset()
+        """The machines that existed when it was last told of them."""
 
     def refused(self, pool: Pool, zone: str | None, error: Exception, now: float) -> None:
         """Note that a call failed; `zone` is that of the machines it was to make, if any."""
@@ -91,8 +93,16 @@ class Shortages:
         """Note that a machine was made in a zone, and its agent never came."""
         self._note(pool, zone, "fails", said, now)
 
-    def came(self, machines: Iterable[Machine]) -> None:
-        """Forget that agents do not come where one of a machine that was asked for since has."""
+    def came(self, machines: Collection[Machine]) -> None:
+        """
+        Forget that agents do not come where one of a machine that was asked for since has.
+
+        Where a machine has left, forget the limits of accounts too: there is room in them again.
+        """
+        made = frozenset(each.name for each in machines if each.made_at is not None or each.life)
+        if self._made - made:
+            self._of = {place: each for place, each in self._of.items() if each.why != "limit"}
+        self._made = made
         failing = {place: each for place, each in self._of.items() if each.why == "fails"}
         for machine in machines if failing else ():
             place = machine.pool, machine.zone

@@ -21,6 +21,7 @@ from bastion.machine import MachinePhase
 from bastion.pool import UNWANTED_S
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Ended
+from bastion.spec.where import Where
 from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import CONFIG, PACE, QUOTA, Rig, ScriptedProvider
 
@@ -348,6 +349,23 @@ def test_what_a_provider_says_is_told_to_jobs_that_wait() -> None:
         assert words in reason.words(rig.leader.now)
         assert code - 10.0 < reason.until - rig.leader.now <= code
         assert reason.said in text_of(rig, late)
+
+
+def test_a_limit_is_asked_again_once_a_machine_has_left() -> None:
+    """Its part of the limit is free: what waits for it does not wait for the hour to end."""
+    other = ON_DEMAND.replace("pools.gpu", "pools.other").replace("30s", "60s")
+    rig = Rig(config=ON_DEMAND + other)
+    rig.turn()
+    job = rig.start("first", h100=8, where=Where(pool="other"))
+    rig.providers["gpu"].refusal = NoCapacityError("QUOTA_EXCEEDED: 8 GPUS", is_limit=True)
+    late = rig.submit("late", h100=8, where=Where(pool="gpu"))
+    rig.turn(3)
+    assert [each.why for each in rig.leader._machines.shortages(rig.leader.now)] == ["limit"]
+    rig.agent_of(job).end(job)
+    rig.turn(50)
+    assert len(rig.providers["gpu"].creates) == 1
+    rig.providers["gpu"].refusal = None
+    rig.until(lambda: rig.phase(late) == "running", turns=40)
 
 
 @pytest.mark.parametrize(
