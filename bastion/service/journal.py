@@ -35,6 +35,7 @@ _BAD = frozenset(
         "machine not made",
         "final record replaced",
         "notification given up",
+        "notification dropped",
     }
 )
 """Events that an operator looks for."""

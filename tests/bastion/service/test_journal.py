@@ -190,11 +190,13 @@ def test_what_was_committed_is_told_at_its_level() -> None:
             Event(n=1, at=0.0, what="machine ready", text="laptop-1-0 (8 h100)"),
             Event(n=2, at=0.0, what="failed", job="a-0123456789", text="exited with code 3"),
             Event(n=3, at=0.0, what="draining", job="a-0123456789"),
+            Event(n=4, at=0.0, what="notification dropped", job="a-0123456789", text="200 wait"),
         ]
     )
     assert [line.partition(" ")[2] for line in out.getvalue().splitlines()] == [
         "machine ready: laptop-1-0 (8 h100)",
         "warning: a-0123456789 failed: exited with code 3",
+        "warning: a-0123456789 notification dropped: 200 wait",
     ]
 
 
