@@ -76,11 +76,13 @@ class Notifier:
         self._refused: dict[str, tuple[float, float]] = {}
         """Notification that its webhook refuses while it accepts others -> (end, length)."""
         self._failing: dict[str, str] = {}
+        """Webhook -> why it accepts nothing, or not all."""
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Webhooks that accept no notification now, and why."""
-        return tuple(f"webhook {to}: {text}" for to, text in sorted(self._failing.items()))
+        told = {f"webhook {label(to)}: {text}" for to, text in self._failing.items()}
+        return tuple(sorted(told))
 
     def collect(self, draft: Draft) -> None:
         """
@@ -105,7 +107,7 @@ class Notifier:
                 each.to in self._backoffs or each.id in self._refused
             ):
                 draft.delivered(each.id)
-                why = self._failing.get(label(each.to), "it was never reached")
+                why = self._failing.get(each.to, "it was never reached")
                 text = f"{each.id} to {label(each.to)} is given up: {why}"
                 draft.tell_of(each.job, each.project, what="notification given up", text=text)
                 self._journal.problem(f"notification {each.id}", BastionError(text))
@@ -115,7 +117,7 @@ class Notifier:
         waiting = {each.id for each in root.outbox}
         self._delivered &= waiting
         self._refused = {name: until for name, until in self._refused.items() if name in waiting}
-        pending = {label(each.to) for each in root.outbox}
+        pending = {each.to for each in root.outbox}
         self._failing = {to: text for to, text in self._failing.items() if to in pending}
         due: dict[str, list[Notification]] = {}
         for each in root.outbox:
@@ -169,14 +171,14 @@ class Notifier:
         failed = self._failed.pop(to, {})
         self._refused |= dict.fromkeys(failed.keys() - self._delivered, backoff)
         if not failed:
-            self._failing.pop(label(to), None)
+            self._failing.pop(to, None)
 
     def _back_off(self, to: str, notification: str, error: Exception) -> None:
         if not isinstance(error, BastionError):
             self._journal.failure(f"webhook {label(to)}", error)
         else:
             self._journal.problem(f"webhook {label(to)}", error)
-        self._failing[label(to)] = str(error)
+        self._failing[to] = str(error)
         asked_s = getattr(error, "retry_after_s", 0.0)
         before_s = self._refused.get(notification, self._backoffs.get(to, (0.0, 0.0)))[1]
         backoff_s = max(min(MAX_BACKOFF_S, max(FIRST_BACKOFF_S, 2 * before_s)), asked_s)

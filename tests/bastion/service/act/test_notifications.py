@@ -255,6 +255,25 @@ def test_after_an_outage_all_but_the_first_come_in_order(rig: Rig) -> None:
     assert [body["job"].partition("-")[0] for _, body in rig.webhooks.taken] == names
 
 
+def test_a_webhook_that_is_well_hides_no_other_of_its_host(rig: Rig) -> None:
+    """Two channels of one chat have one host: that one of them is gone stays a problem."""
+    take = rig.webhooks.send
+
+    def send(webhook: Any, body: bytes, identity: str) -> None:
+        if webhook.url.endswith("gone"):
+            raise DeliveryError("answered 410 Gone")
+        take(webhook, body, identity)
+
+    rig.leader._notifier._send = send
+    for name, url in (("first", f"{URL}/gone"), ("second", f"{URL}/well")):
+        job = rig.start(name, notify=[url])
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+    rig.until(lambda: len(rig.webhooks.taken) == 1)
+    rig.turn()
+    assert rig.leader._notifier.problems == ("webhook https://example.com/...: answered 410 Gone",)
+
+
 def test_delivery_is_not_tried_for_ever(rig: Rig) -> None:
     """After its life a notification is given up, and history, log and status say so."""
     rig.webhooks.error = DeliveryError("answered 404 Not Found")
