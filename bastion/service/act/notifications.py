@@ -35,6 +35,8 @@ LIFE_S = 6 * 3600.0
 """How long delivery is tried: after more than half a working day the news has spread otherwise."""
 
 
+DOWN_S = 60.0
+"""A backoff of a webhook that is down, and did not only fail once or twice."""
 BATCH = 20
 """Notifications that one webhook gets in one turn: hundreds of jobs may end at once."""
 BATCH_S = 10.0
@@ -103,9 +105,7 @@ class Notifier:
         for each in draft.outbox:
             if each.id in self._delivered:
                 draft.delivered(each.id)
-            elif draft.now - each.at > LIFE_S and (
-                each.to in self._backoffs or each.id in self._refused
-            ):
+            elif draft.now - each.at > LIFE_S and self._is_in_vain(each):
                 draft.delivered(each.id)
                 why = self._failing.get(each.to, "it was never reached")
                 text = f"{each.id} to {label(each.to)} is given up: {why}"
@@ -132,6 +132,11 @@ class Notifier:
             batch = (untried or ready)[: BATCH if is_well else 1]
             self._in_flight[to] = batch[0].id
             self._lane.submit(batch[0].id, partial(self._send_all, batch, rules))
+
+    def _is_in_vain(self, each: Notification) -> bool:
+        """Whether its webhook has not taken it, or has taken nothing for a while."""
+        is_tried = each.id in self._refused or each.id in self._failed.get(each.to, ())
+        return is_tried or self._backoffs.get(each.to, (0.0, 0.0))[1] >= DOWN_S
 
     def _is_put_off(self, each: Notification) -> bool:
         """Whether it has to wait, because its webhook has, or because that refuses it alone."""

@@ -308,6 +308,33 @@ def test_none_is_given_up_untried(rig: Rig, fails: bool) -> None:
     assert bool(rig.webhooks.taken) is not fails
 
 
+def test_one_failure_gives_up_no_other(rig: Rig) -> None:
+    """After an outage longer than their life the others are sent, though the first one fails."""
+    rig.webhooks.error = DeliveryError("down")
+    for name in ("a", "b", "c"):
+        job = rig.start(name, notify=["ops"])
+        rig.agent_of(job).end(job)
+        rig.ended(job)
+    rig.clock.advance(LIFE_S + 1)
+    rig.leader = rig.take(pid=2)
+    rig.turn()
+    rig.webhooks.error = None
+    rig.turn(10)
+    assert [body["job"].partition("-")[0] for _, body in rig.webhooks.taken] == ["b", "c"]
+    assert sum(e.what == "notification given up" for e in rig.history()) == 1
+
+
+def test_all_that_wait_for_a_webhook_that_is_down_are_given_up(rig: Rig) -> None:
+    """Those that came after the one that is tried are not tried one by one for days."""
+    rig.webhooks.error = DeliveryError("down")
+    _cancelled(rig, 50)
+    rig.turn(200)
+    rig.clock.advance(LIFE_S)
+    rig.turn(2)
+    assert rig.root.outbox == ()
+    assert sum(e.what == "notification given up" for e in rig.history()) == 50
+
+
 def _cancelled(rig: Rig, number: int) -> None:
     """Have so many jobs end at once, each with a notification."""
     process = Process(["true"], resources=Resources(h100=1))
