@@ -96,7 +96,7 @@ def check_told(env: dict[str, str], *, job: str) -> None:
     names = set(re.findall(r"`([A-Za-z_]+)`", " ".join(rows)))
     others = ("TPU_", "MEGASCALE_", "PET_", "TORCH_ELASTIC_")  # these two: of lone processes
     elsewhere = {name for name in names if name.startswith(others)}
-    assert names - elsewhere - {"VIRTUAL_ENV"} <= env.keys()
+    assert names - elsewhere - {"VIRTUAL_ENV", "PYTHONPATH"} <= env.keys()
     devices = env["CUDA_VISIBLE_DEVICES"].split(",")
     assert len(devices) == 2
     told = {

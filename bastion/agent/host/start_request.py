@@ -58,6 +58,7 @@ def attempt_start(
         secrets=prepared.secrets,
         secret_files=prepared.secret_files,
         python=prepared.python,
+        python_path=prepared.recipe.python_path if prepared.recipe else (),
         tpu=settings.tpu,
         chips=sum(
             n // units_a_chip(kind) for kind, n in settings.resources.items() if kind in TPUS

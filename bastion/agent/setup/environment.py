@@ -63,6 +63,8 @@ class Place:
     path: str = PATH
     python: str = ""
     """Folder of their Python environment; empty: none."""
+    python_path: tuple[str, ...] = ()
+    """Where Python finds the packages of its lock file that are in the code."""
     notice_file: str
     marks: str
     output: str
@@ -162,6 +164,8 @@ def _of_machine(place: Place) -> dict[str, str]:
         home = {"HOME": place.home} if place.home else {}
         return {**home, "USER": place.user, "LOGNAME": place.user, "PYTHONUNBUFFERED": "1"}
     python = {"VIRTUAL_ENV": place.python} if place.python else {}
+    if place.python_path:
+        python["PYTHONPATH"] = ":".join(place.python_path)
     return python | {
         "PATH": f"{place.python}/bin:{place.path}" if place.python else place.path,
         "HOME": place.home,

@@ -34,6 +34,7 @@ from bastion.agent.machine.environment_cache import LOCK, delete
 from bastion.agent.machine.health import disk_trouble
 from bastion.agent.machine.stray_processes import MARK
 from bastion.agent.setup.code_setup import SetUpError
+from bastion.agent.setup.uv_lock import LocalPackages, local_packages
 from bastion.logs.segments import SEGMENT_BYTES
 from bastion.spec.python_env import PythonEnv
 from bastion.value import value
@@ -44,7 +45,7 @@ BUILD_S = 3600.0
 _CHECK_S = 1.0
 """Between two checks of the disk while a build runs."""
 
-_FORMAT = 1
+_FORMAT = 2
 """Format of the environments; a change rebuilds all of them."""
 
 _OPEN = 0o755
@@ -83,6 +84,13 @@ class Recipe:
     has_hashes: bool
     interpreter: str
     """A program, or a version for uv to find."""
+    local: LocalPackages = LocalPackages()
+    """Packages of the lock file that are in the code, and not in the environment."""
+
+    @property
+    def python_path(self) -> tuple[str, ...]:
+        """Where Python finds the packages that are in the code."""
+        return self.local.python_path(self.lock.parent)
 
 
 def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
@@ -114,6 +122,7 @@ def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
         is_uv=env.is_uv,
         has_hashes=b"--hash=" in data,
         interpreter=interpreter,
+        local=local_packages(data) if env.is_uv else LocalPackages(),
     )
 
 
@@ -232,6 +241,8 @@ def _commands(recipe: Recipe, place: Path) -> tuple[Sequence[str], ...]:
     venv = [uv, "venv", "--allow-existing", "--python", recipe.interpreter, str(place)]
     if recipe.is_uv:
         sync = [uv, "sync", "--frozen", "--no-install-project", "--no-install-workspace"]
+        sync += [f"--no-install-package={name}" for name in recipe.local.folders]
+        sync += ["--all-packages"] if recipe.local.is_workspace else []
         return venv, [*sync, "--compile-bytecode", "--project", str(recipe.lock.parent)]
     install = [uv, "pip", "install", "--python", python, "--compile-bytecode", *hashes]
     return venv, [*install, "-r", str(recipe.lock)]

@@ -239,11 +239,12 @@ def test_the_reference_names_every_variable() -> None:
     seen = one(
         gang,
         job(aliases=["clusterfudge", "blox"]),
-        replace(place("a", "b"), python="/env"),
+        replace(place("a", "b"), python="/env", python_path=("/code/a/src", "/code/b")),
     )
     told = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", PAGE.read_text(), re.MULTILINE)
     names = [name for cell in told for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(names) == sorted([*seen, strays.MARK])
+    assert seen["PYTHONPATH"] == "/code/a/src:/code/b"
 
 
 @pytest.mark.parametrize(

@@ -162,6 +162,52 @@ def test_a_uv_lock_is_synced_as_it_stands(code: Code, tool: str) -> None:
     assert code.digest(lock="uv.lock") != before
 
 
+@pytest.mark.skipif(not UV.exists(), reason="no uv")
+@pytest.mark.parametrize("tool", ["uv"], indirect=True)
+def test_a_job_imports_the_local_packages_of_its_own_code(code: Code, tool: str) -> None:
+    """Jobs share an environment, and what the members of a workspace need is in it."""
+    projects = {
+        "app": ".",
+        "member": "members/member",
+        "editable": "libs/editable",
+        "plain": "libs/plain",
+    }
+    settings = f'[tool.uv]\nno-index = true\nfind-links = ["{code.wheels}"]\npackage = true\n'
+    for name, folder in projects.items():
+        source = code.root / folder / ("" if name == "plain" else "src")
+        (source / name).mkdir(parents=True)
+        (source / name / "__init__.py").write_text("WHOSE = 'the first'\n")
+        needs = {"app": '"editable", "plain"', "member": '"greet"'}.get(name, "")
+        (code.root / folder / "pyproject.toml").write_text(
+            f'[project]\nname = "{name}"\nversion = "0"\nrequires-python = ">=3.11"\n'
+            f"dependencies = [{needs}]\n{settings}"
+        )
+    with (code.root / "pyproject.toml").open("a") as file:
+        file.write(
+            '[tool.uv.workspace]\nmembers = ["members/*"]\n[tool.uv.sources]\n'
+            'editable = { path = "libs/editable", editable = true }\n'
+            'plain = { path = "libs/plain" }\n'
+        )
+    subprocess.run([UV, "lock", "-q"], cwd=code.root, check=True)
+    build(recipe_of(PythonEnv("uv.lock"), code.root, code.cache), mark=MARK, environ=os.environ)
+    later = code.root.rename(code.root.with_name("later"))
+    for file in later.rglob("__init__.py"):
+        file.write_text("WHOSE = 'the later'\n")
+    recipe = recipe_of(PythonEnv("uv.lock"), later, code.cache)
+    place = take(recipe, later / "python")
+    program = "import app, editable, greet, member, plain\n"
+    program += "print({each.WHOSE for each in (app, editable, member, plain)})"
+    said = subprocess.run(
+        [f"{place}/bin/python", "-c", program],
+        env={"PYTHONPATH": ":".join(recipe.python_path)},
+        cwd=code.cache,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert said.stdout == "{'the later'}\n"
+
+
 def test_a_digest_is_that_of_the_lock_and_the_interpreter(code: Code) -> None:
     """Another lock file is another environment; the same file under another name is not."""
     first = code.digest()

@@ -1,0 +1,47 @@
+"""
+The packages of a `uv.lock` whose code is beside it, in the tree of the launch.
+
+They are never installed: an environment is shared by all jobs with the same lock file, and their
+code differs from job to job. Python finds them where they lie in the job's own tree.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import field
+from pathlib import Path
+
+from bastion.value import value
+
+
+@value
+class LocalPackages:
+    """The packages that a lock file has by folder."""
+
+    folders: Mapping[str, str] = field(default_factory=dict)
+    """By name; relative to the lock file. Projects that are no package are left out."""
+    is_workspace: bool = False
+    """Whether the lock file is that of several projects."""
+
+    def python_path(self, beside: Path) -> tuple[str, ...]:
+        """Return where Python finds them, for a lock file in the folder `beside`."""
+        tops = sorted((beside / folder).resolve() for folder in self.folders.values())
+        return tuple(str(top / "src" if (top / "src").is_dir() else top) for top in tops)
+
+
+def local_packages(lock: bytes) -> LocalPackages:
+    """Return the local packages of a lock file; none of one that uv will refuse."""
+    try:
+        read = tomllib.loads(lock.decode())
+        sources = {package["name"]: package["source"] for package in read.get("package", ())}
+        return LocalPackages(
+            folders={
+                str(name): str(source.get("editable", source.get("directory")))
+                for name, source in sources.items()
+                if "editable" in source or "directory" in source
+            },
+            is_workspace=bool(read.get("manifest", {}).get("members")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return LocalPackages()
