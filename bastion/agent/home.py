@@ -205,7 +205,23 @@ def _is_text(name: str) -> bool:
     return True
 
 
-_name = lru_cache(maxsize=1024)(file_name)
+_SPECIAL = re.compile(r"[^A-Za-z0-9_./-]|^\.")
+
+
+@lru_cache(maxsize=1024)
+def _name(key: str) -> str:
+    """
+    Return the name of a host's folder, one to one.
+
+    Jobs hand their paths to programs to which a percent sign is an instruction, as to ssh, printf
+    and strftime. So there is none, nor a colon, a comma, a blank or an equals sign.
+    """
+
+    def escape(found: re.Match[str]) -> str:
+        return "".join(f"@{byte:02X}" for byte in found[0].encode())
+
+    return _SPECIAL.sub(escape, key).replace("/", "+")
+
 
 _CACHE_SHARE = 5
 """The fraction (one in so many) of the disk for cached code: the rest is for jobs."""
@@ -234,6 +250,8 @@ class FolderHome:
         self._lock = lock
         self._has_little_room = has_little_room
         self.cache = path / "cache"
+        # An agent before the upgrade named them so; their jobs may still run.
+        self._old = frozenset(name for name in names_in(f"{path}/work") if "%" in name)
 
     def check(self) -> None:
         """See `Home`."""
@@ -362,7 +380,7 @@ class FolderHome:
             evict(self.cache, limit_bytes=self._cache_bytes())
             links = (Path(f"{self._base(key)}/python") for key in spared)
             clean_environments(self.cache, before=taken, links=links)
-        kept = {file_name(key) for key in spared}
+        kept = {self._folder(key) for key in spared}
         work = f"{self._path}/work"
         made = [(_made_at(f"{work}/{name}"), name) for name in names_in(work) if name not in kept]
         # None: its host has just left it, empty.
@@ -379,7 +397,11 @@ class FolderHome:
         return min(_CACHE_BYTES, found.f_frsize * found.f_blocks // _CACHE_SHARE)
 
     def _base(self, key: str) -> str:
-        return f"{self._path}/work/{_name(key)}"
+        return f"{self._path}/work/{self._folder(key)}"
+
+    def _folder(self, key: str) -> str:
+        old = file_name(key) if self._old else ""
+        return old if old in self._old else _name(key)
 
 
 def _made_at(folder: str) -> float | None:

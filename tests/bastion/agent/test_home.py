@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,36 @@ def test_folders_are_made_once_and_private(home: FolderHome) -> None:
     assert Path(folders.code, "file").exists()
     assert Path(folders.marks).stat().st_mode & 0o777 == 0o700
     assert not Path(folders.notice_file).exists()
+
+
+@pytest.mark.parametrize("job", ["train-abc", "train-abc.17", "a_b-c@d+e-abc", "ä b:c,d=e%41"])
+def test_a_path_means_itself_to_every_program(home: FolderHome, job: str) -> None:
+    """No part of it is an instruction to date, printf, ssh -i, a linker or Hydra."""
+    folder = home.folders(KEY.replace("train-abc", job)).output
+    assert re.fullmatch(r"[A-Za-z0-9_.@+/-]+", folder)
+    assert time.strftime(folder) == folder
+
+
+def test_no_two_hosts_have_one_folder(home: FolderHome) -> None:
+    """Whatever a key has in it, its folder is its own, and in the folder of all."""
+    keys = ["a/b", "a+b", "a@2Bb", "a@b", "a.b", "a%2Fb", ".", "..", "@2E", "a", "A"]
+    folders = {Path(home.named(key).marks) for key in keys}
+    assert len(folders) == len(keys)
+    assert {folder.resolve().parent for folder in folders} == {folders.pop().parent}
+
+
+def test_a_job_of_an_agent_before_the_upgrade_keeps_its_folder(
+    home: FolderHome, tmp_path: Path
+) -> None:
+    """Its processes run in a folder of the name that was given then."""
+    old = tmp_path / "work" / KEY.replace("/", "%2F")
+    old.mkdir(parents=True)
+    os.utime(old, (1000, 1000))
+    later = FolderHome(tmp_path)
+    assert Path(later.folders(KEY).marks) == old
+    later.clean(ended=2000.0, taken=0.0, spared=frozenset({KEY}))
+    assert old.exists()
+    assert Path(home.named(KEY).marks) != old
 
 
 def test_marks_are_files(home: FolderHome) -> None:
