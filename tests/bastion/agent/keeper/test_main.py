@@ -390,6 +390,28 @@ def test_a_failed_start_has_a_reason(world: RealWorld, process: ProcessStart, wh
     world.ended("b")
 
 
+@pytest.mark.parametrize(
+    ("first_line", "mode", "name", "why"),
+    [
+        ("#!/bin/sh\r", 0o755, "./run", "names is not; a line that ends as on Windows"),
+        ("#!/no/such/python", 0o755, "./run", "No such file or directory: the file is there"),
+        ("echo", 0o755, "./run", "Exec format error: neither a program of this machine"),
+        ("#!/bin/sh", 0o644, "./run", "Permission denied: it is not executable; chmod +x"),
+        ("#!/bin/sh", 0o755, "run", "no such program in PATH; the file that is there is run as ./"),
+    ],
+)
+def test_a_script_that_cannot_start_says_what_to_do(
+    world: RealWorld, tmp_path: Path, first_line: str, mode: int, name: str, why: str
+) -> None:
+    """The kernel's own word is "No such file", of a file that anyone can see."""
+    script = tmp_path / "run"
+    script.write_text(f"{first_line}\necho hello\n")
+    script.chmod(mode)
+    process = ProcessStart(argv=(name,), env={"PATH": "/bin"}, cwd=str(tmp_path))
+    world.keeper.start(attempt("a", process))
+    assert why in world.ended("a").processes[0].setup_failure
+
+
 def test_a_process_may_open_many_files_and_lock_its_memory(tmp_path: Path) -> None:
     """A service has 1,024 files and 8 MiB: data loaders and drivers of networks need more."""
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_MEMLOCK)
