@@ -89,6 +89,7 @@ class Client(Reader):
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach; nothing was submitted.
         """
+        from bastion.client.code.named_files import missing_file_warnings
         from bastion.client.submit.provenance import origin_of
         from bastion.records.requests.launch_request import LaunchRequest
         from bastion.records.requests.origin import store_origin
@@ -98,6 +99,8 @@ class Client(Reader):
         sent = None
         if checked.code is not None:
             sent = self.send_code(checked.code, report=report, python=checked.python)
+        missing = missing_file_warnings(checked, sent.bundled if sent is not None else None)
+        _say(missing)
         known = origin_of(origin, launch, sent.bundled if sent is not None else None)
         body = LaunchRequest(
             launch=checked if sent is None else replace(checked, code=sent.ref),
@@ -105,7 +108,7 @@ class Client(Reader):
             origin=store_origin(self.store, known),
         )
         warnings = sent.warnings if sent is not None else ()
-        return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
+        return self._submitted(body, warnings=(*warnings, *missing), timeout_s=timeout_s)
 
     def rerun(
         self,
@@ -195,7 +198,9 @@ class Client(Reader):
         from bastion.spec.launch import Launch
 
         if not isinstance(launch, Launch):
-            launch = _read(launch)
+            from bastion.client.submit.launch_file import launch_given
+
+            launch = launch_given(launch)
 
         context = read_context(
             launch,
@@ -474,25 +479,6 @@ class Client(Reader):
             yield from (machine.resources for machine in self.pool().machines)
         except NotFoundError:
             return
-
-
-def _read(file: str | Path) -> Launch:
-    from pathlib import Path
-
-    from bastion.client.submit.launch_file import read_launch
-
-    if not isinstance(file, str | Path):
-        raise SpecError(
-            f"launch: {_shown(file)} is not a launch, nor the path of its file",
-            hint="Launch(name='train', jobs=[Job(processes=[Process(['python3', 'a.py'])])])",
-        )
-    return read_launch(Path(file))
-
-
-def _shown(given: object) -> str:
-    """What was given in place of a launch, in a few words: a part of a launch by its kind."""
-    kind = type(given).__name__
-    return f"a {kind}" if kind in ("Job", "Process") else repr(given)[:80]
 
 
 def _say(warnings: tuple[str, ...]) -> None:

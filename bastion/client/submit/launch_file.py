@@ -60,6 +60,23 @@ _C1 = pattern("[\x80-\x9f]")
 _FROM_HERE = "a relative path begins in the current folder"
 
 
+def launch_given(file: object) -> Launch:
+    """
+    The launch of the file whose path was given in place of a launch.
+
+    Raises:
+        SpecError: It is no path; or as `read_launch`.
+    """
+    if isinstance(file, str | Path):
+        return read_launch(Path(file))
+    kind = type(file).__name__
+    shown = f"a {kind}" if kind in ("Job", "Process") else repr(file)[:80]
+    raise SpecError(
+        f"launch: {shown} is not a launch, nor the path of its file",
+        hint="Launch(name='train', jobs=[Job(processes=[Process(['python3', 'a.py'])])])",
+    )
+
+
 def read_launch(path: Path) -> Launch:
     """
     The launch that the file at `path` describes.

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bastion.client.code.named_files import missing_file_warnings
 from bastion.client.code.upload import problems_here, resolve_code
 from bastion.errors import SpecError
+from bastion.spec import Job, Launch, Process
 from bastion.store.memory import MemoryStore
 from bundler.code import LocalDir
 
@@ -39,3 +41,30 @@ def test_a_bucket_that_is_the_code_is_refused(tmp_path: Path) -> None:
     assert not store.list("")
     (problem,) = problems_here(LocalDir(str(tmp_path)), None, url=tmp_path.as_uri(), start=tmp_path)
     assert problem.startswith("code.root: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        (["python3", "train.py", "--config=conf.yaml"], "conf.yaml"),
+        (["python3", "./old.py", "data/x.bin", "out", "gone.yaml"], "./old.py, data/x.bin"),
+        ("cd conf && python3 train.py 'conf.yaml';cat<old.py", "conf.yaml, old.py"),
+        (["python3", "train.py", "conf/base.yaml", "link/base.yaml", "/etc/hostname", ""], ""),
+    ],
+)
+def test_a_file_of_the_command_that_is_left_out_is_told(
+    tmp_path: Path, command: list[str] | str, named: str
+) -> None:
+    """Git ignores it, so the job would not find it; nothing is told of others."""
+    for path in ("train.py", "old.py", "conf.yaml", "conf/base.yaml", "data/x.bin", "out/a"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("x")
+    (tmp_path / "link").symlink_to("conf")
+    (tmp_path / ".gitignore").write_text("/conf.yaml\nold.py\ndata/\nout/\n")
+    sent = resolve_code(LocalDir(str(tmp_path)), MemoryStore(lambda: 0.0), start=tmp_path)
+    process = Process(command, shell=isinstance(command, str))
+    launch = Launch(name="a", jobs=[Job(processes=[process])])
+    warnings = missing_file_warnings(launch, sent.bundled)
+    assert [warning.partition(", left out")[0] for warning in warnings] == (
+        [f"a command names {named}"] if named else []
+    )
