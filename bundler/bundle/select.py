@@ -2,8 +2,9 @@
 Select the files of a working tree that go into its bundle.
 
 Files that git ignores are left out (`.gitignore` files, nested and above the root), except for
-tracked ones. A submodule or other repository below the root goes by its own files and its own list
-of what is tracked. `.bastionignore` and `exclude` override them, and each other, in that order.
+tracked ones. So are virtual environments. A submodule or other repository below the root goes by
+its own files and its own list of what is tracked. `.bastionignore` and `exclude` override them, and
+each other, in that order.
 `.git` is never included, and links stay links. All problems are reported at once. Only names, modes
 and sizes are read, never contents.
 """
@@ -164,6 +165,12 @@ class _Walk:
             return
         except (FileNotFoundError, NotADirectoryError):  # Gone since its name was read.
             return
+        if path and self._is_virtual_environment(path, inside, layers):
+            self.warnings.append(
+                f"{_some([path])} is left out: its Python is this machine's; with a lock file"
+                " (--python_env, PythonEnv) each machine makes its own"
+            )
+            return
         layers = self._with_files_of(path, inside, layers)
         for entry in inside:
             self._entry(path, entry, layers)
@@ -191,6 +198,19 @@ class _Walk:
                 f"in {self.root}: {'; '.join(problems)}",
                 hint="mend them, or leave them out by a line in .bastionignore",
             )
+
+    def _is_virtual_environment(
+        self, path: str, inside: Sequence[os.DirEntry[str]], layers: _Layers
+    ) -> bool:
+        """Whether no rule names it, and its Python is a link that would be refused."""
+        if layers.only_tracked or not any(entry.name == "pyvenv.cfg" for entry in inside):
+            return False
+        whole = path.rstrip("/")
+        name = whole.rpartition("/")[2]
+        if _verdict((*layers.own, self._exclude), whole, name, is_folder=True) is not None:
+            return False
+        programs = (self.root / path / "bin").glob("python*")
+        return any(each.is_symlink() and each.readlink().is_absolute() for each in programs)
 
     def _with_files_of(
         self, path: str, inside: Sequence[os.DirEntry[str]], layers: _Layers

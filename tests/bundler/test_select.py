@@ -136,6 +136,24 @@ def test_links_that_leave_the_tree_are_all_named(tmp_path: Path) -> None:
     assert ".bastionignore" in caught.value.hint
 
 
+def test_a_virtual_environment_is_left_out_and_told(tmp_path: Path) -> None:
+    """Its Python is a link out of the tree: without a .gitignore nobody could launch beside one."""
+    trees.write(tmp_path, {"train.py": "", "a/venv/pyvenv.cfg": "", "a/venv/lib/x.py": ""})
+    (tmp_path / "a/venv/bin").mkdir()
+    (tmp_path / "a/venv/bin/python3").symlink_to("/usr/bin/python3")
+    (tmp_path / "a/venv/bin/python").symlink_to("python3")
+    code = LocalDir(str(tmp_path))
+    selection = select(code, start=tmp_path)
+    assert [one.path for one in selection.found] == ["train.py"]
+    (told,) = selection.warnings
+    assert told.startswith("a/venv/ is left out: its Python is this machine's")
+    (tmp_path / ".bastionignore").write_text("!venv/\n")
+    with pytest.raises(BundleError, match="a/venv/bin/python3 -> /usr/bin/python3"):
+        select(code, start=tmp_path)
+    (tmp_path / "a/venv/bin/python3").unlink()  # a copy is sent, as any other program
+    assert "a/venv/lib/x.py" in paths(tmp_path)
+
+
 def test_names_that_are_not_text_are_told(tmp_path: Path) -> None:
     """A name that is not UTF-8 is refused and shown in a way that can be printed."""
     (tmp_path / os.fsdecode(b"bad\xff")).write_bytes(b"")
