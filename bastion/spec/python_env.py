@@ -17,6 +17,16 @@ _ELSEWHERE = pattern(
     r"(?:-r|-c|-e|--requirement|--constraint|--editable)\b|\.{0,2}/|file:|[\w.\[\], -]+@\s*file:"
 )
 """Lines of a requirements file that refer to content outside of its digest."""
+_OTHERS = {
+    "poetry.lock": "poetry export -o requirements.txt",
+    "pdm.lock": "pdm export -o requirements.txt",
+    "Pipfile.lock": "pipenv requirements --hash > requirements.txt",
+    "pixi.lock": "its conda packages need an image",
+    "conda-lock.yml": "its conda packages need an image",
+    "environment.yml": "its conda packages need an image",
+    "environment.yaml": "its conda packages need an image",
+}
+"""Files of other tools, and what to do with each."""
 
 
 @value
@@ -59,11 +69,13 @@ class PythonEnv:
         """Return why no environment can be built from a lock file with these bytes."""
         if self.is_uv:
             return []
+        if advice := _OTHERS.get(self.lock.rpartition("/")[2]):
+            return [f"python: {self.lock} is neither a uv.lock nor a requirements file; {advice}"]
         lines = enumerate(locked.decode("utf-8", "replace").splitlines(), start=1)
         return [
             f"python: {self.lock}, line {number}: {line.strip()!r} stands for files that the"
-            " environment's digest does not know; lock all into one file: uv pip compile, or"
-            " pip-compile"
+            " environment's digest does not know; lock all but your own code into one file:"
+            " uv export --no-emit-local, uv pip compile, or pip-compile"
             for number, line in lines
             if _ELSEWHERE.match(line.strip())
         ]

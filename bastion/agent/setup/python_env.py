@@ -107,7 +107,8 @@ def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
     if env.is_uv and uv is None:
         raise SetUpError(
             f"{env.lock} is uv's, and this machine has no uv",
-            hint="install uv on the machine, or lock with: uv export -o requirements.txt",
+            hint="install uv on the machine, or lock with:"
+            " uv export --no-emit-local -o requirements.txt",
         )
     if wrong := env.problems_of(data):
         raise SetUpError(wrong[0])

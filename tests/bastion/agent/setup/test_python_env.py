@@ -227,6 +227,16 @@ def test_a_lock_that_needs_other_files_is_refused(code: Code, line: str) -> None
         code.digest()
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"), [("poetry.lock", "poetry export"), ("a/environment.yml", "need an image")]
+)
+def test_a_lock_of_another_tool_is_refused_with_what_to_do(name: str, advice: str) -> None:
+    """Pip would take its first line for the name of a package."""
+    (problem,) = PythonEnv(name).problems_of(b"[[package]]")
+    assert problem.startswith(f"python: {name} is neither a uv.lock nor a requirements file; ")
+    assert advice in problem
+
+
 def test_a_lock_that_is_missing_is_named(code: Code) -> None:
     """A lock file that is not in the code is an error that says so."""
     with pytest.raises(
