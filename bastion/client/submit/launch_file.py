@@ -18,7 +18,7 @@ import dataclasses
 import difflib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -138,6 +138,7 @@ def parse_launch(text: str, *, source: str) -> Launch:
         code = _code(table.pop("code", None))
     except SpecError as error:
         found.extend(error.problems)
+    found.extend(_listed(table))
     wrong = tuple(misread(Launch, table))
     found.extend(wrong)
     try:
@@ -166,6 +167,21 @@ def launch_text(launch: Launch) -> str:
     order = sorted(table.items(), key=lambda item: isinstance(item[1], (dict, list)))
     # A screen shows these as \x85, which TOML does not have.
     return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", tomlkit.dumps(dict(order)))
+
+
+def _listed(table: dict[str, Any]) -> Iterator[str]:
+    """Yield a problem for `jobs` and `processes` that are one table, and make them lists of it."""
+    if isinstance(table.get("jobs"), dict):
+        yield "jobs: is one table, and a list of them is wanted; write [[jobs]]"
+        table["jobs"] = [table["jobs"]]
+    jobs = table.get("jobs")
+    for at, job in enumerate(jobs if isinstance(jobs, list) else ()):
+        if isinstance(job, dict) and isinstance(job.get("processes"), dict):
+            yield (
+                f"jobs.{at}.processes: is one table, and a list of them is wanted;"
+                " write [[jobs.processes]]"
+            )
+            job["processes"] = [job["processes"]]
 
 
 @cache
