@@ -226,10 +226,22 @@ def _sweep(args: argparse.Namespace) -> Sweep | None:
     """Return the sweep in `--sweep`: the grid of every combination."""
     grid = {}
     for name, written in pairs("--sweep", args.sweep, form="NAME=V,V, as lr=0.1,0.01").items():
-        grid[name] = [_setting(part) for part in written.split(",")] if written else []
+        grid[name] = [_setting(part) for part in _parts(written)] if written else []
     if len(grid) < len(args.sweep):
         raise UsageError("--sweep: a parameter is given twice; each once, as lr=0.1,0.01")
     return Sweep(grid=grid, at_once=None if args.array else args.at_once) if grid else None
+
+
+def _parts(written: str) -> list[str]:
+    """Split at commas, but for those in brackets, as of Hydra's `[1,2]` and `{a:1,b:2}`."""
+    parts, depth = [""], 0
+    for char in written:
+        depth += (char in "([{") - (char in ")]}")
+        if char == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return written.split(",") if depth else parts
 
 
 def _setting(text: str) -> Setting:

@@ -1012,7 +1012,7 @@ def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
         ran = run("launch", "-q", "--array=0-9999%10", "--", "train")
         swept = run(
             "launch", "-q", "--sweep=lr=0.1,1e-3", "--sweep=on=true,x,3,3.10,007", "--at_once=4",
-            "--", "train", "{lr}", "{on}",
+            "--sweep=dims=[64,32],{a:1,b:(2,3)},[]", "--", "train", "{lr}", "{on}", "{dims}",
         )  # fmt: skip
     assert (ran.code, swept.code) == (0, 0)
     (_, one), (_, other) = bastion.taken
@@ -1021,7 +1021,11 @@ def test_an_array_is_submitted_as_one_object(run: Run, bucket: Bucket) -> None:
     assert len(encode(one)) < 500
     assert str(one.launch.array) == "0-9999%10"
     assert other.launch.sweep is not None
-    assert other.launch.sweep.grid == {"lr": (0.1, "1e-3"), "on": (True, "x", 3, "3.10", "007")}
+    assert other.launch.sweep.grid == {
+        "lr": (0.1, "1e-3"),
+        "on": (True, "x", 3, "3.10", "007"),
+        "dims": ("[64,32]", "{a:1,b:(2,3)}", "[]"),
+    }
     assert other.launch.at_once == 4
 
 
