@@ -169,8 +169,11 @@ class Sweep:
             yield "sweep: no parameter given; allowed: grid, zip and sample"
         for name in names:
             if not _NAME.fullmatch(name):
-                yield f"sweep: {name!r} is not a valid name of a parameter;"
-                " letters, digits and _, up to 63"
+                near = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[:63]
+                yield (
+                    f"sweep: {name!r} is not a valid name of a parameter; letters, digits and _,"
+                    f" up to 63, and no digit first, as {near if _NAME.fullmatch(near) else 'lr'}"
+                )
         twice = [name for name, n in Counter(map(str.upper, names)).items() if n > 1]
         for name in twice:
             told = ", ".join(each for each in names if each.upper() == name)

@@ -159,7 +159,11 @@ def test_a_sweep_survives_its_spec() -> None:
             lambda: Sweep(zip={"a": [1, 1, 1], "b": ["x", "y", "x"]}),
             "sweep.zip: 1, 'x' stands there 2 times, which makes equal tasks",
         ),
-        (lambda: Sweep(grid={"b c": [1]}), "sweep: 'b c' is not a valid name of a parameter"),
+        (
+            lambda: Sweep(grid={"model.lr": [1]}),
+            "sweep: 'model.lr' is not a valid name of a parameter; letters, digits and _, up to 63,"
+            " and no digit first, as model_lr",
+        ),
         (
             lambda: Sweep(grid={"lr": [1]}, zip={"LR": [2]}),
             "sweep: two parameters are called lr, LR; names differ, not in case alone",
