@@ -208,25 +208,25 @@ def why_not(spec: ProcessSpec, error: BaseException) -> str:
     """Explain, in a line for its users, why `spec` could not be started."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     if not spawn_fault(error):
-        text += _advice(spec, error)
+        text = _advice(spec, error) or text
         if not os.path.isdir(spec.cwd):
             text = f"no such directory: {spec.cwd}"
     return f"cannot start {spec.argv[0]!r}: {text or fault_text(error)}"
 
 
 def _advice(spec: ProcessSpec, error: BaseException) -> str:
-    """Return what the kernel does not say of a program that is there; empty for nothing."""
+    """Return what the kernel's word does not say of a program that is there, or nothing."""
     path = os.path.join(spec.cwd, spec.argv[0])
     if not isinstance(error, OSError) or not os.path.isfile(path):
         return ""
     if "/" not in spec.argv[0]:
-        return f"; the file that is there is run as ./{spec.argv[0]}"
+        return f"no such program in PATH; the file that is there is run as ./{spec.argv[0]}"
     return {
-        errno.ENOENT: ": the file is there, and the interpreter that its first line names is not;"
+        errno.ENOENT: "the file is there, and the interpreter that its first line names is not;"
         " a line that ends as on Windows (CR LF) names none",
-        errno.ENOEXEC: ": neither a program of this machine, nor a script whose first line names"
+        errno.ENOEXEC: "neither a program of this machine, nor a script whose first line names"
         " its interpreter, as #!/bin/sh does",
-        errno.EACCES: ": it is not executable; chmod +x makes it so",
+        errno.EACCES: "Permission denied: it is not executable; chmod +x makes it so",
     }.get(error.errno or 0, "")
 
 

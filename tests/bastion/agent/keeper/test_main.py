@@ -394,8 +394,8 @@ def test_a_failed_start_has_a_reason(world: RealWorld, process: ProcessStart, wh
     ("first_line", "mode", "name", "why"),
     [
         ("#!/bin/sh\r", 0o755, "./run", "names is not; a line that ends as on Windows"),
-        ("#!/no/such/python", 0o755, "./run", "No such file or directory: the file is there"),
-        ("echo", 0o755, "./run", "Exec format error: neither a program of this machine"),
+        ("#!/no/such/python", 0o755, "./run", "cannot start './run': the file is there, and"),
+        ("echo", 0o755, "./run", "neither a program of this machine, nor a script whose first"),
         ("#!/bin/sh", 0o644, "./run", "Permission denied: it is not executable; chmod +x"),
         ("#!/bin/sh", 0o755, "run", "no such program in PATH; the file that is there is run as ./"),
     ],
