@@ -36,8 +36,9 @@ class PythonEnv:
     file.
 
     `lock` is a path in the code: a `uv.lock` beside its `pyproject.toml`, or a requirements file;
-    if that has hashes, they are checked. `python` is a version such as `3.11`; empty: the version
-    that the machine's agent runs on. The environment is first in the `PATH` of processes.
+    if that has hashes, they are checked. `python` is a version such as `3.11`; empty: that of the
+    `.python-version` beside a `uv.lock`, else the one that the machine's agent runs on. The
+    environment is first in the `PATH` of processes.
     """
 
     lock: str = field(default="requirements.txt", kw_only=False)

@@ -34,7 +34,7 @@ from bastion.agent.machine.environment_cache import LOCK, delete
 from bastion.agent.machine.health import disk_trouble
 from bastion.agent.machine.stray_processes import MARK
 from bastion.agent.setup.code_setup import SetUpError
-from bastion.agent.setup.uv_lock import LocalPackages, local_packages
+from bastion.agent.setup.uv_lock import LocalPackages, local_packages, pinned_python
 from bastion.logs.segments import SEGMENT_BYTES
 from bastion.spec.python_env import PythonEnv
 from bastion.value import value
@@ -113,7 +113,8 @@ def recipe_of(env: PythonEnv, code: Path, cache: Path) -> Recipe:
     if wrong := env.problems_of(data):
         raise SetUpError(wrong[0])
     project = _read(code / env.project, env.project) if env.is_uv else b""
-    interpreter = _interpreter(env.python, has_uv=uv is not None)
+    version = env.python or (pinned_python(lock.parent) if env.is_uv else "")
+    interpreter = _interpreter(version, has_uv=uv is not None)
     parts = (_identity(interpreter), data.decode("latin-1"), project.decode("latin-1"))
     digest = hashlib.sha256(json.dumps((_FORMAT, env.is_uv, *parts)).encode()).hexdigest()
     return Recipe(
@@ -244,6 +245,8 @@ def _commands(recipe: Recipe, place: Path) -> tuple[Sequence[str], ...]:
         sync = [uv, "sync", "--frozen", "--no-install-project", "--no-install-workspace"]
         sync += [f"--no-install-package={name}" for name in recipe.local.folders]
         sync += ["--all-packages"] if recipe.local.is_workspace else []
+        # Named, or uv makes the environment anew with another that the project names.
+        sync += ["--python", python]
         return venv, [*sync, "--compile-bytecode", "--project", str(recipe.lock.parent)]
     install = [uv, "pip", "install", "--python", python, "--compile-bytecode", *hashes]
     return venv, [*install, "-r", str(recipe.lock)]

@@ -1,8 +1,8 @@
 """
-The packages of a `uv.lock` whose code is beside it, in the tree of the launch.
+What is beside a `uv.lock`: packages in the tree of the launch, and the version of Python.
 
-They are never installed: an environment is shared by all jobs with the same lock file, and their
-code differs from job to job. Python finds them where they lie in the job's own tree.
+Such packages are never installed: an environment is shared by all jobs with the same lock file, and
+their code differs from job to job. Python finds them where they lie in the job's own tree.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from dataclasses import field
 from pathlib import Path
 
 from bastion.value import value
+from quota.pattern import pattern
+
+_VERSION = pattern(r"3\.[0-9]{1,2}(?:\.[0-9]{1,3})?")
 
 
 @value
@@ -28,6 +31,15 @@ class LocalPackages:
         """Return where Python finds them, for a lock file in the folder `beside`."""
         tops = sorted((beside / folder).resolve() for folder in self.folders.values())
         return tuple(str(top / "src" if (top / "src").is_dir() else top) for top in tops)
+
+
+def pinned_python(folder: Path) -> str:
+    """Return the version in the `.python-version` of a project; empty where none is named."""
+    try:
+        lines = (folder / ".python-version").read_text().split()
+    except (OSError, ValueError):
+        return ""
+    return lines[0] if lines and _VERSION.fullmatch(lines[0]) else ""
 
 
 def local_packages(lock: bytes) -> LocalPackages:

@@ -164,6 +164,27 @@ def test_a_uv_lock_is_synced_as_it_stands(code: Code, tool: str) -> None:
 
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
+def test_the_version_beside_a_uv_lock_counts_unless_one_is_named(code: Code, tool: str) -> None:
+    """For `.python-version` is uv's own, which would make the environment anew with that."""
+    here = ".".join(map(str, sys.version_info[:2]))
+    (code.root / "pyproject.toml").write_text(
+        '[project]\nname = "mine"\nversion = "0"\nrequires-python = ">=3.11"\n'
+    )
+    subprocess.run([UV, "lock", "-q"], cwd=code.root, check=True)
+    (code.root / ".python-version").write_text("3.99\n")
+    assert recipe_of(PythonEnv("uv.lock"), code.root, code.cache).interpreter == "3.99"
+    recipe = recipe_of(PythonEnv("uv.lock", python=here), code.root, code.cache)
+    build(recipe, mark=MARK, environ=os.environ)
+    python = f"{take(recipe, code.root / 'python')}/bin/python"
+    said = subprocess.run([python, "--version"], capture_output=True, check=True, text=True)
+    assert said.stdout.startswith(f"Python {here}.")
+    for text in ("pypy@3.10\n", "", "\n"):
+        (code.root / ".python-version").write_text(text)
+        assert code.digest(lock="uv.lock") == recipe.digest
+
+
+@pytest.mark.skipif(not UV.exists(), reason="no uv")
+@pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_a_job_imports_the_local_packages_of_its_own_code(code: Code, tool: str) -> None:
     """Jobs share an environment, and what the members of a workspace need is in it."""
     projects = {
