@@ -285,9 +285,16 @@ def _run(
     # The last line is the summary of an outcome.
     raise BuildError(
         f"{last}\nthe Python environment of {recipe.lock.name} cannot be built, {what} ended with"
-        f" {code}: {last.rpartition(chr(10))[2]}",
+        f" {code}: {_gist(last)}",
         printed=printed,
     )
+
+
+def _gist(output: str) -> str:
+    """Return the last error in `output` with its last cause, in a line."""
+    lines = [line.strip() for line in output.splitlines()]
+    errors = [line for line in lines if line.lower().startswith("error:")]
+    return " ... ".join(dict.fromkeys((*errors[-1:], lines[-1])))
 
 
 def _outcome(

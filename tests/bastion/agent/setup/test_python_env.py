@@ -185,6 +185,25 @@ def test_the_version_beside_a_uv_lock_counts_unless_one_is_named(code: Code, too
 
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
+def test_a_failed_build_is_told_with_its_error_and_cause(code: Code, tool: str) -> None:
+    """The causes below an error of uv's often tell of the network alone."""
+    (code.root / "pyproject.toml").write_text(
+        '[project]\nname = "mine"\nversion = "0"\nrequires-python = ">=3.11"\n'
+    )
+    subprocess.run([UV, "lock", "-q"], cwd=code.root, check=True)
+    for name in ("pyproject.toml", "uv.lock"):
+        text = (code.root / name).read_text()
+        (code.root / name).write_text(text.replace(">=3.11", ">=3.99"))
+    recipe = recipe_of(PythonEnv("uv.lock"), code.root, code.cache)
+    with pytest.raises(BuildError) as caught:
+        build(recipe, mark=MARK, environ=os.environ)
+    last = str(caught.value).splitlines()[-1]
+    assert "uv.lock cannot be built, uv sync --frozen ended with 2: error: " in last
+    assert ">=3.99" in last
+
+
+@pytest.mark.skipif(not UV.exists(), reason="no uv")
+@pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_a_job_imports_the_local_packages_of_its_own_code(code: Code, tool: str) -> None:
     """Jobs share an environment, and what the members of a workspace need is in it."""
     projects = {
