@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
 
+from bastion.agent.machine.job_files import read_start
 from bastion.value import value
 from quota.pattern import pattern
 
@@ -36,7 +37,7 @@ class LocalPackages:
 def pinned_python(folder: Path) -> str:
     """Return the version in the `.python-version` of a project; empty where none is named."""
     try:
-        lines = (folder / ".python-version").read_text().split()
+        lines = read_start(f"{folder}/.python-version", 64).decode().split()
     except (OSError, ValueError):
         return ""
     return lines[0] if lines and _VERSION.fullmatch(lines[0]) else ""

@@ -221,6 +221,8 @@ def _advice(spec: ProcessSpec, error: BaseException) -> str:
         return ""
     if "/" not in spec.argv[0]:
         return f"no such program in PATH; the file that is there is run as ./{spec.argv[0]}"
+    if error.errno == errno.EACCES and os.access(path, os.X_OK):
+        return ""  # its folder, its file system or its interpreter keep the user out
     return {
         errno.ENOENT: "the file is there, and the interpreter that its first line names is not;"
         " a line that ends as on Windows (CR LF) names none",
