@@ -90,6 +90,7 @@ class Client(Reader):
             StoreError: The bucket is out of reach; nothing was submitted.
         """
         from bastion.client.code.named_files import missing_file_warnings
+        from bastion.client.submit.open_secrets import open_secret_warnings
         from bastion.client.submit.provenance import origin_of
         from bastion.records.requests.launch_request import LaunchRequest
         from bastion.records.requests.origin import store_origin
@@ -99,16 +100,17 @@ class Client(Reader):
         sent = None
         if checked.code is not None:
             sent = self.send_code(checked.code, report=report, python=checked.python)
-        missing = missing_file_warnings(checked, sent.bundled if sent is not None else None)
-        _say(missing)
+        warnings = missing_file_warnings(checked, sent.bundled if sent is not None else None)
+        warnings += open_secret_warnings(checked)
+        _say(warnings)
         known = origin_of(origin, launch, sent.bundled if sent is not None else None)
         body = LaunchRequest(
             launch=checked if sent is None else replace(checked, code=sent.ref),
             idempotency_key=idempotency_key,
             origin=store_origin(self.store, known),
         )
-        warnings = sent.warnings if sent is not None else ()
-        return self._submitted(body, warnings=(*warnings, *missing), timeout_s=timeout_s)
+        warnings = (*(sent.warnings if sent is not None else ()), *warnings)
+        return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
 
     def rerun(
         self,
