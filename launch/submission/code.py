@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING
 
+from launch.errors import UsageError
 from launch.grammar.parser import Group, many, text
 from launch.settings import chosen
+from quota.pattern import pattern
 
 if TYPE_CHECKING:
     from bastion.spec import Code
+
+_ROOT = pattern(r"(?:^|[\s'\"])root=")
 
 
 def add_bundler_flags(group: Group) -> None:
@@ -28,9 +33,28 @@ def code_of(args: argparse.Namespace) -> Code | None:
     from bundler.code import LocalDir
 
     if args.bundler_type or args.bundler_spec:
-        return bundler_code(args)
+        return bundler_code(args, *_root_of(args))
     folder = folder_of(args)
     return LocalDir(folder) if folder else None
+
+
+def _root_of(args: argparse.Namespace) -> list[str]:
+    """
+    Return the option that names the folder of `--code`, or of the profile; none for no folder.
+
+    Raises:
+        UsageError: `--code` and the other flags name two things to run.
+    """
+    other = args.bundler_type if args.bundler_type not in ("", "local") else ""
+    if not other and any(_ROOT.search(text) for text in args.bundler_spec):
+        other = "root"
+    if args.code and other:
+        flag = "--bundler_spec=root=..." if other == "root" else f"--bundler_type={other}"
+        raise UsageError(
+            f"--code={args.code} and {flag} each name the code", hint="leave one of them out"
+        )
+    folder = "" if other else folder_of(args)
+    return [shlex.quote(f"root={folder}")] if folder else []
 
 
 def folder_of(args: argparse.Namespace) -> str:

@@ -697,6 +697,24 @@ def test_bundle_takes_every_kind_of_code(run: Run, bucket: Bucket, tmp_path: Pat
     assert "did you mean 'max_size'?" in ran.err
 
 
+def test_options_of_a_bundle_are_those_of_the_folder_that_is_named(
+    run: Run, bucket: Bucket, tmp_path: Path
+) -> None:
+    """Another folder would be sent in silence: the one that is found upward from here."""
+    (tmp_path / "a b").mkdir()
+    flags = ["launch", "--dry_run", f"--code={tmp_path / 'a b'}", "--bundler_spec=max_size=2GiB"]
+    ran = run(*flags, "--", "true")
+    assert f'root = "{tmp_path / "a b"}"\n' in ran.out
+    assert 'max_size = "2GiB"\n' in ran.out
+    both = run(*flags, "--bundler_spec=root=src", "--", "true")
+    assert both.code == 2
+    assert "a b and --bundler_spec=root=... each name the code" in both.err
+    git = ["--bundler_type=git", "--bundler_spec=url=https://example.org/a"]
+    both = run("launch", "--dry_run", "--code=.", *git, "--", "true")
+    assert (both.code, both.out) == (2, "")
+    assert both.err.startswith("error: --code=. and --bundler_type=git each name the code")
+
+
 def test_an_image_is_named_by_profile_flag_and_name(
     run: Run, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
