@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import stat
 import sys
 
 from launch.errors import UsageError
 from launch.screen.notes import note
 from launch.submission.code import folder_of
+from quota.pattern import pattern
+
+_ASSIGNMENT = pattern(r"[A-Za-z_]\w*=", re.ASCII)
+_WORDS_OF_SHELLS = frozenset({".", "cd", "eval", "exec", "export", "set", "source", "ulimit"})
 
 MAX_STDIN_BYTES = 64 << 10
 """The input becomes part of the spec, which is small."""
@@ -31,6 +36,8 @@ def checked_command(args: argparse.Namespace) -> list[str]:
             f"there is no program named {command[0]!r}",
             hint="leave out the quotes, or give --shell for a line of a shell",
         )
+    if not args.shell and (meant := _of_the_shell(command[0])):
+        raise UsageError(f"there is no program named {command[0]!r}", hint=meant)
     for at, word in enumerate(command):
         if not is_quoted(word):
             continue
@@ -55,6 +62,14 @@ def checked_command(args: argparse.Namespace) -> list[str]:
         meant = f"; did you mean {near}?" if (near := nearest_file(script, folder)) else ""
         note(f"note: {script} is not in the code that is sent, {os.path.abspath(folder)}{meant}")
     return command
+
+
+def _of_the_shell(word: str) -> str:
+    """Return what to write where the first word of a command is a shell's own; empty if not."""
+    line = f"--shell makes the command a line of a shell: --shell -- '{word} ... && ...'"
+    if _ASSIGNMENT.match(word):
+        return f"--env={word} sets a variable"
+    return line if word in _WORDS_OF_SHELLS else ""
 
 
 def with_stdin(command: list[str], *, sends: bool) -> list[str]:
