@@ -19,6 +19,7 @@ from bundler.code import GitRef, GitRepo
 from bundler.errors import BundleError
 from bundler.repository.access import Access, refusal
 from bundler.repository.command import Answer, run_git
+from bundler.root import find_git_top
 from bundler.suspect import looks_secret
 from bundler.url import redacted
 
@@ -84,9 +85,19 @@ def dirty_diff(root: Path, *, told: Collection[str] | None = None) -> WorkingCop
 
     Raises:
         UnreachableError: Git exceeded its deadline.
-        BundleError: Git is not installed.
+        BundleError: Git is not installed, or does not trust the owner of the repository: its
+            settings could start programs of that user's.
     """
-    if _local(root, "rev-parse", "--is-inside-work-tree").code:
+    top = find_git_top(root)
+    if top is None:
+        return None
+    answer = _local(root, "rev-parse", "--is-inside-work-tree")
+    if "dubious ownership" in answer.errors:
+        raise BundleError(
+            f"{top} is another user's, which git does not trust",
+            hint=f"git config --global --add safe.directory {top}",
+        )
+    if answer.code:
         return None
     commit = _text(_local(root, "rev-parse", "--verify", "--quiet", "HEAD"))
     since = commit or _EMPTY_TREE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import threading
@@ -206,6 +207,15 @@ def test_the_difference_is_recorded(repository: Path) -> None:
     git(repository, "checkout", "-q", ".")
     subprocess.run(["git", "apply"], cwd=repository, input=record.diff.encode(), check=True)
     assert (repository / "a.py").read_text() == "3\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_repository_of_another_user_is_told(repository: Path) -> None:
+    """As in a container: what is missing from the record of a launch is said, and what to do."""
+    os.chown(repository, 65534, 65534)
+    with pytest.raises(BundleError, match="is another user's, which git does not trust") as caught:
+        dirty_diff(repository)
+    assert caught.value.hint.endswith(f"--add safe.directory {repository}")
 
 
 def test_trees_without_git_and_without_commits(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from bastion.client.patience import warn
 from bastion.records.requests.origin import (
     MAX_TEXT_BYTES,
     Origin,
@@ -81,8 +82,10 @@ def tree_of(bundled: Bundle | None) -> WorkingTree | None:
 
     try:
         found = dirty_diff(bundled.root, told=bundled.paths)
-    except BundleError:
-        return None  # the record is for people, and no reason not to run
+    except BundleError as error:  # the record is for people, and no reason not to run
+        advice = f"; {error.hint}" if error.hint else ""
+        warn(f"warning: it is not recorded which commit this is: {error.message}{advice}")
+        return None
     if found is None:
         return None
     return WorkingTree(
