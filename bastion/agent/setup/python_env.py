@@ -281,6 +281,8 @@ def _run(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     printed = _PASSWORD.sub(b"****", log.read_bytes())[-SEGMENT_BYTES:] or b"(no output)\n"
     what = " ".join(Path(word).name if word.startswith("/") else word for word in command[:3])
+    if "venv" in command and not recipe.interpreter.startswith("/"):
+        what += f", for this machine has no Python {recipe.interpreter},"
     last = printed[-_SHOWN_BYTES:].decode("utf-8", "replace").strip()
     # The last line is the summary of an outcome.
     raise BuildError(

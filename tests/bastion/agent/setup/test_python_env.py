@@ -185,6 +185,15 @@ def test_the_version_beside_a_uv_lock_counts_unless_one_is_named(code: Code, too
 
 @pytest.mark.skipif(not UV.exists(), reason="no uv")
 @pytest.mark.parametrize("tool", ["uv"], indirect=True)
+def test_a_python_that_uv_cannot_fetch_is_named(code: Code, tool: str) -> None:
+    """Its own words are those of the network."""
+    recipe = recipe_of(PythonEnv(python="3.99"), code.root, code.cache)
+    with pytest.raises(BuildError, match=r"for this machine has no Python 3\.99, ended with"):
+        build(recipe, mark=MARK, environ=os.environ)
+
+
+@pytest.mark.skipif(not UV.exists(), reason="no uv")
+@pytest.mark.parametrize("tool", ["uv"], indirect=True)
 def test_a_failed_build_is_told_with_its_error_and_cause(code: Code, tool: str) -> None:
     """The causes below an error of uv's often tell of the network alone."""
     (code.root / "pyproject.toml").write_text(
