@@ -59,6 +59,18 @@ def test_the_root_is_found_upward(tmp_path: Path) -> None:
     assert select(LocalDir(), start=tmp_path / "pkg/a").root == tmp_path / "pkg"
 
 
+def test_a_job_that_submits_jobs_sends_its_own_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not what is in a repository around the folders of its machine."""
+    code = tmp_path / "machines/work/code"
+    trees.write(tmp_path, {".git/HEAD": "", "machines/work/code/pkg/a.py": "", ".gitignore": "*"})
+    monkeypatch.setenv("BASTION_MARKS_DIR", str(code.parent))
+    selection = select(LocalDir(), start=code / "pkg")
+    assert (selection.root, selection.warnings) == (code, ())
+    assert [one.path for one in selection.found] == ["pkg/a.py"]
+
+
 def test_where_nothing_marks_a_root_it_is_told_how_one_is_named(tmp_path: Path) -> None:
     """With the words of the command line too: most meet this at `bastion bundle`."""
     with pytest.raises(BundleError) as missing:
