@@ -18,6 +18,16 @@ from bastion.store.keys import file_name
 _PREFIX = "bastion-"
 
 
+def keep_from_code(machines_dir: Path) -> None:
+    """
+    Let no repository and no bundle that a new folder of machines lies in have what is in there.
+
+    Jobs, their secrets and their logs are, and all of it keeps changing. A folder that was there
+    before may have files of its user's, so nothing is written for it.
+    """
+    (machines_dir / ".gitignore").write_text("*\n")
+
+
 @contextmanager
 def noted(machines_dir: Path, name: str, root_url: str) -> Iterator[None]:
     """
@@ -29,7 +39,10 @@ def noted(machines_dir: Path, name: str, root_url: str) -> Iterator[None]:
     path = machines_dir / f"{_PREFIX}{file_name(name)}-{bucket}"
     pid = os.getpid()
     with suppress(OSError):
+        is_new = not machines_dir.exists()
         machines_dir.mkdir(parents=True, exist_ok=True)
+        if is_new:
+            keep_from_code(machines_dir)
         write(path, f"{pid} {started(pid)} {root_url}")
     try:
         yield

@@ -182,6 +182,7 @@ def test_a_bucket_begins_beside_the_machines_of_another(
         first = bastion("up", mistyped, machines)
         assert first.returncode == 0
         assert f"; its log is {tmp_path / 'machines'}/" in first.stderr, "a path without dots"
+        assert (tmp_path / "machines" / ".gitignore").read_text() == "*\n"
         assert bastion("run", mistyped, "--", "true").returncode == 0
         up = bastion("up", machines)
         assert up.returncode == 0, up.stderr

@@ -220,12 +220,15 @@ def _make_writable(flag: str, folder: Path) -> None:
         BastionError: It cannot be made, or nothing can be written into it.
     """
     from bastion.errors import BastionError
+    from bastion.provider.serving import keep_from_code
 
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=folder) as file:
             file.write(b"probe")
+        if is_new and flag == "--machines_dir":
+            keep_from_code(folder)
     except OSError as error:
         if is_new and folder.exists():
             folder.rmdir()

@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 
 from bastion.provider.serving import bastions_of, machines_of, noted
+from bundler.bundle.select import select
+from bundler.code import LocalDir
 
 
 def machine(folder: Path, root: str = "") -> Path:
@@ -36,3 +38,14 @@ def test_bastions_of_one_name_are_told_apart_by_their_buckets(tmp_path: Path) ->
         assert bastions_of(tmp_path, "file:///mine") == (os.getpid(),)
         assert bastions_of(tmp_path, "file:///other") == ()
     assert not [*tmp_path.iterdir()]
+
+
+def test_machines_beside_code_are_not_sent_with_it(tmp_path: Path) -> None:
+    """Their folder is made for them, and has jobs with their secrets; a user's own folder stays."""
+    (tmp_path / "train.py").touch()
+    (tmp_path / "own").mkdir()
+    for name in ("machines", "own"):
+        with noted(tmp_path / name, "vm", "file:///bucket"):
+            (tmp_path / name / "job").touch()
+    found = {one.path for one in select(LocalDir(str(tmp_path)), start=tmp_path).found}
+    assert found == {"train.py", "own/job"}
