@@ -89,8 +89,6 @@ class Client(Reader):
             BastionError: Its code could not be bundled.
             StoreError: The bucket is out of reach; nothing was submitted.
         """
-        from bastion.client.code.named_files import missing_file_warnings
-        from bastion.client.submit.open_secrets import open_secret_warnings
         from bastion.client.submit.provenance import origin_of
         from bastion.records.requests.launch_request import LaunchRequest
         from bastion.records.requests.origin import store_origin
@@ -100,15 +98,14 @@ class Client(Reader):
         sent = None
         if checked.code is not None:
             sent = self.send_code(checked.code, report=report, python=checked.python)
-        warnings = missing_file_warnings(checked, sent.bundled if sent is not None else None)
-        warnings += open_secret_warnings(checked)
-        _say(warnings)
         known = origin_of(origin, launch, sent.bundled if sent is not None else None)
         body = LaunchRequest(
             launch=checked if sent is None else replace(checked, code=sent.ref),
             idempotency_key=idempotency_key,
             origin=store_origin(self.store, known),
         )
+        warnings = _warnings_of(checked, sent)
+        _say(warnings)
         warnings = (*(sent.warnings if sent is not None else ()), *warnings)
         return self._submitted(body, warnings=warnings, timeout_s=timeout_s)
 
@@ -481,6 +478,20 @@ class Client(Reader):
             yield from (machine.resources for machine in self.pool().machines)
         except NotFoundError:
             return
+
+
+def _warnings_of(launch: Launch, sent: ResolvedCode | None) -> tuple[str, ...]:
+    """Return what most likely was meant otherwise; what is not needed for that is not loaded."""
+    warnings: tuple[str, ...] = ()
+    if sent is not None and sent.bundled is not None:
+        from bastion.client.code.named_files import missing_file_warnings
+
+        warnings += missing_file_warnings(launch, sent.bundled)
+    if any(each.env for job in launch.jobs for each in (job, *job.processes)):
+        from bastion.client.submit.open_secrets import open_secret_warnings
+
+        warnings += open_secret_warnings(launch)
+    return warnings
 
 
 def _say(warnings: tuple[str, ...]) -> None:

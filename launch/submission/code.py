@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import TYPE_CHECKING
 
 from launch.errors import UsageError
@@ -53,6 +52,8 @@ def _root_of(args: argparse.Namespace) -> list[str]:
         raise UsageError(
             f"--code={args.code} and {flag} each name the code", hint="leave one of them out"
         )
+    import shlex  # which few command lines need
+
     folder = "" if other else folder_of(args)
     return [shlex.quote(f"root={folder}")] if folder else []
 

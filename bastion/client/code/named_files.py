@@ -18,10 +18,8 @@ _BETWEEN = pattern(r"[\s=,;:'\"<>|&()\[\]{}]+")
 _SHOWN = 5
 
 
-def missing_file_warnings(launch: Launch, bundled: Bundle | None) -> tuple[str, ...]:
+def missing_file_warnings(launch: Launch, bundled: Bundle) -> tuple[str, ...]:
     """Return a warning where commands of `launch` name files that were left out of its code."""
-    if bundled is None:
-        return ()
     names = sorted(name for name in set(_words(launch)) if _is_left_out(name, bundled))
     if not names:
         return ()

@@ -64,6 +64,7 @@ def test_a_file_of_the_command_that_is_left_out_is_told(
     sent = resolve_code(LocalDir(str(tmp_path)), MemoryStore(lambda: 0.0), start=tmp_path)
     process = Process(command, shell=isinstance(command, str))
     launch = Launch(name="a", jobs=[Job(processes=[process])])
+    assert sent.bundled is not None
     warnings = missing_file_warnings(launch, sent.bundled)
     assert [warning.partition(", left out")[0] for warning in warnings] == (
         [f"a command names {named}"] if named else []
