@@ -487,7 +487,7 @@ def _warnings_of(launch: Launch, sent: ResolvedCode | None) -> tuple[str, ...]:
         from bastion.client.code.named_files import missing_file_warnings
 
         warnings += missing_file_warnings(launch, sent.bundled)
-    if any(each.env for job in launch.jobs for each in (job, *job.processes)):
+    if any(job.env or any(each.env for each in job.processes) for job in launch.jobs):
         from bastion.client.submit.open_secrets import open_secret_warnings
 
         warnings += open_secret_warnings(launch)
