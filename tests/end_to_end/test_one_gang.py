@@ -27,6 +27,7 @@ from tests.end_to_end.grounds import (
 )
 from tests.end_to_end.programs import DEADLINE_S, REPOSITORY, Programs, until
 from tests.end_to_end.roots import folder_root
+from tests.rigs.own_address import own_address
 from tests.servers.dockerd import has_shell, needs_dockerd
 from tests.servers.kubernetes.server import needs_kubectl
 from tests.servers.slurmctld import needs_slurm
@@ -133,7 +134,7 @@ def test_slices_know_their_hosts_and_each_other(tmp_path: Path) -> None:
     ):
         gang = ("--instance_type=tpu-v4-16", "--replicas=2", "--project_id=red", "--shell")
         ran = on.run("run", *gang, "--", f"echo {line}")
-        here = "127.0.0.1"
+        here = own_address()
         assert sorted(ran.stdout.splitlines()) == [
             f"{host} {here},{here} v4-16 2x2x2 2 {slice_} {here}:8080 {2 * slice_ + host} 4"
             for host, slice_ in ((0, 0), (0, 1), (1, 0), (1, 1))
