@@ -69,7 +69,7 @@ class Leader:
     """The boot id of the host's kernel, and the namespace that `pid` is of."""
     pid: int
     pid_started: float
-    """Start time of the process on its machine; with `pid` and `boot` it identifies the process."""
+    """Its start, in ticks since the boot; with `pid` and `boot` it identifies the process."""
     since: float
     """Store's seconds. In the commit that took the lead: those of the commit before."""
     ttl_s: float

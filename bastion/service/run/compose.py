@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import psutil
-
 from bastion.bucket_name import bucket_name_from_url
 from bastion.clock import Clock, SystemClock
 from bastion.errors import SpecError, StoreError, StoreFullError, StoreRefusedError
@@ -37,13 +35,12 @@ from bastion.service.leader import Leader
 from bastion.service.publish.bucket_readme import write_readme
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
+from bastion.service.run.own_process import boot, is_alive, started
 from bastion.service.run.serve import STORE_RETRY_S, Service
 from bastion.store import ObjectStore, open_store
 from bastion.store.open import address_of, open_watch
 from bastion.store.probe import probe
 
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-_PID_NAMESPACE = Path("/proc/self/ns/pid")
 WEBHOOK_WORKERS = 16
 """Webhooks that may hang at the same time before others wait, at most for one deadline."""
 _QUOTA_HINT = "write a path, or a URL as gs://PRIVATE/quota.toml"
@@ -144,7 +141,7 @@ def _election(
         writer,
         clock,
         _candidate(settings),
-        is_alive=_is_alive,
+        is_alive=is_alive,
         nonce=nonce,
         old_name=bucket_name_from_url(settings.root_url),
         address=address_of(settings.root_url),
@@ -297,27 +294,8 @@ def _candidate(settings: ServeSettings) -> Candidate:
     return Candidate(
         holder=settings.name,
         host=socket.gethostname(),
-        boot=_boot(),
+        boot=boot(),
         pid=os.getpid(),
-        pid_started=psutil.Process().create_time(),
+        pid_started=started(os.getpid()),
         ttl_s=settings.pace.ttl_s,
     )
-
-
-def _boot() -> str:
-    """
-    Return in what this process's id means a process: this boot, and this namespace of ids.
-
-    In two containers of one machine that share its network host and boot are the same, and neither
-    sees the other's processes: each would take the other for dead.
-    """
-    return f"{_BOOT_ID.read_text().strip()} {_PID_NAMESPACE.stat().st_ino}"
-
-
-def _is_alive(pid: int, started: float) -> bool:
-    try:
-        process = psutil.Process(pid)
-        is_zombie = process.status() == psutil.STATUS_ZOMBIE
-        return abs(process.create_time() - started) < 1.0 and not is_zombie
-    except psutil.NoSuchProcess:
-        return False
