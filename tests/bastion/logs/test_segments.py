@@ -122,7 +122,8 @@ def test_names_have_offsets(key: str, offset: int | None) -> None:
         (CLOUD, 1, 2, 301.0, True, 2.0),
         (CLOUD, 1, 1 + 256 * 1024, 301.0, False, 0.0),
         (LOCAL, 1, 2, 10.0, False, 0.1),
-        (LOCAL, 1, 2, 9999.0, False, 0.2),
+        (LOCAL, 1, 2, 61.0, False, 5.0),
+        (LOCAL, 1, 2, 9999.0, True, 0.1),
     ],
 )
 def test_when_a_log_is_flushed(
