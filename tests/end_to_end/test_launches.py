@@ -94,7 +94,8 @@ def check_told(env: dict[str, str], *, job: str) -> None:
         r"^\| (`[A-Z].*?) \|", tables + page.partition("variable of")[2], re.MULTILINE
     )
     names = set(re.findall(r"`([A-Za-z_]+)`", " ".join(rows)))
-    others = ("TPU_", "MEGASCALE_", "PET_", "TORCH_ELASTIC_")  # these two: of lone processes
+    # Of other devices, and of lone processes.
+    others = ("TPU_", "MEGASCALE_", "NEURON_", "PET_", "TORCH_ELASTIC_")
     elsewhere = {name for name in names if name.startswith(others)}
     assert names - elsewhere - {"VIRTUAL_ENV", "PYTHONPATH"} <= env.keys()
     devices = env["CUDA_VISIBLE_DEVICES"].split(",")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bastion.compat.sbatch_script import command
-from bastion.spec import Job, Process
+from bastion.spec import Job, Launch, Process
 from launch.screen.job_spec import spec_fields
 from launch.submission.flags import name_from
 from tests.launch.bucket import JOB, Bucket
@@ -151,26 +151,31 @@ def test_what_is_used_up_is_told_as_none(run: Run, bucket: Bucket) -> None:
         assert "0 h100 + 30 cpu + 64 GiB memory" in row
 
 
+def fields_of(job: Job) -> dict[str, str]:
+    """What is shown of `job`, alone in its launch."""
+    return dict(spec_fields(job, Launch(name="a", jobs=[job])))
+
+
 def test_a_script_hides_no_other_field() -> None:
     """A word of many lines is told by its first; a short command is shown whole."""
     script = "\n".join(["#!/bin/sh", *(f"step {n}" for n in range(60))])
     long = Job(processes=[Process(["bash", "-c", script, "job.sbatch"])])
-    shown = dict(spec_fields(long, None))["command"]
+    shown = fields_of(long)["command"]
     assert shown == "bash -c '#!/bin/sh ... (61 lines; --json has all)' job.sbatch"
     slurm = command("#!/bin/bash\n#SBATCH -n 1\ntrue\n", name="job.sbatch", arguments=("8",))
     batch = Job(processes=[Process(slurm)])
-    assert dict(spec_fields(batch, None))["command"] == (
+    assert fields_of(batch)["command"] == (
         "job.sbatch 8 (a Slurm script of 3 lines; --json has all)"
     )
     short = Job(processes=[Process(["python3", "-c", "import a\nprint(a)"])])
-    assert dict(spec_fields(short, None))["command"] == "python3 -c 'import a\nprint(a)'"
+    assert fields_of(short)["command"] == "python3 -c 'import a\nprint(a)'"
 
 
 def test_what_decides_a_gang_is_shown() -> None:
     """Only what differs from the default: that the first replica decides, that others go on."""
     ray = Job(processes=[Process(["ray"])], replicas=3, success="first", on_failure="continue")
-    shown = {name: said for name, said in spec_fields(ray, None) if said}
+    shown = {name: said for name, said in fields_of(ray).items() if said}
     assert shown["succeeds"] == "once its first replica has"
     assert shown["if one fails"] == "the others continue"
-    plain = {name for name, said in spec_fields(Job(processes=[Process(["a"])]), None) if said}
+    plain = {name for name, said in fields_of(Job(processes=[Process(["a"])])).items() if said}
     assert not plain & {"succeeds", "if one fails"}

@@ -72,7 +72,7 @@ def test_a_job_of_an_agent_before_the_upgrade_keeps_its_folder(
     os.utime(old, (1000, 1000))
     later = FolderHome(tmp_path)
     assert Path(later.folders(KEY).marks) == old
-    later.clean(ended=2000.0, taken=0.0, spared=frozenset({KEY}))
+    later.clean(ended=2000.0, needed=2000.0, taken=0.0, spared=frozenset({KEY}))
     assert old.exists()
     assert Path(home.named(KEY).marks) != old
 
