@@ -36,7 +36,7 @@ def check(launch: Launch, context: LaunchContext) -> Launch:
     meant = _generic_types(context)
     for job in launch.jobs:
         try:
-            problems += (*_memory_problems(job), *_backoff_problems(job))
+            problems += (*_memory_problems(job), *_backoff_problems(job), *_scope_problems(job))
             named.append(_with_types(job, meant))
             jobs.append(_with_instance_type(named[-1]))
         except SpecError as error:
@@ -140,6 +140,13 @@ def _backoff_problems(job: Job) -> list[str]:
     most = text_of_seconds(MAX_BACKOFF_S)
     asked = text_of_seconds(job.retry_backoff_s)
     return [f"retry_backoff: {asked} is not allowed; at most {most}"]
+
+
+def _scope_problems(job: Job) -> list[str]:
+    """Return a problem if it says how far a stop goes that never comes."""
+    if job.scope != "launch" or job.on_failure != "continue":
+        return []
+    return ["scope: 'launch' is for on_failure='stop_others'; with 'continue' nothing is stopped"]
 
 
 def _memory_problems(job: Job) -> list[str]:

@@ -48,6 +48,15 @@ def test_a_wait_before_a_retry_that_would_be_cut_is_refused() -> None:
             check(Launch(name="x", jobs=[job]), context)
 
 
+def test_a_scope_of_a_stop_that_never_comes_is_refused() -> None:
+    """It would be ignored; with what stops others it is taken."""
+    context = LaunchContext(project="blue", user="ada", types=frozenset({"v4"}))
+    said = {"processes": [Process(["true"])], "scope": "launch"}
+    check(Launch(name="x", jobs=[Job(**said, on_failure="stop_others")]), context)
+    with pytest.raises(SpecError, match="scope: 'launch' is for on_failure='stop_others'"):
+        check(Launch(name="x", jobs=[Job(**said, on_failure="continue")]), context)
+
+
 def test_what_is_right_is_written_out() -> None:
     """The project, the ids of targets and the resources of an instance type are in what is sent."""
     context = LaunchContext(project="blue", types=frozenset({"h100"}), targets={"prep": "prep-1"})
