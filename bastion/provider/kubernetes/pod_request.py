@@ -196,10 +196,10 @@ is_over=
 trap 'echo "$(($(date +%s) + @NOTICE@))" >notice.new && mv notice.new notice' TERM
 trap is_over=yes USR2
 sh start </dev/null &
-while [ -z "$is_over" ] && kill -0 "$!" 2>/dev/null; do
+while :; do
   wait "$!"
   code=$?
+  [ -z "$is_over" ] || exit 0
+  kill -0 "$!" 2>/dev/null || exit "$code"
 done
-[ -z "$is_over" ] || exit 0
-exit "$code"
 """

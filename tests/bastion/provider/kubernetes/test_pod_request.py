@@ -270,6 +270,12 @@ def test_a_pod_ends_as_its_machine_does(begin: Any) -> None:
     assert int((script.home / "pid").read_text()) == script.process.pid
 
 
+def test_a_machine_that_ends_at_once_tells_its_code_too(tmp_path: Path) -> None:
+    """Of many that start together, some have ended before the first process waits for them."""
+    scripts = [Script(tmp_path / str(number), "exit 7") for number in range(200)]
+    assert {script.process.wait(PATIENCE_S) for script in scripts} == {7}
+
+
 def test_the_end_of_a_pod_is_noted_ahead(begin: Any) -> None:
     """Kubernetes tells the first process so many seconds before; the agent reads when it is."""
     script = begin("touch here; exec sleep 1000", notice=300)
