@@ -18,6 +18,7 @@ from bastion.metrics.meter import NO_METER, Meter
 from bastion.metrics.metered_store import MeteredStore
 from bastion.profile import as_url
 from bastion.provider.agent_environment import has_own_credentials
+from bastion.provider.machine_folder import started
 from bastion.provider.open import INSTALLS, open_provider
 from bastion.provider.own_hosts.resolve import hosts_named_twice
 from bastion.provider.serving import machines_of
@@ -35,7 +36,7 @@ from bastion.service.leader import Leader
 from bastion.service.publish.bucket_readme import write_readme
 from bastion.service.publish.views import Publisher
 from bastion.service.run.election import Candidate, Election
-from bastion.service.run.own_process import boot, is_alive, started
+from bastion.service.run.own_process import boot, is_alive
 from bastion.service.run.serve import STORE_RETRY_S, Service
 from bastion.store import ObjectStore, open_store
 from bastion.store.open import address_of, open_watch
@@ -296,6 +297,6 @@ def _candidate(settings: ServeSettings) -> Candidate:
         host=socket.gethostname(),
         boot=boot(),
         pid=os.getpid(),
-        pid_started=started(os.getpid()),
+        pid_started=float(started(os.getpid())),
         ttl_s=settings.pace.ttl_s,
     )
