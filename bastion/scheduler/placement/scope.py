@@ -148,13 +148,15 @@ class RoomIndex:
 
     def __init__(self, rooms: list[Room]) -> None:
         self._rooms = rooms
-        self._index: dict[str | tuple[str, str], list[Room]] = {}
+        self._index: dict[str | tuple[str, ...], list[Room]] = {}
         self._indexed = 0
 
     def narrowed(self, where: Where) -> list[Room]:
         """Some rooms, in order; each that `where` leaves, whatever its pool, is among them."""
         self._complete()
         found = [self._index.get(label, []) for label in wanted_labels(where).items()]
+        if where.same not in ("", POOL):
+            found.append(self._index.get((where.same,), []))
         if where.hostnames:
             named = chain.from_iterable(self._index.get(name, ()) for name in where.hostnames)
             found.append([self._rooms[ordinal] for ordinal in sorted({r.ordinal for r in named})])
@@ -174,9 +176,12 @@ class RoomIndex:
         self._indexed = len(self._rooms)
 
 
-def _keys(room: Room) -> Iterator[str | tuple[str, str]]:
+def _keys(room: Room) -> Iterator[str | tuple[str, ...]]:
+    """Its names, its labels with what they say, and its labels alone."""
+    labels = labels_of(room.machine, room.shelf.pool)
     yield from {room.name, room.machine.hostname}
-    yield from labels_of(room.machine, room.shelf.pool).items()
+    yield from labels.items()
+    yield from ((label,) for label in labels)
 
 
 def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
