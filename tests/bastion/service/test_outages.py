@@ -21,7 +21,7 @@ from bastion.service.intake.inbox import InboxReader
 from bastion.spec import Array, Job, Process, Resources
 from bastion.store import Entry, Object, ObjectStore, Version, Written
 from bastion.store.port import READ_LIMIT_BYTES
-from tests.rigs.leader import CONFIG, Rig
+from tests.rigs.leader import CONFIG, Agent, Rig
 from tests.rigs.limits import fail_starts
 
 TURNS = 6
@@ -169,18 +169,24 @@ def test_an_outage_loses_nothing_and_starts_nothing_twice(name: str, place: str)
     assert store.is_told or not store.raised or store.lands
 
 
-@pytest.mark.parametrize("is_restarted", [False, True])
-def test_the_end_of_a_log_is_awaited_anew_after_an_outage(is_restarted: bool) -> None:
-    """Its agent could not save it either: no job and no machine goes in the first turn after."""
-    rig = Rig(config=f"{CONFIG}idle_timeout = 0\n", spoil=Outage)
-    store = rig.store
-    assert isinstance(store, Outage)
+def ended_job(rig: Rig) -> tuple[str, Agent]:
+    """A job that has ended while the rest of its log is awaited, and the agent of its machine."""
     rig.turn(2)
     job = rig.start()
     agent = rig.agent_of(job)
     of, end = agent.of(job), End(kind="exited", codes=(0,), sizes=(3,))
     agent.ring(Ended(of=of, end=agent.end_as(of, end, rings=False)))
     rig.turn()
+    return job, agent
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_the_end_of_a_log_is_awaited_anew_after_an_outage(is_restarted: bool) -> None:
+    """Its agent could not save it either: no job and no machine goes in the first turn after."""
+    rig = Rig(config=f"{CONFIG}idle_timeout = 0\n", spoil=Outage)
+    store = rig.store
+    assert isinstance(store, Outage)
+    job, agent = ended_job(rig)
     assert rig.phase(job) == "draining"
     store.error, store.reads_too = ERRORS["failing"], True
     for _ in range(10):
@@ -193,19 +199,14 @@ def test_the_end_of_a_log_is_awaited_anew_after_an_outage(is_restarted: bool) ->
     rig.turn(3)
     assert rig.phase(job) == "draining"
     assert agent.name in rig.root.machines
-    agent.ring(Drained(of=of))
+    agent.ring(Drained(of=agent.of(job)))
     assert rig.ended(job).text == "exited with code 0"
 
 
 def test_a_log_that_never_comes_after_an_outage_is_not_awaited_for_ever() -> None:
     """The time that its agent has begins again once, when commits follow each other again."""
     rig = Rig()
-    rig.turn(2)
-    job = rig.start()
-    agent = rig.agent_of(job)
-    of, end = agent.of(job), End(kind="exited", codes=(0,), sizes=(3,))
-    agent.ring(Ended(of=of, end=agent.end_as(of, end, rings=False)))
-    rig.turn()
+    job, _ = ended_job(rig)
     rig.clock.advance(2 * DRAIN_S)
     rig.turn(int(DRAIN_S) - 1)
     assert rig.phase(job) == "draining"
