@@ -26,8 +26,8 @@ def open_secret_warnings(launch: Launch) -> tuple[str, ...]:
     if not names:
         return ()
     return (
-        f"the bucket keeps what {', '.join(names)} {'is' if len(names) == 1 else 'are'}, for all"
-        f" who can read it; with --secret={names[0]}, or Secret in Python, the machine reads it",
+        f"{', '.join(names)}: stored in the bucket in plain text, for all who can read it;"
+        f" --secret={names[0]}, or Secret in Python, is read on the machine instead",
     )
 
 
