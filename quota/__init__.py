@@ -7,11 +7,11 @@ tells what is free, borrowed and lent, `quota.nesting` keeps the sums of groups 
 program that only counts units does not wait for a reader of TOML.
 
 Read `file` first, then `tree` (the file as values; `lines` says where each stands), `amounts`,
-`ledger` and `nesting`. `limits` are those of users, `maintenance` windows, `options` those of the
-scheduler. `apportion` makes whole units of fractions; `reach` is what a project can never hold,
-`refusal` why a request cannot be charged, and `change` what another file changes. The packages
-above share `value`, `bastion_error`, `pattern`, and what is said of words and arguments that do not
-fit: `choice`, `misfit`, `explained`.
+`ledger` and `nesting`. `limits` are those of users, `budget` is what may be used in a period,
+`maintenance` windows, `options` those of the scheduler. `apportion` makes whole units of fractions;
+`reach` is what a project can never hold, `refusal` why a request cannot be charged, and `change`
+what another file changes. The packages above share `value`, `bastion_error`, `pattern`, and what is
+said of words and arguments that do not fit: `choice`, `misfit`, `explained`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from quota.amounts import NOTHING, Amounts, missing
 
 if TYPE_CHECKING:
+    from quota.budget import Budget
     from quota.change import MemberChange, OptionChange, QuotaChange, ShareChange, compare
     from quota.file.config import parse
     from quota.file.errors import QuotaError
@@ -34,6 +35,7 @@ __all__ = [
     "DEFAULTS",
     "NOTHING",
     "Amounts",
+    "Budget",
     "Group",
     "Limits",
     "MemberChange",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _PLACES = {
+    "budget": ("Budget",),
     "change": ("MemberChange", "OptionChange", "QuotaChange", "ShareChange", "compare"),
     "file.config": ("parse",),
     "file.errors": ("QuotaError",),

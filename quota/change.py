@@ -144,6 +144,7 @@ def _projects(projects: Iterable[Project], totals: Amounts) -> dict[str, str]:
         options[f"{path}.admins"] = ", ".join(sorted(project.admins.written)) or "none"
         options[f"{path}.borrow"] = str(project.borrow).lower()
         options[f"{path}.weight"] = f"{project.weight:g}"
+        options |= {f"{path}.budget": str(project.budget)} if project.budget else {}
         options |= _limits(path, project.limits, of_all="_per_user")
         users |= {f"{path}.users.{each.written[0]}": limits for each, limits in project.user_limits}
     for path, limits in sorted(users.items(), key=itemgetter(0)):
@@ -173,6 +174,7 @@ def _groups(quota: Quota) -> dict[str, str]:
         options[f"{path}.ceiling"] = "all" if group.ceiling == quota.totals else str(group.ceiling)
         options[f"{path}.lend"] = str(group.lending_limit) if group.kept else "all"
         options[f"{path}.weight"] = f"{group.weight:g}"
+        options |= {f"{path}.budget": str(group.budget)} if group.budget else {}
     return options
 
 

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from quota.amounts import NOTHING, Amounts
+from quota.budget import UNBOUNDED, Budget
 from quota.limits import UNLIMITED, Limits
 from quota.lines import Path, line_of, shown
 from quota.options import DEFAULTS, ProjectOrder, SchedulerOptions
@@ -98,6 +99,8 @@ class Project:
     """Its part of idle capacity, as a multiple of what its share would give it."""
     borrow: bool = True
     """Whether it may hold more than `nominal`."""
+    budget: Budget = UNBOUNDED
+    """How much it may use in a period."""
     limits: Limits = UNLIMITED
     """Of every user who has none of their own."""
     user_limits: tuple[tuple[People, Limits], ...] = ()
@@ -149,6 +152,8 @@ class Group:
     """The part of `nominal` that is not lent outside the group even while unused."""
     weight: float = 1.0
     """Its part of idle capacity, as a multiple of what its share would give it."""
+    budget: Budget = UNBOUNDED
+    """How much its members together may use in a period."""
 
     @property
     def lending_limit(self) -> Amounts:
@@ -187,6 +192,8 @@ class Quota:
     """The part of `totals` that is no project's and no group's share: anyone may borrow it."""
     _paths: Mapping[str, tuple[Group, ...]] = field(init=False, compare=False, repr=False)
     _chains: Mapping[str, tuple[Node, ...]] = field(init=False, compare=False, repr=False)
+    budgets: Mapping[str, Budget] = field(init=False, compare=False, repr=False)
+    """By project or group, of those that have one."""
     _kin: Mapping[str, tuple[str, ...]] = field(init=False, compare=False, repr=False)
     """Outermost group -> the projects in it."""
     _weights: Mapping[str, float] = field(init=False, compare=False, repr=False)
@@ -201,6 +208,8 @@ class Quota:
         object.__setattr__(self, "_paths", paths)
         chains = {node.name: (node, *paths.get(node.name, ())) for node in nodes}
         object.__setattr__(self, "_chains", chains)
+        budgets = {node.name: node.budget for node in nodes if node.budget}
+        object.__setattr__(self, "budgets", budgets)
         kin: dict[str, tuple[str, ...]] = {}
         for name in self.projects:
             for group in paths.get(name, ())[-1:]:

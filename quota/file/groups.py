@@ -11,6 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 
 from quota.amounts import Amounts
+from quota.budget import Budget
+from quota.file.budget import read_budget
 from quota.file.checks import Checks
 from quota.file.projects import (
     EXACT,
@@ -26,7 +28,7 @@ from quota.lines import Path
 from quota.tree import Group
 from quota.value import value
 
-KEYS = ("members", "share", "ceiling", "lend", "weight")
+KEYS = ("members", "share", "ceiling", "lend", "weight", "budget", "budget_period")
 """Of `[project_groups.GROUP]`."""
 
 MOST_LEVELS = 8
@@ -43,6 +45,7 @@ class WrittenGroup:
     ceiling: Fractions
     lend: Fractions
     weight: float
+    budget: Budget
     group: str
     fractions: Fractions
     """`share`, and for other types what its members have together."""
@@ -58,6 +61,7 @@ class WrittenGroup:
             ceiling=most_of(totals, self.ceiling) | nominal,
             kept=nominal - most_of(nominal, self.lend),
             weight=self.weight,
+            budget=self.budget,
         )
 
 
@@ -181,6 +185,7 @@ def _written(
         ceiling=read["ceiling"],
         lend=read["lend"],
         weight=checks.number(table, path, "weight", 1.0, most=MOST_WEIGHT, above=True),
+        budget=read_budget(checks, table, path, types),
         group=inside.get(name, ""),
         fractions=own,
     )

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from decimal import Context, Decimal
 
 from quota.amounts import Amounts
+from quota.budget import UNBOUNDED, Budget
 from quota.file.checks import Checks
 from quota.file.limits import read_limits, read_user_limits
 from quota.limits import Limits
@@ -32,6 +33,8 @@ OPTIONS = (
     "admins",
     "borrow",
     "weight",
+    "budget",
+    "budget_period",
     "default_max_runtime",
     "max_max_runtime",
     "max_units_per_user",
@@ -64,6 +67,7 @@ class WrittenProject:
     order: ProjectOrder
     borrow: bool
     weight: float
+    budget: Budget
     limits: Limits
     user_limits: tuple[tuple[People, Limits], ...]
 
@@ -81,6 +85,7 @@ class WrittenProject:
             group=group,
             weight=self.weight,
             borrow=self.borrow,
+            budget=self.budget,
             limits=self.limits,
             user_limits=self.user_limits,
         )
@@ -174,11 +179,23 @@ def _written(
         order=checks.word(table, path, "order", PROJECT_ORDERS, "fair"),
         borrow=checks.flag(table, path, "borrow", default=True),
         weight=checks.number(table, path, "weight", 1.0, most=MOST_WEIGHT, above=True),
+        budget=_budget(checks, table, path, types),
         limits=limits,
         user_limits=read_user_limits(checks, table, path, types, limits),
     )
     check_ceiling(checks, written.ceiling, written.fractions, path, "the project's own fraction")
     return written
+
+
+def _budget(
+    checks: Checks, table: Mapping[str, object], path: Path, types: Collection[str] | None
+) -> Budget:
+    """Most projects have none: what reads it is loaded for those that do."""
+    if "budget" not in table and "budget_period" not in table:
+        return UNBOUNDED
+    from quota.file.budget import read_budget
+
+    return read_budget(checks, table, path, types)
 
 
 def fractions(

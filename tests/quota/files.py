@@ -46,6 +46,8 @@ LIMITS = """
 [project_options.project2]
 borrow = false
 weight = 2.5
+budget = { v4 = 5000 }
+budget_period = "week"
 default_max_runtime = "8h"
 max_max_runtime = 259200
 max_units_per_user = { v4 = 128 }
@@ -61,6 +63,7 @@ share = { v4 = 0.6 }
 ceiling = { v4 = 0.8 }
 lend = { v4 = 0.5 }
 weight = 3
+budget = { v4 = 9000 }
 [project_groups.team]
 members = ["project1"]
 [[maintenance]]

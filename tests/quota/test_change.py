@@ -78,6 +78,7 @@ def test_limits_groups_and_windows_that_differ_are_told() -> None:
     assert told == [
         f"{path}.borrow: true -> false",
         f"{path}.weight: 1 -> 2.5",
+        f"{path}.budget: absent -> 5000 v4 hours a week",
         f"{path}.default_max_runtime: absent -> 28800 s",
         f"{path}.max_max_runtime: absent -> 259200 s",
         f"{path}.max_units_per_user.v4: absent -> 128",
@@ -95,6 +96,7 @@ def test_limits_groups_and_windows_that_differ_are_told() -> None:
         "project_groups.lab.ceiling: absent -> 819 v4",
         "project_groups.lab.lend: absent -> 307 v4",
         "project_groups.lab.weight: absent -> 3",
+        "project_groups.lab.budget: absent -> 9000 v4 hours a month",
         "project_groups.team.members: absent -> project1",
         "project_groups.team.share: absent -> 256 v4",
         "project_groups.team.ceiling: absent -> all",

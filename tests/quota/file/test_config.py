@@ -286,9 +286,9 @@ TABLE = [
     (
         BODY + "[project_options.p]\nceilin = {}\norder = 'fif'\nadmins = 'u'\n",
         [
-            "line 9: project_options.p.ceilin: unknown key, allowed are admins, borrow, ceiling, "
-            "default_max_runtime, lend, max_max_runtime, max_running_per_user, "
-            "max_units_per_user, order, users, weight, nearest is ceiling",
+            "line 9: project_options.p.ceilin: unknown key, allowed are admins, borrow, budget, "
+            "budget_period, ceiling, default_max_runtime, lend, max_max_runtime, "
+            "max_running_per_user, max_units_per_user, order, users and 1 more, nearest is ceiling",
             'line 10: project_options.p.order: "fif" is unknown, allowed are fair, fifo, '
             "nearest is fifo",
             'line 11: project_options.p.admins: "u" is not a list of users, '

@@ -68,7 +68,7 @@ def test_windows_are_read_in_the_order_of_time() -> None:
 def test_a_place_is_told_with_its_line() -> None:
     """What an admin would change, or the table above it where the file does not say it."""
     assert (
-        QUOTA.place("project_groups", "lab", "lend", "v4") == "project_groups.lab.lend.v4, line 32"
+        QUOTA.place("project_groups", "lab", "lend", "v4") == "project_groups.lab.lend.v4, line 34"
     )
     assert QUOTA.place("project_options", "project2", "admins") == (
         "project_options.project2.admins, line 16"
@@ -136,6 +136,23 @@ TABLE = [
         ],
     ),
     (
+        "[project_options.p]\nbudget = { v5 = 1, v4 = 0 }\nbudget_period = 'fortnight'\n",
+        [
+            "line 9: project_options.p.budget.v5: a type without total_resources, allowed is v4",
+            "line 9: project_options.p.budget.v4: 0 is not allowed, "
+            "write a whole number from 1 to 1000000000000",
+            'line 10: project_options.p.budget_period: "fortnight" is unknown, allowed are day, '
+            "month, quarter, week, year",
+        ],
+    ),
+    (
+        "[project_groups.g]\nmembers = ['p']\nbudget_period = 'week'\n",
+        [
+            "line 10: project_groups.g.budget_period: a period without a budget, "
+            "write budget = { TYPE = HOURS } too",
+        ],
+    ),
+    (
         "[project_options.p.users.'(']\nmax_run = 3\n",
         [
             "line 8: project_options.p.users.'(': \"(\" is not a regular expression "
@@ -159,8 +176,8 @@ TABLE = [
         [
             "line 8: project_groups.g.members: a group without members, "
             "name at least one project or group",
-            "line 9: project_groups.g.member: unknown key, allowed are ceiling, lend, members, "
-            "share, weight, nearest is members",
+            "line 9: project_groups.g.member: unknown key, allowed are budget, budget_period, "
+            "ceiling, lend, members, share, weight, nearest is members",
         ],
     ),
     (
