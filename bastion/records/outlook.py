@@ -65,6 +65,10 @@ def snapshot_of(
         seq=root.seq + 1,
         decayed=root.decayed,
         decayed_by_user=by_user,
+        spent={
+            name: budget.hours_spent(root.spent.get(name), now)
+            for name, budget in quota.budgets.items()
+        },
         stockouts=stockouts or {},
         runs=root.runs if runs is None else runs,
         reports=_Reports(known),

@@ -43,6 +43,7 @@ from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import Runs
 from bastion.store import ObjectStore, Version
 from bastion.value import replace, value
+from quota.budget import Spending
 
 MAX_ACTIVE_JOBS = 30_000
 """Maximum number of jobs in root. Root is one object, and more would slow down every commit."""
@@ -145,6 +146,8 @@ class Root:
     decayed_by_user: Mapping[str, float] = field(default_factory=dict)
     """By `<project>/<user>`."""
     decayed_at: float = 0.0
+    spent: Mapping[str, Spending] = field(default_factory=dict)
+    """By project or group, of those that have a budget: what they have used of it."""
     runs: Mapping[str, Runs] = field(default_factory=dict)
     """How long the latest runs took, by kind of job."""
 

@@ -39,6 +39,8 @@ class Snapshot:
     """Project, or group -> what it borrowed, decayed to now: dominant share x seconds."""
     decayed_by_user: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(project, user) -> what the user held, decayed to now: dominant share x seconds."""
+    spent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Project, or group -> unit hours by type that count against its budget now."""
     stockouts: Mapping[str, ProviderStockout] = field(default_factory=dict)
     """Pool -> why its provider makes no machines now, and until when."""
     runs: Mapping[str, Runs] = field(default_factory=dict)

@@ -43,7 +43,7 @@ from bastion.service.config.admin_files import AdminFiles
 from bastion.service.config.settings import Pace
 from bastion.service.decide.applied_plan import apply_plan
 from bastion.service.decide.cycles import Cycles
-from bastion.service.decide.decayed_usage import accrued
+from bastion.service.decide.decayed_usage import accounts, accrued
 from bastion.service.decide.schedulable_machines import digestible, without_gone
 from bastion.service.draft.active_names import ActiveNames, Owners
 from bastion.service.draft.dependencies import settle
@@ -406,9 +406,7 @@ class Leader:
             cycles=self._cycles.times,
             quota_text=self._files.quota_text,
             config_text=self._files.config_text,
-            decayed=charged.decayed,
-            decayed_by_user=charged.decayed_by_user,
-            decayed_at=charged.decayed_at,
+            **accounts(charged),
             **changes,
         )
         first = self.held.root.next_event

@@ -147,6 +147,7 @@ def _kept(snapshot: Snapshot) -> Snapshot:
         machines=dict(snapshot.machines),
         decayed=dict(snapshot.decayed),
         decayed_by_user=dict(snapshot.decayed_by_user),
+        spent=snapshot.spent,
         stockouts=dict(snapshot.stockouts),
         reports=dict(snapshot.reports),
     )

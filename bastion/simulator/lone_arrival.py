@@ -57,7 +57,8 @@ class LoneArrival:
     def is_enough(cluster: Cluster, quota: Quota, parts: Parts) -> bool:
         """Whether nothing but shares and devices decides whether a lone job starts."""
         is_plain = parts.admission is admit_all and parts.classify is classify
-        if not is_plain or len(quota.tiers) != 1 or quota.groups or quota.maintenance:
+        is_plain = is_plain and not (quota.groups or quota.maintenance or quota.budgets)
+        if not is_plain or len(quota.tiers) != 1:
             return False
         if any(project.has_user_limits for project in quota.projects.values()):
             return False

@@ -40,6 +40,7 @@ EXAMPLES: tuple[Reason, ...] = (
     reason.OverUserLimit(
         project="vision", user="alice", limit="h100", asked=8, held=12, ahead=0, most=16
     ),
+    reason.BudgetSpent(of="vision", hours=_h100(5000), period="month", until=NOW + 3 * 86_400),
     reason.BeyondShare(
         project="vision",
         asked=_h100(32),

@@ -152,16 +152,26 @@ class Diagnosis:
         return self.draft.beyond(shape) or self.quota.never(project, shape)
 
     def wall_after(
-        self, gang: Sequence[JobRecord], shape: Shape, change: Change, *, is_limited: bool = True
+        self,
+        gang: Sequence[JobRecord],
+        shape: Shape,
+        change: Change,
+        *,
+        is_limited: bool = True,
+        is_renewed: bool = False,
     ) -> NextWall | None:
         """
         What is in the way of a gang that is not in line yet, once `change` has come.
 
-        It `is_limited` where the limits of its user hold then, too.
+        It `is_limited` where the limits of its user hold then, too; budgets hold unless they are
+        renewed by then.
         """
         project = gang[0].project
         if (never := self.never(project, shape)) is not None:
             return wall_of(never)
+        budget = self.draft.budgets.over(project, self.draft.asks(shape))
+        if budget is not None and not is_renewed:
+            return NextWall(kind="BudgetSpent", names=(budget.of,))
         over = user_wall(self.draft, gang, shape, change) if is_limited else None
         if over is not None:
             return over

@@ -18,6 +18,7 @@ from bastion.scheduler.queue.order import Ids
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import (
+    BudgetSpent,
     Dependency,
     Held,
     NeverFits,
@@ -44,13 +45,15 @@ class SetAside:
             case Held() | WaitsFor():
                 never = self.draft.beyond(self.draft.shapes.of(self._gang(job)))
                 return replace(reason, then=never) if isinstance(never, NeverFits) else reason
-            case Dependency() | OverUserLimit() | OverLoad():
+            case Dependency() | BudgetSpent() | OverUserLimit() | OverLoad():
                 gang = self._gang(job)
                 shape = self.draft.shapes.of(gang)
-                if isinstance(reason, OverUserLimit):
+                if isinstance(reason, (BudgetSpent, OverUserLimit)):
                     never = self._diagnosis.never(job.project, shape)
                     if isinstance(never, NeverFits):
                         return never
+                if isinstance(reason, BudgetSpent) and reason.then is not None:
+                    return reason
                 key = reason.kind, job.project, job.user, shape.form, job.gang
                 if key not in self._known:
                     self._known[key] = self._wall_after(gang, shape, reason)
@@ -60,10 +63,15 @@ class SetAside:
                 return reason
 
     def _wall_after(
-        self, gang: Sequence[JobRecord], shape: Shape, reason: Dependency | OverUserLimit | OverLoad
+        self,
+        gang: Sequence[JobRecord],
+        shape: Shape,
+        reason: BudgetSpent | Dependency | OverUserLimit | OverLoad,
     ) -> NextWall | None:
         is_limited = True
         match reason:
+            case BudgetSpent():
+                change = Change()
             case Dependency():
                 change = Change(gone=self._ending(gang))
             case OverLoad():
@@ -72,7 +80,13 @@ class SetAside:
             case OverUserLimit():
                 is_limited = reason.asked <= reason.most  # else that limit is higher then
                 change = self._without_user(gang[0]) if is_limited else Change()
-        return self._diagnosis.wall_after(gang, shape, change, is_limited=is_limited)
+        return self._diagnosis.wall_after(
+            gang,
+            shape,
+            change,
+            is_limited=is_limited,
+            is_renewed=isinstance(reason, BudgetSpent),
+        )
 
     def _gang(self, job: JobRecord) -> Sequence[JobRecord]:
         """The jobs that start together: those that run on already are there."""

@@ -40,6 +40,7 @@ def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
     yield from shrinks_at(draft)
     for name in draft.aside:  # jobs that wait for a time stand there
         yield draft.snapshot.jobs[name].not_before
+    yield from draft.budgets.renewals()
     for stop in draft.victims.values():
         yield stop.stop_at
     for reserved in draft.promised.values():

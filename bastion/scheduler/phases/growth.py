@@ -190,13 +190,15 @@ def _placed_beside(draft: Draft, shape: Shape, beside: Placement) -> Placed | No
 
 
 def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
-    """Whether the quota allows it: a share, what is idle and lent, the limits of its user."""
+    """Whether the quota allows it: shares, what is lent, budgets, the limits of its user."""
     project, user = gang[0].project, gang[0].user
     shares, limited = draft.shares, draft.snapshot.quota.projects.get(project)
     if limited is None:
         return False
     may_start = shares.may_start(project, units, own=not shape.borrows)
     if not (may_start or shares.lets_borrow(project, shape, units)):
+        return False
+    if draft.budgets.over(project, units) is not None:
         return False
     if not limited.has_user_limits:
         return True

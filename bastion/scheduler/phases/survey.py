@@ -68,7 +68,7 @@ def _line_up(draft: Draft) -> None:
         others = memory.keep_ready(others)
     held_back: Mapping[str, WaitingReason] = {}
     standing: Sequence[Standing] = others
-    if draft.parts.admission is not admit_all or memory.limits_users:
+    if draft.parts.admission is not admit_all or memory.limits_users or draft.budgets:
         standing = others if is_failing else [*memory.ready.values(), *others]
         held_back = _held_back(draft, standing)
     draft.aside = {**waiting.aside, **held_back}
@@ -80,13 +80,15 @@ def _line_up(draft: Draft) -> None:
 
 
 def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, WaitingReason]:
-    """What admission and the limits of users keep out of the queue."""
+    """What budgets, admission and the limits of users keep out of the queue."""
     quota, shares = draft.snapshot.quota, draft.shares
     grown = (each for each in draft.occupancy.elastic.values() if each.is_grown)
     used = Amounts.sum(map(shares.held, shares.names()))
     used = used - draft.spare(grown)  # that is given back to what waits
     able = [each for each in standing if draft.beyond(each.shape) is None]
     found: dict[str, WaitingReason] = {}
+    found.update(draft.budgets.kept_out(able, draft.asks, draft.standing))
+    able = [each for each in able if each.entry.gang[0].id not in found]
     found.update(draft.parts.admission((each.entry.gang for each in able), quota, used))
     free = [each for each in able if each.entry.gang[0].id not in found]
     first = {*draft.standing, *(planned.gang[0] for planned in draft.snapshot.planned)}

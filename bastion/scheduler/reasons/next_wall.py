@@ -19,6 +19,7 @@ class NextWall:
 
     kind: Literal[
         "BeyondShare",
+        "BudgetSpent",
         "CapacityLost",
         "Fragmented",
         "Maintenance",
@@ -35,8 +36,8 @@ class NextWall:
     units: Amounts = NOTHING
     """That are missing; what is asked for, where enough is free and scattered."""
     names: tuple[str, ...] = ()
-    """Machines that are out of use, projects that hold or reserve it, pools, a window, a filter or
-    a user."""
+    """Machines that are out of use, projects that hold or reserve it, pools, a window, a filter, a
+    user, or a project or group with a budget."""
     over: str = "machines"
     """What is scattered over them, where enough is free: as in `Fragmented`."""
 
@@ -63,6 +64,8 @@ class NextWall:
             case "NoMachineMatches":
                 named = f" with {listed(self.names)}" if self.names else ""
                 return f"; then it waits for a machine{named}"
+            case "BudgetSpent":
+                return f"; then the budget of {listed(self.names)} is in the way"
             case "OverUserLimit":
                 return f"; then a limit of {listed(self.names)} in its project is in the way"
             case "Maintenance":

@@ -59,6 +59,7 @@ from bastion.scheduler.reasons.quota_file import (
 )
 from bastion.scheduler.reasons.share import (
     BeyondShare,
+    BudgetSpent,
     OverCeiling,
     OverUserLimit,
     ShareInUse,
@@ -74,6 +75,7 @@ WaitingReason = (
     | QuotaFileInvalid
     | OverCeiling
     | OverUserLimit
+    | BudgetSpent
     | BeyondShare
     | ShareInUse
     | Behind

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Literal
 
 from bastion.scheduler.reasons.next_wall import NextWall, words_of
-from bastion.scheduler.reasons.words import counted, listed, part_of, units
+from bastion.scheduler.reasons.words import counted, listed, part_of, units, when
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
+from quota.budget import Period
 from quota.limits import RUNNING
 
 
@@ -74,6 +75,35 @@ class OverUserLimit:
             f" {has}{ahead}, it asks for {self.asked}{unit}; starts when they end, or an admin"
             f" raises the limit in the quota file{words_of(self.then)}"
         )
+
+
+@value
+class BudgetSpent:
+    """Its project, or a group around it, has used what it may use in a period of the calendar."""
+
+    kind: Literal["BudgetSpent"] = "BudgetSpent"
+    of: str
+    """The project or group."""
+    hours: Amounts
+    """Unit hours of a period, of the types of which it asks for some and nothing is left."""
+    period: Period
+    until: float
+    """When the next period begins, in store's seconds."""
+    then: NextWall | None = None
+    """What it meets once the budget is renewed."""
+
+    def words(self, now: float) -> str:
+        """The sentence."""
+        return (
+            f"waits for the next {self.period}, which begins {when(self.until, now)}:"
+            f" {self.of} has used its budget of {_hours(self.hours)}; starts then, or when an admin"
+            f" raises the budget in the quota file{words_of(self.then)}"
+        )
+
+
+def _hours(amounts: Amounts) -> str:
+    """`5000 h100 hours`."""
+    return " + ".join(f"{number} {kind} hours" for kind, number in amounts.items())
 
 
 @value

@@ -21,6 +21,7 @@ from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import Admitted, Victims
 from bastion.scheduler.state.departing import Departing, Departures
+from bastion.scheduler.state.holders.budgets import Budgets
 from bastion.scheduler.state.holders.classes import Newcomer
 from bastion.scheduler.state.holders.footprint import Footprint, pairs_of
 from bastion.scheduler.state.holders.running import Running, charge_of
@@ -55,6 +56,7 @@ class Draft:
         """Lines with heads that cannot start now, in the order in which they were looked at."""
         self.aside: dict[str, WaitingReason] = {}
         """Waiting jobs that are not in the queue, and why."""
+        self.budgets = Budgets(snapshot.quota, snapshot.spent, now)
         self.user_limits: UserLimits | None = None
         """None where nothing may be kept out."""
         self.admitted: list[Admitted] = []

@@ -1,4 +1,4 @@
-"""Decayed usage over time, by project and by user: the basis of fair order."""
+"""Usage over time: decayed, as the basis of fair order, and in full against budgets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bastion.records.root import Root
 from bastion.scheduler.charge import faded, held_by
 from bastion.value import replace
 from quota import NOTHING, Amounts, Quota
+from quota.budget import Spending
 from quota.ledger import borrowed
 
 _FORGOTTEN = 1e-6
@@ -21,6 +22,8 @@ def accrued(
 ) -> Root:
     """
     Return `root` with its usage decayed to `now`, plus what was held since its commit.
+
+    What was held also counts in full against the budgets of `quota`.
 
     A project is charged for what it borrows, a group of projects for what it holds beyond its own
     share, a user for everything held. The charge is the dominant
@@ -36,7 +39,32 @@ def accrued(
         _charge(projects, by_project, kept, counted_s)
         _charge(users, by_user, kept, counted_s)
     at = max(now, root.decayed_at)
-    return replace(root, decayed=projects, decayed_by_user=users, decayed_at=at)
+    spent = root.spent if quota is None else _spent(root, quota, at, working)
+    return replace(root, decayed=projects, decayed_by_user=users, decayed_at=at, spent=spent)
+
+
+def accounts(root: Root) -> Mapping[str, object]:
+    """What `accrued` brings up to date, as fields of root."""
+    names = ("decayed", "decayed_by_user", "decayed_at", "spent")
+    return {name: getattr(root, name) for name in names}
+
+
+def _spent(
+    root: Root, quota: Quota, now: float, working: Iterable[str] | None
+) -> Mapping[str, Spending]:
+    """By project or group: what counts against its budget, with what was held since the commit."""
+    if not quota.budgets:
+        return {}
+    held: dict[str, Amounts] = defaultdict(lambda: NOTHING)
+    for job in (root.jobs[name] for name in (root.jobs if working is None else working)):
+        if job.attempt is not None and job.is_admitted:
+            units = held_by(job, root.machines)
+            for node in quota.chain(job.project):
+                held[node.name] += units
+    return {
+        name: budget.charged(root.spent.get(name), held[name], since=root.decayed_at, now=now)
+        for name, budget in quota.budgets.items()
+    }
 
 
 def _charge(

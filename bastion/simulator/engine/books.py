@@ -1,17 +1,19 @@
 """
-`Books`: decayed usage by project and by user, as the service keeps it from commit to commit.
+`Books`: usage, decayed and against budgets, as the service keeps it from commit to commit.
 
 A project is charged for what it borrows, a group for what it holds beyond its share, a user for
 everything held; the charge is the dominant share times seconds, halved every `usage_half_life_s`.
+Against a budget everything held counts in full.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bastion.job import JobClass
 from bastion.scheduler.charge import faded
 from quota import NOTHING, Amounts, Quota
+from quota.budget import Spending
 from quota.ledger import borrowed
 
 Holding = tuple[str, str, Amounts, JobClass]
@@ -25,16 +27,27 @@ class Books:
         self._quota = quota
         self.decayed: dict[str, float] = {}
         self.decayed_by_user: dict[tuple[str, str], float] = {}
+        self._spent: dict[str, Spending] = {}
         self._at = 0.0
         self._by_project: dict[str, float] = {}
         self._by_user: dict[tuple[str, str], float] = {}
         self._usage: dict[str, Amounts] = {}
         self._shares: dict[Amounts, float] = {}
+        self._held: dict[str, Amounts] = {}
+        """Of projects and groups with a budget."""
+
+    @property
+    def spent(self) -> Mapping[str, Mapping[str, float]]:
+        """Project or group -> unit hours by type that count against its budget now."""
+        return {
+            name: budget.hours_spent(self._spent.get(name), self._at)
+            for name, budget in self._quota.budgets.items()
+        }
 
     def govern(self, quota: Quota, held: Iterable[Holding]) -> None:
         """Another quota file is in force: what is held is charged by its totals from now on."""
         self._quota = quota
-        for charges in (self._by_project, self._by_user, self._usage, self._shares):
+        for charges in (self._by_project, self._by_user, self._usage, self._shares, self._held):
             charges.clear()
         for project, user, units, job_class in held:
             self.hold(project, user, units, job_class)
@@ -45,6 +58,12 @@ class Books:
         if passed_s <= 0.0:
             return
         kept, counted_s = faded(passed_s, self._quota.scheduler.usage_half_life_s)
+        self._spent = {
+            name: budget.charged(
+                self._spent.get(name), self._held.get(name, NOTHING), since=self._at, now=now
+            )
+            for name, budget in self._quota.budgets.items()
+        }
         self._at = now
         for user, used in self.decayed_by_user.items():
             self.decayed_by_user[user] = used * kept + self._by_user.get(user, 0.0) * counted_s
@@ -71,6 +90,8 @@ class Books:
         self.decayed_by_user.setdefault(key, 0.0)
         if job_class is JobClass.BORROWED:
             self.reclass(project, units, sign)
+        for node in self._quota.chain(project) if self._quota.budgets else ():
+            self._held[node.name] = self._held.get(node.name, NOTHING) + sign * units
         if self._quota.groups:
             self._usage[project] = self._usage.get(project, NOTHING) + sign * units
             for group in self._quota.groups:

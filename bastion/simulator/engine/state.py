@@ -121,6 +121,7 @@ class State:
             seq=self.seq,
             decayed=self.books.decayed,
             decayed_by_user=self.books.decayed_by_user,
+            spent=self.books.spent,
             stockouts=self.stockouts,
             reports=self.reports,
         )

@@ -55,7 +55,7 @@ class OneDeviceRound:
         is_plain = parts.admission is admit_all and parts.classify is classify
         if not is_plain or parts.order.between_users:
             return False
-        if len(cluster.types) != 1 or quota.maintenance:
+        if len(cluster.types) != 1 or quota.maintenance or quota.budgets:
             return False
         if any(each.what == "quota" for each in workload.script):
             return False

@@ -20,6 +20,7 @@ from bastion.scheduler.reasons.reason import (
     Backoff,
     Behind,
     BeyondShare,
+    BudgetSpent,
     CapacityLost,
     Dependency,
     Fragmented,
@@ -42,6 +43,7 @@ from bastion.scheduler.reasons.reason import (
     WaitingForCapacity,
     WaitsFor,
 )
+from quota import Budget, Quota
 from quota.amounts import NOTHING
 from quota.limits import Limits
 from tests.bastion.scheduler.world import World
@@ -70,7 +72,7 @@ FOLLOWED = (
 
 REJOINS = Backoff | Held | NotMember | QuotaFileInvalid | UnknownProject | WaitsFor
 """Those that say no more than how the job comes into the queue."""
-ASKED = FOLLOWED | REJOINS | NeverFits | NoMachineMatches | OverUserLimit
+ASKED = FOLLOWED | REJOINS | NeverFits | NoMachineMatches | BudgetSpent | OverUserLimit
 """All that a random world gives, and that say what would change them."""
 
 
@@ -253,6 +255,8 @@ def _take_away_alone(world: World, name: str, reason: Reason) -> None:
         case NoMachineMatches():
             for each in {name, *job.gang} & world.jobs.keys():
                 _ask_elsewhere(world, each, reason.filter)
+        case BudgetSpent():
+            world.quota = _without_budget(world.quota, reason.of)
         case OverUserLimit() if reason.asked > reason.most:
             project = replace(world.quota.projects[reason.project], limits=Limits())
             projects = {**world.quota.projects, reason.project: project}
@@ -268,6 +272,15 @@ def _take_away_alone(world: World, name: str, reason: Reason) -> None:
             _end(world, tuple(n for n, job in world.jobs.items() if _holds(job, named)))
         case _:
             take_away(world, reason)
+
+
+def _without_budget(quota: Quota, name: str) -> Quota:
+    """The quota file without the budget of one project or group."""
+    if name in quota.groups:
+        group = replace(quota.groups[name], budget=Budget())
+        return replace(quota, groups={**quota.groups, name: group})
+    project = replace(quota.projects[name], budget=Budget())
+    return replace(quota, projects={**quota.projects, name: project})
 
 
 def _ask_elsewhere(world: World, name: str, written: str) -> None:

@@ -781,6 +781,7 @@ def _is_aside(kind: str) -> bool:
         "NeverFits",
         "NoMachineMatches",
         "OverLoad",
+        "BudgetSpent",
         "OverUserLimit",
     }
 

@@ -1,8 +1,9 @@
 """
 Worlds with more that can be in the way of a job: for reasons that plain histories rarely give.
 
-Users have limits, projects do not borrow, gangs lie in one pool, machines are closed for
-maintenance; jobs are held, wait for others or after a failure, ask for what no machine has.
+Users have limits, budgets are spent, projects do not borrow, gangs lie in one pool, machines are
+closed for maintenance; jobs are held, wait for others or after a failure, ask for what no machine
+has.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from bastion.job import Dependency, JobRecord, Phase
 from bastion.spec.where import Where
+from quota.budget import Budget
 from quota.limits import Limits
 from quota.maintenance import Window
 from tests.bastion.scheduler.histories import Make
@@ -45,6 +47,8 @@ def obstructed(make: Make) -> Make:
 
 def obstruct(random: Random, world: World) -> None:
     """Something comes in the way of jobs that wait."""
+    if random.random() < 0.1 and not world.extra.pop("spent", None):
+        _spend(world, random.choice(sorted({*world.quota.projects, *world.quota.groups})))
     if random.random() < 0.1:
         begins = world.now + random.choice((0.0, 2_000.0))
         pool = random.choice(sorted(world.pools))
@@ -53,6 +57,18 @@ def obstruct(random: Random, world: World) -> None:
     for name, job in sorted(world.jobs.items()):
         if job.phase is Phase.QUEUED and random.random() < 0.15:
             world.jobs[name] = _hindered(random, world, job)
+
+
+def _spend(world: World, name: str) -> None:
+    """The project or group has used its budget of every type."""
+    quota, budget = world.quota, Budget(hours=dict.fromkeys(world.quota.types, 1))
+    if name in quota.groups:
+        group = replace(quota.groups[name], budget=budget)
+        world.quota = replace(quota, groups={**quota.groups, name: group})
+    else:
+        project = replace(quota.projects[name], budget=budget)
+        world.quota = replace(quota, projects={**quota.projects, name: project})
+    world.extra["spent"] = {name: dict.fromkeys(quota.types, 1.0)}
 
 
 def _hindered(random: Random, world: World, job: JobRecord) -> JobRecord:

@@ -328,6 +328,11 @@ EXAMPLES: list[tuple[Reason, str]] = [
         " when they end, or an admin raises the limit in the quota file",
     ),
     (
+        reasons.BudgetSpent(of="A", hours=GPU, period="month", until=130),
+        "waits for the next month, which begins in 30s: A has used its budget of 8 gpu hours;"
+        " starts then, or when an admin raises the budget in the quota file",
+    ),
+    (
         reasons.PlannedForOther(other="x", at=130, units=ONE),
         "waits for x, for which 1 gpu is reserved and which starts in 30s; a job whose"
         " max_runtime ends before that is backfilled",

@@ -15,6 +15,7 @@ from operator import is_
 
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.holders.budgets import spent_budgets
 from bastion.scheduler.state.memory.policy_choice import Parts
 
 
@@ -74,6 +75,7 @@ def _others(snapshot: Snapshot) -> tuple[object, ...]:
         snapshot.considered,
         snapshot.steps,
         snapshot.seq,
+        spent_budgets(snapshot.quota, snapshot.spent),
         dict(snapshot.stockouts),
         dict(snapshot.runs),
     )

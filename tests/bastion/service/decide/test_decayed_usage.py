@@ -11,7 +11,8 @@ from bastion.lifecycle import Reclassed, step
 from bastion.machine import Machine
 from bastion.records.root import Root
 from bastion.service.decide.decayed_usage import accrued
-from quota import Amounts, parse
+from quota import Amounts, Budget, parse
+from quota.budget import Spending
 from tests.rigs import job_records
 from tests.rigs.leader import QUOTA
 
@@ -112,3 +113,39 @@ def test_the_books_are_those_of_the_root_they_are_made_from() -> None:
     copy = replace(before)
     accrued(before, HALVES, 100.0)
     assert before == copy
+
+
+BUDGETS = parse(
+    f"{QUOTA}[project_options.blue]\nbudget = {{ h100 = 9 }}\n"
+    "[project_groups.lab]\nmembers = ['blue', 'red']\nbudget = { h100 = 9 }\n"
+)
+
+
+def test_what_is_held_counts_in_full_against_the_budgets_of_the_project_and_its_groups() -> None:
+    """Guaranteed and borrowed, on top of what was used before; nothing of it fades."""
+    before = {"lab": Spending(since=0.0, hours={"h100": 5.0})}
+    books = accrued(root(spent=before), BUDGETS, 1800.0)
+    assert {name: each.hours for name, each in books.spent.items()} == {
+        "blue": {"h100": pytest.approx(1.0)},
+        "lab": {"h100": pytest.approx(6.0)},
+    }
+    assert accrued(books, BUDGETS, 1800.0).spent == books.spent
+
+
+def test_of_a_time_across_two_periods_the_part_in_the_newer_counts() -> None:
+    """A bastion that was away at midnight counts from midnight on."""
+    daily = Budget(hours={"h100": 9}, period="day")
+    blue = replace(SLOW.projects["blue"], budget=daily)
+    quota = replace(SLOW, projects={**SLOW.projects, "blue": blue})
+    before = {"blue": Spending(since=0.0, hours={"h100": 5.0})}
+    books = accrued(root(spent=before), quota, 86_400.0 + 1800.0)
+    assert books.spent == {"blue": Spending(since=86_400.0, hours={"h100": pytest.approx(1.0)})}
+
+
+def test_what_was_used_is_kept_while_there_is_no_quota_file_and_forgotten_without_a_budget() -> (
+    None
+):
+    """A file that cannot be read costs nobody an account."""
+    before = {"blue": Spending(since=0.0, hours={"h100": 5.0})}
+    assert accrued(root(spent=before), None, 10.0).spent == before
+    assert accrued(root(spent=before), SLOW, 10.0).spent == {}

@@ -1,0 +1,100 @@
+"""
+Budgets that are spent: which gangs may not start until the next period of the calendar.
+
+Rules: a gang asks for a type of which its project, or a group around it, has no unit hours left. A
+gang that was promised devices still starts: others may have been stopped for it. What runs is not
+stopped.
+
+It must not know capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from bastion.scheduler.queue.order import Standing
+from bastion.scheduler.queue.shape import Shape
+from bastion.scheduler.reasons.next_wall import NextWall
+from bastion.scheduler.reasons.reason import BudgetSpent
+from quota.amounts import Amounts
+from quota.tree import Quota
+
+Spent = Mapping[str, Mapping[str, float]]
+"""Project, or group -> unit hours by type that count against its budget now."""
+
+
+def spent_budgets(quota: Quota, spent: Spent) -> frozenset[tuple[str, str]]:
+    """(project or group, type) of which nothing is left in this period."""
+    return frozenset(
+        (name, kind)
+        for name, budget in quota.budgets.items()
+        for kind, most in budget.hours.items()
+        if spent.get(name, {}).get(kind, 0.0) >= most
+    )
+
+
+class Budgets:
+    """The budgets that are spent at `now`; false where none is."""
+
+    def __init__(self, quota: Quota, spent: Spent, now: float) -> None:
+        self._quota, self._now = quota, now
+        self._spent: dict[str, list[str]] = {}
+        for name, kind in sorted(spent_budgets(quota, spent)):
+            self._spent.setdefault(name, []).append(kind)
+
+    def __bool__(self) -> bool:
+        return bool(self._spent)
+
+    def renewals(self) -> Iterator[float]:
+        """When those that are spent are renewed, in store's seconds."""
+        return map(self._renewed_at, self._spent)
+
+    def over(self, project: str, asked: Amounts) -> BudgetSpent | None:
+        """
+        Why a gang of `project` that is charged `asked` may not start, or None.
+
+        Of several budgets it is the one that is renewed last; the others are told as the next wall.
+        """
+        found: dict[str, Amounts] = {}
+        for node in self._quota.chain(project):
+            kinds = [kind for kind in self._spent.get(node.name, ()) if asked[kind]]
+            if kinds:
+                found[node.name] = Amounts({kind: node.budget.hours[kind] for kind in kinds})
+        if not found:
+            return None
+        last = max(found, key=self._renewed_at)
+        others = tuple(name for name in found if name != last)
+        return BudgetSpent(
+            of=last,
+            hours=found[last],
+            period=self._quota.budgets[last].period,
+            until=self._renewed_at(last),
+            then=NextWall(kind="BudgetSpent", names=others) if others else None,
+        )
+
+    def _renewed_at(self, name: str) -> float:
+        return self._quota.budgets[name].period_at(self._now)[1]
+
+    def kept_out(
+        self,
+        standing: Iterable[Standing],
+        asks: Callable[[Shape], Amounts],
+        promised: Collection[str],
+    ) -> Mapping[str, BudgetSpent]:
+        """
+        The waiting jobs that may not start, and why.
+
+        Args:
+            standing: Waiting gangs.
+            asks: What a gang of a shape is charged.
+            promised: Gangs with a promise, by the name of their first job.
+        """
+        if not self:
+            return {}
+        return {
+            job.id: reason
+            for each in standing
+            if each.entry.gang[0].id not in promised
+            if (reason := self.over(each.key.project, asks(each.shape))) is not None
+            for job in each.entry.gang
+        }
