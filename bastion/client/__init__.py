@@ -32,10 +32,11 @@ if TYPE_CHECKING:
         PoolsView,
         Why,
     )
-    from bastion.client.status.status_view import ProjectView, StatusView
+    from bastion.client.status.status_view import BudgetView, ProjectView, StatusView
     from bastion.scheduler.machine_report import MachineReport
 
 __all__ = [
+    "BudgetView",
     "BusyError",
     "Chunk",
     "Client",
@@ -58,7 +59,7 @@ _PLACES = {
     "bastion.client.follow.log_filter": ("Wanted",),
     "bastion.client.follow.log_reader": ("Chunk",),
     "bastion.client.handle": ("LaunchHandle",),
-    "bastion.client.status.status_view": ("ProjectView", "StatusView"),
+    "bastion.client.status.status_view": ("BudgetView", "ProjectView", "StatusView"),
     "bastion.client.look.views": (
         "EventView",
         "JobView",

@@ -21,7 +21,7 @@ from bastion.records.standing import true_until
 Views = Mapping[str, Mapping[str, Any]]
 COUNTED = frozenset({"cpu", "memory"})
 """Resources that are amounts; every other one is a device."""
-_NOT_OF_SHARE = ("NeverFits", "AtOnce", "OverUserLimit", "Backoff")
+_NOT_OF_SHARE = ("NeverFits", "AtOnce", "OverUserLimit", "BudgetSpent", "Backoff")
 """Kinds of reasons for which a job waits whatever room its project's share has."""
 
 
@@ -57,6 +57,7 @@ class ViewGauges(Collector):
         yield from _jobs(queue, status)
         yield from _machines(views.get("pool", {}))
         yield from _shares(queue, status)
+        yield from _budgets(status)
         if uses:
             yield from use_gauges(queue, views.get("pool", {}), uses)
 
@@ -179,6 +180,18 @@ def _shares(queue: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[Met
         ("project",),
         within,
     )
+
+
+def _budgets(status: Mapping[str, Any]) -> Iterator[Metric]:
+    budgets: Mapping[str, Mapping[str, Any]] = status.get("budgets") or {}
+    for name, field, meaning in (
+        ("budget_hours", "hours", "Unit hours that a project or group may use in its period"),
+        ("budget_used_hours", "used", "Unit hours that it has used in this period"),
+    ):
+        found = {
+            (of, kind): number for of, row in budgets.items() for kind, number in row[field].items()
+        }
+        yield _gauge(name, meaning, ("of", "resource"), found)
 
 
 def queued_at(row: Mapping[str, Any]) -> float | None:

@@ -28,7 +28,7 @@ class QuotaRow:
     ceiling: Amounts
     lends: Amounts
     limits: tuple[str, ...] = ()
-    """What its users may have, whether it borrows, what it weighs; where the file says so."""
+    """What it and its users may have, whether it borrows, its weight; where the file says so."""
     members: tuple[str, ...] = ()
     """Users, or projects and groups."""
 
@@ -55,6 +55,7 @@ def quota_columns(rows: Sequence[QuotaRow]) -> list[Column[QuotaRow]]:
 def _rows(quota: Quota, node: Node) -> Iterator[QuotaRow]:
     group, project = quota.groups.get(node.name), quota.projects.get(node.name)
     limits = [f"weight {node.weight:g}"] if node.weight != 1 else []
+    limits += [f"at most {node.budget}"] if node.budget else []
     if project is not None:
         limits += [] if project.borrow else ["does not borrow"]
         limits += [text] if (text := _limits(project.limits)) else []

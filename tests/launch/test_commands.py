@@ -551,6 +551,27 @@ def test_status_says_which_bastion_leads_and_what_is_wrong(run: Run, bucket: Buc
     assert json.loads(run("status", "--json").out)["status"]["epoch"] == 3
 
 
+def test_status_tells_what_is_left_of_each_budget(run: Run, bucket: Bucket) -> None:
+    """One line for each type; a table of its own, which is there where there are budgets."""
+    lab = {
+        "period": "month",
+        "renewed_at": NOW + 3 * 86_400,
+        "hours": {"h100": 5000, "v4": 10},
+        "used": {"h100": 4210.4, "v4": 12.0},
+    }
+    view = {"leader": "main", "host": "vm", "now": NOW, "budgets": {"lab": lab}}
+    publish(bucket.store, "status", view)
+    table = [line.split("  ") for line in run("status").out.splitlines()]
+    rows = [[cell.strip() for cell in row if cell] for row in table]
+    assert ["BUDGET OF", "HOURS", "USED", "LEFT", "RENEWED IN"] in rows
+    assert ["lab", "5,000 a month", "4,210", "790 h100 hours", "3d"] in rows
+    assert ["lab", "10 a month", "12", "0 v4 hours", "3d"] in rows
+    told = json.loads(run("status", "--json").out)["status"]["budgets"]
+    assert told[0]["used"] == 4210.4
+    publish(bucket.store, "status", view | {"budgets": {}})
+    assert "BUDGET" not in run("status").out
+
+
 def test_a_job_tells_since_when_it_is_in_the_queue(run: Run, bucket: Bucket) -> None:
     """Its age is that of its submission; the wait of its project is that of the present turn."""
     shares = {"nominal": {"v4": 512}, "usage": {}, "queued": 2}
@@ -611,6 +632,7 @@ def test_groups_limits_and_windows_are_shown(run: Run, bucket: Bucket, tmp_path:
         + """
 [project_options.blue]
 borrow = false
+budget = { v4 = 500 }
 default_max_runtime = "8h"
 max_max_runtime = "3d"
 max_units_per_user = { v4 = 64 }
@@ -646,7 +668,8 @@ reason = "new cooling"
     blue = shown.out.splitlines()[2]
     assert blue.startswith("  blue ")
     assert (
-        "does not borrow; runs 8h, at most 3d, a user has 64 v4, 4 jobs; "
+        "at most 500 v4 hours a month; does not borrow; "
+        "runs 8h, at most 3d, a user has 64 v4, 4 jobs; "
         "eve: runs 8h, at most 3d, a user has 64 v4, 1 jobs" in blue
     )
     window = "everything from 2030-01-05 08:00 to 2030-01-05 18:00 UTC: new cooling"

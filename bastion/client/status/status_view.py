@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from bastion.client.status.display import table, units_text
@@ -36,6 +36,24 @@ class ProjectView:
 
 
 @value
+class BudgetView:
+    """What one project or group may use of a type in its period, and has used."""
+
+    of: str
+    """The project or group."""
+    kind: str
+    """The type."""
+    period: str
+    """`day`, `week`, `month`, `quarter` or `year`, in UTC."""
+    hours: int
+    """Unit hours for each period."""
+    used: float
+    """Unit hours used in this one; more than `hours` where jobs ran on."""
+    renewed_at: float
+    """When the next period begins."""
+
+
+@value
 class StatusView:
     """The bastion itself."""
 
@@ -55,6 +73,8 @@ class StatusView:
     counts: Mapping[str, int] = field(default_factory=dict)
     """Jobs by state."""
     projects: tuple[ProjectView, ...] = ()
+    budgets: tuple[BudgetView, ...] = ()
+    """Of projects and groups that have one, by name and type."""
     quota_version: str = ""
     has_quota: bool = False
     """Whether a quota file is in force, be it the newest or the last good one."""
@@ -128,6 +148,11 @@ def status_of(view: Mapping[str, Any], *, wall: float) -> StatusView:
         projects=tuple(
             _project_of(name, row) for name, row in sorted((view.get("projects") or {}).items())
         ),
+        budgets=tuple(
+            each
+            for name, row in sorted((view.get("budgets") or {}).items())
+            for each in _budgets_of(name, row)
+        ),
         quota_version=quota.get("version") or "",
         has_quota=bool(quota.get("in_force")),
         has_pools=bool(config.get("pools")),
@@ -150,6 +175,18 @@ def _project_of(name: str, row: Mapping[str, Any]) -> ProjectView:
         queued=row.get("queued", 0),
         waiting_since=row.get("waiting_since"),
     )
+
+
+def _budgets_of(name: str, row: Mapping[str, Any]) -> Iterator[BudgetView]:
+    for kind, hours in sorted(row["hours"].items()):
+        yield BudgetView(
+            of=name,
+            kind=kind,
+            period=row["period"],
+            hours=hours,
+            used=row["used"][kind],
+            renewed_at=row["renewed_at"],
+        )
 
 
 def _span(seconds: float) -> str:

@@ -388,8 +388,24 @@ def status_view(
         "config": {"pools": sorted(files.config.pools), "problem": files.config_problem},
         "counts": totals.counts,
         "projects": totals.projects,
+        "budgets": dict(_budgets(root, files.quota)) if files.quota is not None else {},
         "problems": list(told((*problems, *_overdue(root)))),
     }
+
+
+def _budgets(root: Root, quota: Quota) -> Iterator[tuple[str, Any]]:
+    """Yield what each project and group may use in its period, and what it has used of it."""
+    for name, budget in sorted(quota.budgets.items()):
+        used = budget.hours_spent(root.spent.get(name), root.now)
+        yield (
+            name,
+            {
+                "period": budget.period,
+                "renewed_at": budget.period_at(root.now)[1],
+                "hours": dict(budget.hours),
+                "used": {kind: round(used.get(kind, 0.0), 2) for kind in budget.hours},
+            },
+        )
 
 
 def _overdue(root: Root) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from bastion.client.look.views import JobView
-from bastion.client.status.status_view import StatusView
+from bastion.client.status.status_view import BudgetView, StatusView
 from bastion.value import value
 from bastion.web.drawing.paging import Part, page_number, part_of
 from bastion.web.drawing.palette import Palette
@@ -35,6 +35,7 @@ class NowPage:
     """What the first page shows."""
 
     shares: tuple[Share, ...]
+    budgets: tuple[BudgetView, ...]
     counts: Mapping[str, int]
     """Jobs by state; every task counts."""
     jobs: Part[JobView]
@@ -63,6 +64,7 @@ def now_page(
     counts = status.counts if status else Counter(row["state"] for row in board.rows)
     return NowPage(
         shares=shares(status.projects, palette) if status else (),
+        budgets=status.budgets if status else (),
         counts=counts,
         jobs=part.showing(tuple(map(board.job, part.rows))),
         tabs=tuple(_tab(name, len(rows), given, show) for name, rows in parts.items()),

@@ -12,7 +12,7 @@ from launch.screen.render import Column, amounts, iso, plain, span
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.client import ProjectView, StatusView
+    from bastion.client import BudgetView, ProjectView, StatusView
 
 _CONFIG = "config/bastion.toml"
 
@@ -39,6 +39,8 @@ def show(args: argparse.Namespace) -> int:
         out.fields(_fields(session, view))
     if view.projects:
         out.show("projects", view.projects, _projects(view), name=lambda project: project.name)
+    if view.budgets and out.format != "name":
+        out.show("budgets", view.budgets, _budgets(view), name=lambda budget: budget.of)
     for problem in (*files_not_in_force(view), *view.problems):
         note(f"problem: {problem}")
     session.note_absence()
@@ -99,4 +101,17 @@ def _projects(view: StatusView) -> list[Column[ProjectView]]:
         Column(title="LENT", text=lambda project: amounts(project.lent)),
         Column(title="QUEUED", text=lambda project: str(project.queued)),
         Column(title="LONGEST WAIT", text=waits),
+    ]
+
+
+def _budgets(view: StatusView) -> list[Column[BudgetView]]:
+    def left(budget: BudgetView) -> str:
+        return f"{max(0.0, budget.hours - budget.used):,.0f} {budget.kind} hours"
+
+    return [
+        Column(title="BUDGET OF", text=lambda budget: budget.of),
+        Column(title="HOURS", text=lambda budget: f"{budget.hours:,} a {budget.period}"),
+        Column(title="USED", text=lambda budget: f"{budget.used:,.0f}"),
+        Column(title="LEFT", text=left),
+        Column(title="RENEWED IN", text=lambda budget: span(budget.renewed_at - view.as_of)),
     ]

@@ -72,6 +72,16 @@ def test_a_page_server_tells_the_queue_the_devices_and_the_shares() -> None:
     assert "bastion_oldest_wait_seconds" in found
 
 
+def test_what_is_used_of_budgets_is_told() -> None:
+    """Of each project or group, by type."""
+    lab = {"period": "day", "renewed_at": 9.0, "hours": {"h100": 50}, "used": {"h100": 12.5}}
+    meter = PrometheusMeter()
+    meter.looked({}, {}, {"budgets": {"lab": lab}})
+    found = told(meter)
+    assert found["bastion_budget_hours"] == {labels(of="lab", resource="h100"): 50}
+    assert found["bastion_budget_used_hours"] == {labels(of="lab", resource="h100"): 12.5}
+
+
 def test_a_page_server_tells_how_much_devices_are_used() -> None:
     """By project, of the devices that it holds and that tell; by machine, of all of them."""
     queue = {"now": 9.0, "jobs": [{"id": "a-1", "project": "p"}, {"id": "b-1", "project": "q"}]}

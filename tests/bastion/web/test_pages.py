@@ -43,6 +43,26 @@ def test_the_first_page_shows_machines_shares_and_the_queue() -> None:
     assert text.count('class="cell idle"') >= 4
 
 
+def test_the_first_page_tells_what_is_used_of_budgets() -> None:
+    """What was used beyond the budget is told, and the bar is full."""
+    store = busy_store()
+    lab = {"period": "month", "renewed_at": NOW + 3 * 86_400, "hours": {"h100": 5000}}
+    with site(store) as client:
+        assert "Budgets" not in client.get("/").text
+    view = {
+        "leader": "b",
+        "host": "vm",
+        "now": NOW,
+        "budgets": {MARKUP: lab | {"used": {"h100": 6000}}},
+    }
+    publish(store, "status", view)
+    with site(store) as client:
+        text = client.get("/").text
+    assert "has used 6,000 of 5,000 h100 hours this month; renewed in 3d" in text
+    assert 'class="budget" x="0" y="6" width="1000"' in text
+    assert MARKUP not in text
+
+
 def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
     """The address says which part, project, user, state and text; no filter fits nothing else."""
     with site(busy_store()) as client:
