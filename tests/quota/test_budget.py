@@ -87,5 +87,6 @@ def test_a_budget_is_told_in_words() -> None:
     assert str(Budget(hours={"v4": 9, "gpu": 5000}, period="week")) == (
         "5000 gpu hours + 9 v4 hours a week"
     )
+    assert str(Budget(hours={"gpu": 1})) == "1 gpu hour a month"
     assert str(Budget()) == "none"
     assert not Budget()
