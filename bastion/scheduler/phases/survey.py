@@ -9,7 +9,7 @@ It must not know what fits now.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.eligibility import wait_or_queue
@@ -79,6 +79,13 @@ def _line_up(draft: Draft) -> None:
     draft.lines, draft.backlogs = lines.by_project(), lines.backlogs
 
 
+def _begun(draft: Draft, standing: Iterable[Standing]) -> set[str]:
+    """Gangs, by their first job, for which others stop, or of which other jobs run already."""
+    gangs = (each.entry.gang[0] for each in standing)
+    joining = {job.id for job in gangs if not draft.of_job.keys().isdisjoint(job.gang)}
+    return {*draft.standing, *joining}
+
+
 def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, WaitingReason]:
     """What budgets, admission and the limits of users keep out of the queue."""
     quota, shares = draft.snapshot.quota, draft.shares
@@ -87,7 +94,8 @@ def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, Waiti
     used = used - draft.spare(grown)  # that is given back to what waits
     able = [each for each in standing if draft.beyond(each.shape) is None]
     found: dict[str, WaitingReason] = {}
-    found.update(draft.budgets.kept_out(able, draft.asks, draft.standing))
+    if draft.budgets:
+        found.update(draft.budgets.kept_out(able, draft.asks, _begun(draft, able)))
     able = [each for each in able if each.entry.gang[0].id not in found]
     found.update(draft.parts.admission((each.entry.gang for each in able), quota, used))
     free = [each for each in able if each.entry.gang[0].id not in found]

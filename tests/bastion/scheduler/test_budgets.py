@@ -153,6 +153,22 @@ def test_a_gang_that_was_promised_devices_starts_although_the_budget_is_spent_me
     assert w.runs("a")
 
 
+def test_a_job_that_was_lost_joins_its_gang_again() -> None:
+    """Else the rest of the gang would run on for nothing."""
+    w = world()
+    for name in ("a0", "a1"):
+        w.ask("A", name, gang=("a0", "a1"), gpu=2)
+    w.cycle()
+    spend(w, 10.0)
+    w.requeue("a0")
+    w.cycle()
+    assert w.runs("a0")
+    w.requeue("a0")
+    w.requeue("a1")
+    w.cycle()
+    assert [w.reason(name) for name in ("a0", "a1")] == ["BudgetSpent", "BudgetSpent"]
+
+
 def test_an_elastic_job_does_not_grow_once_the_budget_is_spent() -> None:
     """It keeps the replicas that it has."""
     w = world()
@@ -178,6 +194,9 @@ def budgets_are_kept(snapshot: Snapshot, _: float, plan: Plan) -> None:
         if not isinstance(verdict, Admit) or name in promised:
             continue
         job = snapshot.jobs[name]
+        peers = (snapshot.jobs[each] for each in job.gang if each in snapshot.jobs)
+        if any(peer.is_admitted for peer in peers):
+            continue
         for node in snapshot.quota.chain(job.project):
             for kind, most in node.budget.hours.items():
                 left = most - snapshot.spent.get(node.name, {}).get(kind, 0.0)

@@ -2,8 +2,8 @@
 Budgets that are spent: which gangs may not start until the next period of the calendar.
 
 Rules: a gang asks for a type of which its project, or a group around it, has no unit hours left. A
-gang that was promised devices still starts: others may have been stopped for it. What runs is not
-stopped.
+gang that was promised devices still starts: others may have been stopped for it. So does a job that
+was lost and joins its gang again. What runs is not stopped.
 
 It must not know capacity.
 """
@@ -79,7 +79,7 @@ class Budgets:
         self,
         standing: Iterable[Standing],
         asks: Callable[[Shape], Amounts],
-        promised: Collection[str],
+        begun: Collection[str],
     ) -> Mapping[str, BudgetSpent]:
         """
         The waiting jobs that may not start, and why.
@@ -87,14 +87,12 @@ class Budgets:
         Args:
             standing: Waiting gangs.
             asks: What a gang of a shape is charged.
-            promised: Gangs with a promise, by the name of their first job.
+            begun: Gangs, by the name of their first job, that start whatever was used.
         """
-        if not self:
-            return {}
         return {
             job.id: reason
             for each in standing
-            if each.entry.gang[0].id not in promised
+            if each.entry.gang[0].id not in begun
             if (reason := self.over(each.key.project, asks(each.shape))) is not None
             for job in each.entry.gang
         }
