@@ -340,9 +340,7 @@ class GcsStore:
         if credentials is None:
             return
         with self._given_token() as transport:
-            credentials.before_request(  # type: ignore[no-untyped-call]
-                transport, method, url, headers
-            )
+            credentials.before_request(transport, method, url, headers)
 
     def _refresh(self, headers: dict[str, str]) -> None:
         """Put a new token into `headers` after one was refused."""
@@ -350,8 +348,8 @@ class GcsStore:
         refused = headers.get("authorization", "")
         with self._refreshing, self._given_token() as transport:
             if refused.endswith(str(self._credentials.token)):
-                self._credentials.refresh(transport)  # type: ignore[no-untyped-call]
-            self._credentials.apply(headers)  # type: ignore[no-untyped-call]
+                self._credentials.refresh(transport)
+            self._credentials.apply(headers)
 
     @contextmanager
     def _given_token(self) -> Iterator[object]:
@@ -364,7 +362,7 @@ class GcsStore:
         import google.auth.transport.urllib3
 
         try:
-            yield google.auth.transport.urllib3.Request(self._http)  # type: ignore[no-untyped-call]
+            yield google.auth.transport.urllib3.Request(self._http)
         except google.auth.exceptions.GoogleAuthError as error:
             is_outage = isinstance(error, google.auth.exceptions.TransportError) or error.retryable
             if is_outage or type(self._credentials).__module__.startswith(_OF_A_VM):

@@ -26,7 +26,7 @@ _XID = 0x8
 def main(argv: Sequence[str]) -> int:
     """Print a row for each GPU, then the XIDs of the next seconds, which the first word says."""
     try:
-        import pynvml  # type: ignore[import-untyped,unused-ignore]
+        import pynvml
     except ImportError:
         return MISSING
     try:

@@ -72,8 +72,8 @@ def _google_token(http: urllib3.PoolManager) -> dict[str, str]:
     headers: dict[str, str] = {}
     try:
         found, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
-        transport = google.auth.transport.urllib3.Request(http)  # type: ignore[no-untyped-call]
-        found.before_request(transport, "GET", _GOOGLE, headers)  # type: ignore[no-untyped-call]
+        transport = google.auth.transport.urllib3.Request(http)
+        found.before_request(transport, "GET", _GOOGLE, headers)
     except google.auth.exceptions.TransportError as error:
         raise BusyError(f"Google did not answer with a token: {type(error).__name__}") from None
     except google.auth.exceptions.GoogleAuthError as error:

@@ -61,7 +61,7 @@ def _file(path: Path) -> Callable[[], list[Row]]:
 def _nvidia() -> Callable[[], list[Row]] | None:
     """Return what asks the driver of NVIDIA's GPUs; None where there is none."""
     try:
-        import pynvml as nvml  # type: ignore[import-untyped,unused-ignore]
+        import pynvml as nvml
 
         nvml.nvmlInit()
         count = nvml.nvmlDeviceGetCount()
@@ -98,7 +98,7 @@ def _gpu(nvml: Any, index: int, handle: Any) -> Row:
 def _tpus() -> Callable[[], list[Row]] | None:
     """Return what asks libtpu; None where there is no TPU, or nothing that can ask it."""
     try:
-        from tpu_info import (  # type: ignore[import-not-found,import-untyped,unused-ignore]
+        from tpu_info import (
             device,
             metrics,
         )

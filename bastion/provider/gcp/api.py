@@ -195,7 +195,7 @@ class Api:
         if self._credentials is not None:
             credentials = self._credentials
         elif endpoint.startswith("http://"):
-            credentials = google.auth.credentials.AnonymousCredentials()  # type: ignore[no-untyped-call]
+            credentials = google.auth.credentials.AnonymousCredentials()
         else:
             try:
                 credentials, project = google.auth.default(scopes=[_SCOPE])

@@ -257,11 +257,9 @@ class GcsAccess:
         import google.auth.exceptions
         import google.auth.transport.urllib3
 
-        transport = google.auth.transport.urllib3.Request(self._http)  # type: ignore[no-untyped-call]
+        transport = google.auth.transport.urllib3.Request(self._http)
         try:
-            self._credentials.before_request(  # type: ignore[no-untyped-call]
-                transport, method, url, headers
-            )
+            self._credentials.before_request(transport, method, url, headers)
         except google.auth.exceptions.GoogleAuthError as error:
             raise StoreRefusedError(
                 f"Google gives no token: {error}",
