@@ -6,6 +6,7 @@ import itertools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bastion.agent.agent import Agent
 from bastion.agent.attempt_key import key_of
@@ -28,9 +29,9 @@ from bastion.records.register import look
 from bastion.records.reports.facts import Bell, Fact, HostFact
 from bastion.records.reports.registers import ClaimRegister, EndRegister, GoRegister
 from bastion.records.requests.launch_request import SpecRecord
-from bastion.spec import Job, Launch, Process, PythonEnv
+from bastion.spec import CodeRef, Job, Launch, Process, PythonEnv
 from bastion.store.folder.watch import Watch
-from bastion.store.memory import FaultyStore, MemoryStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore, Operation
 from bastion.store.port import ObjectStore
 from quota.amounts import Amounts
 
@@ -50,7 +51,7 @@ class Bucket:
         job: Job,
         *,
         launch: str = "launch-abc",
-        code: object = None,
+        code: CodeRef | None = None,
         python: PythonEnv | None = None,
     ) -> None:
         """Write the spec of a launch of one job."""
@@ -72,7 +73,9 @@ class Bucket:
         """All facts reported so far, in order."""
         told: list[Fact] = []
         for entry in self.store.list(layout.BELLS):
-            told.extend(decode(Bell, self.store.read(entry.key).data, key=entry.key).facts)
+            found = self.store.read(entry.key)
+            assert found is not None
+            told.extend(decode(Bell, found.data, key=entry.key).facts)
         return tuple(told)
 
     def told(self, of: HostFact = OF) -> tuple[str, ...]:
@@ -114,11 +117,13 @@ class Bucket:
         whole = b""
         for entry in self.store.list(prefix):
             assert entry.key == f"{prefix}{layout.padded(len(whole))}.log", entry.key
-            whole += self.store.read(entry.key).data
+            found = self.store.read(entry.key)
+            assert found is not None
+            whole += found.data
         return whole
 
 
-def start(of: HostFact = OF, **fields: object) -> Start:
+def start(of: HostFact = OF, **fields: Any) -> Start:
     """The instruction that starts a host."""
     return Start(
         project=of.project,
@@ -148,7 +153,7 @@ def stop(of: HostFact = OF, reason: str = "cancel", grace_s: float = 5.0) -> Sto
     )
 
 
-def job(*commands: str, **fields: object) -> Job:
+def job(*commands: str, **fields: Any) -> Job:
     """A job of one process for each command."""
     lines = commands or ("true",)
     return Job(name="train", processes=tuple(Process([line]) for line in lines), **fields)
@@ -162,7 +167,7 @@ class Rig:
         scripts: Callable[[ProcessStart], Script] = lambda _: Script(),
         *,
         settings: AgentSettings | None = None,
-        faults: Callable[[str, str], object] = lambda _operation, _key: None,
+        faults: Callable[[Operation, str], Fault | None] = lambda _operation, _key: None,
         metadata: Metadata | None = None,
         begun: Begun = NOTHING_BEGUN,
         sampler: Sampler | None = None,
@@ -185,13 +190,13 @@ class Rig:
         self.home_folder = Path(self.folder.name)
         self.home = FolderHome(self.home_folder)
         self.said: list[str] = []
-        self.keeper: FakeKeeper = None
+        self._keeper: FakeKeeper | None = None
         self._nonces = (f"w{n}" for n in itertools.count())
         self.agent = self.restart()
 
     def restart(self) -> Agent:
         """Start a new agent, as after kill -9; and a new keeper life if the keeper is dead."""
-        self.keeper = begin_life(
+        begin_life(
             self.store,
             self.settings.machine,
             boot_id="boot",
@@ -217,6 +222,16 @@ class Rig:
         )
         return self.agent
 
+    @property
+    def keeper(self) -> FakeKeeper:
+        """The newest keeper, which may have crashed."""
+        assert self._keeper is not None
+        return self._keeper
+
+    def is_finished(self) -> bool:
+        """Whether the agent is done."""
+        return self.agent.is_finished
+
     def pass_s(self, seconds: float, *, step_s: float = 0.02) -> None:
         """Let time pass, the agent taking turns."""
         deadline = self.clock.monotonic() + seconds
@@ -232,12 +247,13 @@ class Rig:
         return self.keeper_home.executed.count(key_of(of))
 
     def _connect(self) -> FakeKeeper:
-        if self.keeper is None:
+        if self._keeper is None:
             raise KeeperGoneError("none yet")
-        self.keeper.attempts()
-        return self.keeper
+        self._keeper.attempts()
+        return self._keeper
 
     def _spawn(self, life: int) -> FakeKeeper:
-        return FakeKeeper(
+        self._keeper = FakeKeeper(
             self.keeper_home, self.clock, self.scripts, life=life, permit_s=self.settings.permit_s
         )
+        return self._keeper

@@ -10,8 +10,8 @@ import pytest
 
 from bastion.agent.keeper.fake import Script
 from bastion.clock import VirtualClock
-from bastion.errors import StoreError
 from bastion.store.folder.watch import REMOVED_S, Pause
+from bastion.store.memory import Fault, Operation
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import Rig, job, start
 
@@ -76,8 +76,8 @@ def test_an_agent_without_a_bucket_ends_when_nothing_runs() -> None:
     watch = Removed()
     runs_s = 3 * REMOVED_S
 
-    def faults(_operation: str, _key: str) -> object:
-        return StoreError("gone") if watch.is_so else None
+    def faults(_operation: Operation, _key: str) -> Fault | None:
+        return Fault.BEFORE if watch.is_so else None
 
     rig = Rig(lambda _: Script(runs_s=runs_s), faults=faults, watch=watch)
     rig.bucket.spec(job("train"))
@@ -85,9 +85,9 @@ def test_an_agent_without_a_bucket_ends_when_nothing_runs() -> None:
     rig.pass_s(1)
     watch.is_so = True
     rig.pass_s(runs_s - 2, step_s=0.5)
-    assert not rig.agent.is_finished
+    assert not rig.is_finished()
     rig.pass_s(20, step_s=0.5)
-    assert rig.agent.is_finished
+    assert rig.is_finished()
     assert rig.said[-1].startswith("the bucket's folder was deleted")
 
 
@@ -100,7 +100,7 @@ def test_an_agent_outlasts_a_bucket_that_comes_back() -> None:
         rig.pass_s(REMOVED_S - 5, step_s=0.5)
         watch.is_so = False
         rig.pass_s(1)
-    assert not rig.agent.is_finished
+    assert not rig.is_finished()
 
 
 @pytest.mark.parametrize("is_watched", [False, True])
@@ -126,7 +126,7 @@ def test_an_agent_that_news_wakes_polls_seldom_and_starts_at_once(is_watched: bo
 
     looks: list[str] = []
 
-    def faults(operation: str, key: str) -> object:
+    def faults(operation: Operation, key: str) -> Fault | None:
         if operation == "read" and key.startswith("instructions/"):
             looks.append(key)
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,12 @@ from bastion.agent.keeper.fake import Script
 from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.settings import AgentSettings, Tempo
 from bastion.agent.usage.port import DeviceProcess
-from bastion.errors import BastionError, StoreError
+from bastion.errors import BastionError
 from bastion.logs.pace import CLOUD
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Health, Idle
 from bastion.records.reports.usage import MachineUse, UsageSegment, machine_use, unpacked
+from bastion.store.memory import Fault, Operation
 from bastion.utilisation import Utilisation
 from quota.amounts import Amounts
 from tests.bastion.agent.usage.fake_sampler import FakeSampler
@@ -34,8 +36,8 @@ PREFIX = layout.usage(OF.project, OF.job, OF.attempt, replica=OF.replica, host=O
 def machine(
     sampler: FakeSampler,
     runs_s: float = float("inf"),
-    faults: Callable[[str, str], object] = lambda _operation, _key: None,
-    **said: object,
+    faults: Callable[[Operation, str], Fault | None] = lambda _operation, _key: None,
+    **said: Any,
 ) -> Rig:
     """A machine on which one host runs on two devices."""
     rig = Rig(lambda _: Script(runs_s=runs_s), settings=SETTINGS, sampler=sampler, faults=faults)
@@ -44,13 +46,26 @@ def machine(
     return rig
 
 
+def stored(rig: Rig, key: str) -> bytes:
+    found = rig.memory.read(key)
+    assert found is not None
+    return found.data
+
+
+def utilisation(rig: Rig) -> Utilisation | None:
+    """What the end of the host says of its use."""
+    end = rig.bucket.end()
+    assert end is not None
+    return end.utilisation
+
+
 def segments(rig: Rig) -> list[UsageSegment]:
-    return [unpacked(rig.memory.read(e.key).data, key=e.key) for e in rig.memory.list(PREFIX)]
+    return [unpacked(stored(rig, each.key), key=each.key) for each in rig.memory.list(PREFIX)]
 
 
 def now(rig: Rig) -> MachineUse:
     key = layout.machine_use(MACHINE)
-    return machine_use(rig.memory.read(key).data, key=key)
+    return machine_use(stored(rig, key), key=key)
 
 
 def idles(rig: Rig) -> list[str]:
@@ -62,7 +77,7 @@ def test_the_end_says_what_was_used() -> None:
     sampler = FakeSampler(0.9, 0.01, 1.0)
     rig = machine(sampler, runs_s=65)
     rig.pass_s(70, step_s=1.0)
-    assert rig.bucket.end().utilisation == Utilisation(
+    assert utilisation(rig) == Utilisation(
         samples=12, mean=0.455, p50=0.01, max=0.9, idle=0.5, cores=2.0, memory_bytes=3 << 30
     )
     assert rig.bucket.told()[-1] == "drained"
@@ -73,7 +88,7 @@ def test_a_short_job_costs_no_look() -> None:
     sampler = FakeSampler(0.9, 0.9)
     rig = machine(sampler, runs_s=5)
     rig.pass_s(8, step_s=1.0)
-    assert (sampler.looks, rig.bucket.end().utilisation) == (0, None)
+    assert (sampler.looks, utilisation(rig)) == (0, None)
     assert rig.memory.list(PREFIX) == ()
 
 
@@ -103,7 +118,8 @@ def test_a_killed_agent_loses_at_most_the_samples_in_no_segment() -> None:
     rig.bucket.instruct(stop())
     rig.pass_s(30, step_s=1.0)
     assert len(segments(rig)) > before >= 1
-    used = rig.bucket.end().utilisation
+    used = utilisation(rig)
+    assert used is not None
     assert used.mean == 0.8
     assert 2 * 18 <= used.samples <= 2 * 26
     assert not list((rig.home_folder / "usage").iterdir())
@@ -116,7 +132,7 @@ def test_a_number_that_is_taken_is_passed_over() -> None:
     rig.pass_s(90, step_s=1.0)
     keys = [entry.key for entry in rig.memory.list(PREFIX)]
     assert keys == [layout.usage_segment(PREFIX, 0), layout.usage_segment(PREFIX, 1)]
-    assert rig.memory.read(keys[0]).data == b"another"
+    assert stored(rig, keys[0]) == b"another"
 
 
 def test_a_sampler_that_fails_costs_its_samples_alone() -> None:
@@ -125,7 +141,7 @@ def test_a_sampler_that_fails_costs_its_samples_alone() -> None:
     sampler.error = BastionError("the driver is gone")
     rig = machine(sampler, runs_s=100)
     rig.pass_s(110, step_s=1.0)
-    assert rig.bucket.end().utilisation is None
+    assert utilisation(rig) is None
     assert rig.bucket.told()[-1] == "drained"
     assert sum("the driver is gone" in line for line in rig.said) == 1
 
@@ -143,8 +159,8 @@ def test_a_store_that_is_away_delays_samples_and_no_end() -> None:
     """Samples that cannot be sent do not keep a host from ending; they go with its last logs."""
     away = {"is": False}
 
-    def faults(operation: str, key: str) -> object:
-        return StoreError("away") if away["is"] and key.startswith(PREFIX) else None
+    def faults(_operation: Operation, key: str) -> Fault | None:
+        return Fault.BEFORE if away["is"] and key.startswith(PREFIX) else None
 
     rig = machine(FakeSampler(0.5, 0.5), faults=faults)
     rig.pass_s(50, step_s=1.0)
@@ -290,6 +306,7 @@ def test_an_idle_job_is_stopped_only_where_that_is_asked() -> None:
     rig = machine(FakeSampler(0.0, 0.0), idle_warning_s=600.0, stops_idle=True)
     rig.pass_s(700, step_s=2.0)
     end = rig.bucket.end()
+    assert end is not None
     assert (end.notice, end.detail) == ("idle", "no use of any of its 2 devices above 5% for 10m")
 
 
