@@ -225,12 +225,12 @@ def write_use(store: ObjectStore, root: Root, *, segments: int = 6) -> None:
                 store.create(key, packed(_samples(devices, number)))
     for n, name in enumerate(root.machines):
         told_of = hosts.get(name, [])
-        held = {index for each in told_of for index in each.devices}
+        in_use = {index for each in told_of for index in each.devices}
         devices_used = tuple(
             DeviceUse(
                 index=i,
-                used=round(0.97 - 0.11 * ((n + i) % 8), 2) if i in held else 0.0,
-                memory_bytes=(60 << 30) if i in held else 0,
+                used=round(0.97 - 0.11 * ((n + i) % 8), 2) if i in in_use else 0.0,
+                memory_bytes=(60 << 30) if i in in_use else 0,
                 memory_total_bytes=80 << 30,
             )
             for i in range(DEVICES)
@@ -243,8 +243,8 @@ def write_use(store: ObjectStore, root: Root, *, segments: int = 6) -> None:
             devices=devices_used,
             hosts=tuple(told_of),
             foreign=(foreign,) if not n else (),
-            cores=6.5 * len(held),
-            memory_bytes=(8 + 40 * len(held)) << 30,
+            cores=6.5 * len(in_use),
+            memory_bytes=(8 + 40 * len(in_use)) << 30,
         )
         put(store, layout.machine_use(name), encode(use_now))
 
@@ -285,8 +285,8 @@ def write_history(store: ObjectStore, root: Root, *, days: int, a_day: int) -> N
         outcome = ("succeeded", "succeeded", "preempted", "succeeded", "failed")[number % 5]
         size, borrows = (2, 4, 8)[number % 3], number % 4 == 3
         ended_at = root.now - back_s + took_s / 2
-        share = {"guaranteed_s": 0.0, "borrowed_s": took_s} if borrows else {"guaranteed_s": took_s}
-        device_s = {name.replace("_s", "_device_s"): s * size for name, s in share.items()}
+        borrowed_s = took_s if borrows else 0.0
+        guaranteed_s = took_s - borrowed_s
         record = EndedAttempt(
             user=user,
             launch=f"past-{number:010d}",
@@ -309,8 +309,10 @@ def write_history(store: ObjectStore, root: Root, *, days: int, a_day: int) -> N
             lost_device_s=300.0 * size if outcome == "preempted" else None,
             machine_s=took_s * size / DEVICES,
             price_per_hour=POOL.price_per_hour,
-            **share,
-            **device_s,
+            guaranteed_s=guaranteed_s,
+            borrowed_s=borrowed_s,
+            guaranteed_device_s=guaranteed_s * size,
+            borrowed_device_s=borrowed_s * size,
         )
         events.append(
             Event(

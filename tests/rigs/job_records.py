@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bastion.job import (
     Claim,
     End,
@@ -118,7 +120,7 @@ def done() -> JobRecord:
     return drained(draining())
 
 
-RECORDS = {
+RECORDS: dict[Phase, Callable[[], JobRecord]] = {
     Phase.QUEUED: queued,
     Phase.STARTING: starting,
     Phase.RUNNING: running,

@@ -173,6 +173,8 @@ class World(ABC):
 class RealWorld(World):
     """A home in a folder, real processes."""
 
+    keeper: KeeperClient
+
     def __init__(self, home: Path, *, permit_s: float = 0.0, use_cgroups: bool = True) -> None:
         super().__init__()
         self.home = home
@@ -225,7 +227,6 @@ class RealWorld(World):
 
     def gone(self) -> None:
         """Wait until the keeper is gone."""
-        assert isinstance(self.keeper, KeeperClient)
         deadline = time.monotonic() + PATIENCE_S
         try:
             while time.monotonic() < deadline:
@@ -249,6 +250,8 @@ class RealWorld(World):
 class FakeWorld(World):
     """A home in memory, scripts on a virtual clock."""
 
+    keeper: FakeKeeper
+
     def __init__(self, *, permit_s: float = 0.0) -> None:
         super().__init__()
         self.clock = VirtualClock()
@@ -262,7 +265,6 @@ class FakeWorld(World):
 
     def crash(self) -> None:
         """Kill it; its processes continue."""
-        assert isinstance(self.keeper, FakeKeeper)
         self.keeper.crash(leaves_strays=True)
 
     @contextlib.contextmanager

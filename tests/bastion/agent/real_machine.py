@@ -8,12 +8,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bastion.agent.keeper.port import KeeperGoneError
 from bastion.agent.keeper.socket.client import KeeperClient
+from bastion.records.reports.facts import HostFact
 from bastion.spec import Job, Process
 from bastion.store.folder.local import LocalStore
-from tests.rigs.agent import MACHINE, Bucket
+from tests.rigs.agent import MACHINE, OF, Bucket
 from tests.rigs.limits import killed
 
 DEADLINE_S = 20.0
@@ -29,7 +31,13 @@ class Machine:
         self.root = folder / "root"
         self.home = folder / "home"
         self.bucket = Bucket(LocalStore(self.root, makes_root=True))
-        self.agent: subprocess.Popen[bytes] | None = None
+        self._agent: subprocess.Popen[bytes] | None = None
+
+    @property
+    def agent(self) -> subprocess.Popen[bytes]:
+        """The agent that was started last."""
+        assert self._agent is not None
+        return self._agent
 
     def begin(self) -> None:
         """Start an agent."""
@@ -38,7 +46,7 @@ class Machine:
         said += ["--resources", "h100=8,cpu=16", *self.options]
         self.home.mkdir(exist_ok=True)
         with (self.home / "agent.log").open("ab") as log:
-            self.agent = subprocess.Popen(
+            self._agent = subprocess.Popen(
                 said,
                 cwd=REPOSITORY,
                 stderr=log,
@@ -48,7 +56,6 @@ class Machine:
 
     def kill(self) -> None:
         """Kill (-9) the agent."""
-        assert self.agent is not None
         killed(self.agent)
 
     def keeper_pid(self) -> int:
@@ -66,9 +73,13 @@ class Machine:
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.005)
 
+    def drained(self, of: HostFact = OF, *, patience_s: float = DEADLINE_S) -> None:
+        """Wait until all of a host is told."""
+        self.until(lambda: "drained" in self.bucket.told(of), patience_s=patience_s)
+
     def close(self) -> None:
         """End agent, keeper and jobs."""
-        if self.agent is not None:
+        if self._agent is not None:
             self.kill()
         try:
             keeper = KeeperClient(self.home)
@@ -88,6 +99,6 @@ def agent_with(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(said, cwd=REPOSITORY, capture_output=True, text=True, timeout=DEADLINE_S)
 
 
-def shell(*lines: str, **fields: object) -> Job:
+def shell(*lines: str, **fields: Any) -> Job:
     """A job of one shell process for each line."""
     return Job(name="train", processes=tuple(Process(line, shell=True) for line in lines), **fields)

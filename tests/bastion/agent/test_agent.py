@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sized
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,13 +44,17 @@ def test_a_short_job_leaves_claim_end_and_facts_in_order() -> None:
 
 def test_many_hosts_are_started_and_forgotten_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """The keeper is asked once for all that a turn starts or forgets: it syncs its disk once."""
+
+    def counted(sizes: list[int], plain: Callable[..., object]) -> Callable[..., object]:
+        def call(keeper: FakeKeeper, each: Sized) -> object:
+            sizes.append(len(each))
+            return plain(keeper, each)
+
+        return call
+
     asked: dict[str, list[int]] = {"start_all": [], "forget_all": []}
     for name in asked:
-        plain = getattr(FakeKeeper, name)
-        counted = lambda self, each, name=name, plain=plain: (  # noqa: E731
-            asked[name].append(len(each)) or plain(self, each)
-        )
-        monkeypatch.setattr(FakeKeeper, name, counted)
+        monkeypatch.setattr(FakeKeeper, name, counted(asked[name], getattr(FakeKeeper, name)))
     rig = Rig(lambda _: SHORT)
     rig.bucket.spec(job())
     hosts = [replace(OF, replica=replica) for replica in range(5)]
@@ -131,7 +136,12 @@ def test_a_stop_before_the_start_wins(together: bool) -> None:
 def test_nothing_runs_before_the_barrier_opens() -> None:
     """A host of a gang runs only after go, and is told the addresses that go carries."""
     seen: list[ProcessStart] = []
-    rig = Rig(lambda process: seen.append(process) or FOREVER)
+
+    def script(process: ProcessStart) -> Script:
+        seen.append(process)
+        return FOREVER
+
+    rig = Rig(script)
     rig.bucket.spec(job(replicas=2))
     rig.bucket.instruct(start(barrier=True, replicas=2))
     rig.pass_s(2)
@@ -329,9 +339,9 @@ def test_an_agent_told_to_leave_finishes_what_runs() -> None:
     rig.bucket.spec(job())
     rig.bucket.instruct(start(), Leave(), start(other))
     rig.pass_s(1)
-    assert not rig.agent.is_finished
+    assert not rig.is_finished()
     rig.pass_s(6)
-    assert rig.agent.is_finished
+    assert rig.is_finished()
     assert rig.bucket.told() == ALL
     assert rig.executions(other) == 0
 

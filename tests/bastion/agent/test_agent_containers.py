@@ -8,12 +8,13 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bastion.agent.attempt_key import key_of
 from bastion.agent.containers.engine import Engine
-from bastion.agent.host.container_start import ATTEMPT_LABEL, HOME_LABEL
+from bastion.agent.containers.program import ATTEMPT_LABEL, HOME_LABEL
 from bastion.spec import ImageRef, Job, Process, Resources
 from tests.bastion.agent.real_machine import Machine, shell
 from tests.rigs.agent import OF, start, stop
@@ -31,7 +32,7 @@ class Host(Machine):
         self.engine = Engine(str(socket))
         self.fake = fake
 
-    def run(self, job: Job, image: str = IMAGE, **fields: object) -> None:
+    def run(self, job: Job, image: str = IMAGE, **fields: Any) -> None:
         """Start a job."""
         self.bucket.spec(job, code=ImageRef(ref=image))
         self.begin()

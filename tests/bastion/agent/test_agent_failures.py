@@ -75,7 +75,6 @@ def test_a_keeper_may_die_at_any_turn(leaves_strays: bool) -> None:
             rig.agent.turn()
             rig.clock.advance(0.03)
         rig.keeper.crash(leaves_strays=leaves_strays)
-        rig.keeper = None
         rig.restart()
         assert rig.keeper.life == 2
         rig.bucket.instruct(start(), life=2, number=1)
@@ -169,7 +168,7 @@ def test_an_agent_of_an_older_life_stops_what_runs_and_ends() -> None:
     rig.pass_s(1)
     rig.memory.create(layout.life(MACHINE, 2), b"{}")
     rig.pass_s(70, step_s=0.5)
-    assert rig.agent.is_finished
+    assert rig.is_finished()
     end = rig.bucket.end()
     assert end is not None
     assert end.notice == "host lost"

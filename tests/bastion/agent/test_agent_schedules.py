@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from bastion.agent.keeper.fake import Reaction, Script
 from bastion.errors import ConflictError
+from bastion.machine import Instruction
 from bastion.store.memory import Fault
 from tests.rigs.agent import OF, Rig, job, start, stop
 
@@ -67,7 +68,7 @@ class Schedule:
             steps[step]()
         rig.pass_s(0.1, step_s=0.05)
 
-    def instruct(self, *instructions: object) -> None:
+    def instruct(self, *instructions: Instruction) -> None:
         """Write the next batch of the living keeper."""
         life = self.rig.keeper.life
         self.batches[life] = self.batches.get(life, 0) + 1
@@ -77,7 +78,6 @@ class Schedule:
         """The keeper dies; agent and store must be there to begin a new life."""
         self.is_away = False
         self.rig.keeper.crash(leaves_strays=leaves_strays)
-        self.rig.keeper = None
         self.rig.restart()
 
     def be_away(self, *, is_away: bool) -> None:

@@ -100,7 +100,6 @@ def test_a_dead_keeper_ends_what_was_kept() -> None:
     """Its devices are not known to have been free of others since: the next life writes the end."""
     rig = failed()
     rig.keeper.crash(leaves_strays=False)
-    rig.keeper = None
     rig.restart()
     rig.pass_s(1)
     end = rig.bucket.end()

@@ -46,7 +46,7 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
 
 def below(machine: Machine) -> set[int]:
     """Every process below the keeper."""
-    pending, found = [machine.keeper_pid()], set()
+    pending, found = [machine.keeper_pid()], set[int]()
     while pending:
         new = set(strays.children(pending.pop())) - found
         found |= new
@@ -84,7 +84,9 @@ def test_a_limit_ends_the_whole_tree_and_can_be_brought_nearer(machine: Machine)
     machine.bucket.instruct(SetLimit(**named, max_runtime_s=0.1))
     machine.until(lambda: machine.bucket.end() is not None)
     assert below(machine) == set()
-    assert machine.bucket.end().notice == "time limit"
+    end = machine.bucket.end()
+    assert end is not None
+    assert end.notice == "time limit"
     ended(machine)
 
 
@@ -145,7 +147,9 @@ def test_a_clean_up_killed_with_its_keeper_never_runs_again(
     machine.bucket.spec(shell("exit 0", on_end=("sh", "-c", f"echo x >> {ran}; exec sleep 1000")))
     machine.bucket.instruct(start())
     machine.until(ran.exists)
-    strays.send(strays.look(machine.keeper_pid()), 9)
+    keeper = strays.look(machine.keeper_pid())
+    assert keeper is not None
+    strays.send(keeper, 9)
     ended(machine)
     end = machine.bucket.end()
     assert end is not None

@@ -32,6 +32,10 @@ class Bench:
         self.errands.send(key, counted, self.results.append, now=now)
 
 
+def quiet(_line: str) -> None:
+    """Say nothing."""
+
+
 def fail() -> object:
     """The store is away."""
     raise StoreError("away")
@@ -40,7 +44,7 @@ def fail() -> object:
 def test_a_look_does_not_wait_behind_a_write() -> None:
     """With a lane of their own, looks are made while a write is under way."""
     busy = HeldLane()
-    errands = Errands(busy, InlineLane(), retry_s=1.0, say=str, look_lane=InlineLane())
+    errands = Errands(busy, InlineLane(), retry_s=1.0, say=quiet, look_lane=InlineLane())
     told: list[str] = []
     errands.send("write", lambda: "written", told.append, now=0.0)
     errands.send("look", lambda: "seen", told.append, now=0.0, is_look=True)
@@ -55,7 +59,7 @@ def test_what_takes_an_hour_holds_up_nothing_else() -> None:
     """While images are pulled outputs are saved, and notices of the cloud are seen."""
     pulling, saving = HeldLane(), HeldLane()
     lanes = LongLanes(slow=pulling, looks=InlineLane(), other=saving)
-    errands = Errands(InlineLane(), lanes, retry_s=1.0, say=str)
+    errands = Errands(InlineLane(), lanes, retry_s=1.0, say=quiet)
     told: list[str] = []
     errands.send("set up", lambda: "set up", told.append, now=0.0, is_slow=True)
     errands.send("output", lambda: "saved", told.append, now=0.0, is_long=True)

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -65,7 +65,7 @@ def read(path: Path) -> bytes:
     return b""
 
 
-def job(line: str, **fields: object) -> Job:
+def job(line: str, **fields: Any) -> Job:
     """A job with the secret."""
     return shell(line, secrets=[Secret("HF_TOKEN", **fields)])
 

@@ -130,7 +130,7 @@ def test_a_burn_runs_until_it_passes_and_not_again(tmp_path: Path) -> None:
     settings = BeginSettings(folder=tmp_path, burn=command)
     clock = VirtualClock()
     store = MemoryStore(clock.wall)
-    found = [begin(settings, MACHINE, store, clock, print).burn for _ in range(3)]  # type: ignore[arg-type]
+    found = [begin(settings, MACHINE, store, clock, print).burn for _ in range(3)]
     assert found[0].startswith("its burn failed: 'echo x")
     assert found[1:] == ["", ""]
     assert log.read_text() == "x\nx\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bastion.agent.keeper.port import Ended, KeeperGoneError, MachineFaultError, Running
+from bastion.agent.keeper.socket.client import KeeperClient
 from bastion.agent.machine import stray_processes as strays
 from tests.rigs.keepers import EXITS, IGNORES, OBEYS_5, RealWorld, attempt, shell
 
@@ -159,7 +160,7 @@ def test_a_keeper_that_cannot_be_seen_is_not_gone(world: RealWorld) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
     try:
         with pytest.raises(MachineFaultError) as raised:
-            type(world.keeper)(world.home)
+            KeeperClient(world.home)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert not isinstance(raised.value, KeeperGoneError)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +42,7 @@ def place(*addresses: str) -> Place:
     )
 
 
-def job(*processes: Process, **fields: object) -> Job:
+def job(*processes: Process, **fields: Any) -> Job:
     """A job."""
     return Job(name="train", processes=processes or (Process(["true"]),), **fields)
 

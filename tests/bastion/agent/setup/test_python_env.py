@@ -240,8 +240,8 @@ def test_a_job_imports_the_local_packages_of_its_own_code(code: Code, tool: str)
     subprocess.run([UV, "lock", "-q"], cwd=code.root, check=True)
     build(recipe_of(PythonEnv("uv.lock"), code.root, code.cache), mark=MARK, environ=os.environ)
     later = code.root.rename(code.root.with_name("later"))
-    for file in later.rglob("__init__.py"):
-        file.write_text("WHOSE = 'the later'\n")
+    for module in later.rglob("__init__.py"):
+        module.write_text("WHOSE = 'the later'\n")
     recipe = recipe_of(PythonEnv("uv.lock"), later, code.cache)
     place = take(recipe, later / "python")
     program = "import app, editable, greet, member, plain\n"
@@ -364,12 +364,12 @@ def test_jobs_that_start_together_build_once(tool: str, machine: Machine, code: 
     hosts = [at(f"n{n}") for n in range(5)]
     machine.bucket.instruct(*map(start, hosts))
     for of in hosts:
-        machine.until(lambda of=of: "drained" in machine.bucket.told(of), patience_s=BUILD_S)
+        machine.drained(of, patience_s=BUILD_S)
     machine.kill()
     machine.begin()
     last = at("n9")
     machine.bucket.instruct(start(last))
-    machine.until(lambda: "drained" in machine.bucket.told(last))
+    machine.drained(last)
     (place,) = (machine.home / "cache" / "python").glob("*/try-*")
     for of in (*hosts, last):
         assert machine.bucket.log(of=of).decode() == f"1.0\n{place}\n"

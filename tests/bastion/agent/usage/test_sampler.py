@@ -128,8 +128,8 @@ def test_a_group_is_a_process_with_its_descendants() -> None:
     code = "import subprocess,sys; subprocess.run([sys.executable,'-c',sys.argv[1]])"
     burn = "x=bytearray(64<<20); print(flush=True)\nwhile True: pass"
     main = subprocess.Popen([sys.executable, "-c", code, burn], stdout=subprocess.PIPE)
+    assert main.stdout is not None
     try:
-        assert main.stdout is not None
         assert main.stdout.readline()
         groups = ProcessGroups()
         group = {"k": Group(pids=(main.pid,), started_at=time.monotonic() - 1.0)}
