@@ -19,8 +19,8 @@ from tests.servers.gcs import GcsServer
 from tests.servers.s3 import credentials, make_bucket, moto_server
 
 KEYS = ("a", "b/c", "b/d")
-ALL = [fault for fault in Fault if fault is not Fault.HANG]
-SILENT = {
+ALL: list[Fault] = [fault for fault in Fault if fault is not Fault.HANG]
+SILENT: dict[str, list[Fault]] = {
     "gcs": ALL,
     # Moto takes half of a body for a whole one, where S3 counts the bytes.
     "s3": [fault for fault in ALL if fault is not Fault.CUT_REQUEST],

@@ -127,7 +127,7 @@ def cloud(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cloud]:
         yield Cloud(place=made, world=made.world)
 
 
-NEEDS = {
+NEEDS: dict[str, pytest.MarkDecorator | list[pytest.MarkDecorator]] = {
     "ssh": [needs_sshd],
     "docker": [
         *needs_dockerd,

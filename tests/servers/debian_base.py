@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import IO
 
 import pytest
 
@@ -45,7 +46,7 @@ def load_base(docker: Dockerd, image: str, folder: Path) -> None:
 
 
 @contextmanager
-def _packed(system: Path) -> Iterator[object]:
+def _packed(system: Path) -> Iterator[IO[bytes]]:
     with TemporaryFile() as tar:
         with tarfile.open(fileobj=tar, mode="w") as archive:
             for name in sorted(path.name for path in system.iterdir()):

@@ -120,7 +120,8 @@ class Description:
         kind = schema["type"]
         if kind == "any":
             return
-        if not isinstance(value, _TYPES[kind]) or (kind == "integer" and value is True):
+        is_of_kind = isinstance(value, _TYPES[kind])
+        if not is_of_kind or (kind == "integer" and value is True):
             yield f"{path}: {value!r} is no {kind}"
             return
         if kind == "string":

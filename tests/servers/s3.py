@@ -27,7 +27,7 @@ KEYS = {
 }
 
 # Without this, each new boto3 session spends most of its time reading the same megabytes of JSON.
-JSONFileLoader.load_file = staticmethod(cache(JSONFileLoader().load_file))
+JSONFileLoader.load_file = staticmethod(cache(JSONFileLoader().load_file))  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -38,8 +38,11 @@ def moto_server() -> Iterator[str]:
     Writes are serialized. Unmodified, moto checks the condition of a write and writes later, so two
     concurrent writers can both succeed, which S3 never allows.
     """
-    from moto.moto_server.werkzeug_app import MotoRequestHandler
-    from moto.server import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bastion.records.requests.answer import Answer
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.records.requests.launch_request import LaunchRequest
@@ -47,7 +49,7 @@ def launch(at_s: float, user: str, name: str, *jobs: Job, **fields: object) -> W
 
 
 def verb(
-    at_s: float, user: str, what: str, target: str, *, tasks: str = "", **changes: float
+    at_s: float, user: str, what: str, target: str, *, tasks: str = "", **changes: Any
 ) -> Wish:
     """
     A verb on every job of an earlier launch of the same user, if that was let in.

@@ -7,7 +7,8 @@ from functools import partial
 from tests.simulation.asking import USERS
 from tests.simulation.baton import Baton
 from tests.simulation.fates import Rates, Storm
-from tests.simulation.processes import SOUND, Parts
+from tests.simulation.machines import SimMachine
+from tests.simulation.processes import SOUND, Bastion, Parts
 from tests.simulation.small import small
 from tests.simulation.world import World
 
@@ -37,11 +38,15 @@ def all_step(seed: int, parts: Parts = SOUND) -> World:
 
 
 def _step(world: World, by_s: float) -> None:
-    stepped = world.baton.chance.choice([*world.provider.standing.values(), *world.bastions])
+    stepped = world.baton.chance.choice(_with_clocks(world))
     world.baton.note(f"clock steps {by_s:g}", stepped.name)
     stepped.clock.step(by_s)
 
 
 def _step_all(world: World, by_s: float) -> None:
-    for each in (*world.provider.standing.values(), *world.bastions):
+    for each in _with_clocks(world):
         each.clock.step(by_s)
+
+
+def _with_clocks(world: World) -> list[SimMachine | Bastion]:
+    return [*world.provider.standing.values(), *world.bastions]

@@ -187,13 +187,13 @@ class NaiveOrphans(Machines):
         fresh: Mapping[str, tuple[Seen, ...]],
         in_use: Collection[str],
         options: Options,
-    ) -> None:
+    ) -> str:
         """See `Machines`."""
         known = {
             pool: tuple(seen for seen in seens if seen.name in draft.machines)
             for pool, seens in fresh.items()
         }
-        super().reconcile(draft, pools, known, in_use, options)
+        return super().reconcile(draft, pools, known, in_use, options)
 
     def act(self, root: Root, store_now: float) -> None:
         """See `Machines`."""

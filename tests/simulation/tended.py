@@ -87,7 +87,7 @@ class SimSpot(SimCloud):
     def take(self, *, is_announced: bool) -> None:
         """Take a machine back: after its notice, or at once."""
         machine = self._any()
-        if machine is None or machine.metadata is None:
+        if machine is None or not isinstance(machine.metadata, SimMetadata):
             return
         machine.note("is taken back" if is_announced else "vanishes")
         if not is_announced:
@@ -99,7 +99,7 @@ class SimSpot(SimCloud):
     def warn(self) -> None:
         """Recommend to leave a machine, which stays all the same."""
         machine = self._any()
-        if machine is not None and machine.metadata is not None:
+        if machine is not None and isinstance(machine.metadata, SimMetadata):
             machine.metadata.recommend()
 
     def silence(self) -> None:

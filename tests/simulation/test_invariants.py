@@ -16,6 +16,7 @@ from bastion.store.memory import MemoryStore
 from quota.amounts import Amounts
 from tests.simulation import invariants as names
 from tests.simulation.baton import Baton, SimClock
+from tests.simulation.capacity import ALONE, CAPACITY
 from tests.simulation.fates import Calm
 from tests.simulation.invariants import Invariants
 from tests.simulation.machines import SimProvider
@@ -174,11 +175,11 @@ BREACHES: dict[Callable[[Root], Root], str] = {
     skips_a_commit: names.CHAIN,
     goes_back_in_time: names.CHAIN,
     loses_a_job: names.APPLIED,
-    shares_a_device: names.ALONE,
-    invents_a_device: names.CAPACITY,
+    shares_a_device: ALONE,
+    invents_a_device: CAPACITY,
     jumps_two_attempts: names.TABLE,
     stops_what_it_admits: names.TABLE,
-    overfills_a_machine: names.CAPACITY,
+    overfills_a_machine: CAPACITY,
     tells_the_future: names.HISTORY,
 }
 

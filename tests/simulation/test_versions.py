@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.baton import SimulationError
+from tests.simulation.capacity import ALONE
 from tests.simulation.final_records import results
-from tests.simulation.invariants import ACCOUNTS, ALONE, ONCE
+from tests.simulation.invariants import ACCOUNTS, ONCE
 from tests.simulation.versions import Careless, mixed
 
 

@@ -307,8 +307,11 @@ def user_data(request: dict[str, str]) -> bytes:
 def ec2_server() -> Iterator[Ec2World]:
     """Run the region in a thread of this process, with credentials for it in the environment."""
     from moto.backends import get_backend
-    from moto.moto_server.werkzeug_app import MotoRequestHandler
-    from moto.server import DomainDispatcherApplication, create_backend_app
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

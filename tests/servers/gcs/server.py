@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from types import TracebackType
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from tests.rigs.limits import answering
@@ -224,7 +225,7 @@ class _Http(ThreadingHTTPServer):
 class _Lines:
     """The head of a request as it is read, and whether the connection ended in it."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BufferedIOBase) -> None:
         self.stream = stream
         self.is_cut = False
 

@@ -283,7 +283,7 @@ class Kubelet:
 
     def _condition(self, pod: Json, kind: str, status: str, **said: Any) -> None:
         conditions = pod["status"].setdefault("conditions", [])
-        before = next((each for each in conditions if each["type"] == kind), {})
+        before: Json = next((each for each in conditions if each["type"] == kind), {})
         if {**before, "status": status, **said} == before:
             return
         if before:
