@@ -39,7 +39,7 @@ def test_a_name_that_is_absent_is_shown_likewise(tmp_path: Path, typed: str) -> 
     store = MemoryStore(lambda: 0.0)
     with pytest.raises((ImportError, AttributeError)) as caught:
         runpy.run_path(str(cell), {"store": store})
-    shown = caught.value._render_traceback_()  # type: ignore[union-attr]
+    shown = caught.value._render_traceback_()  # type: ignore[attr-defined]
     assert shown[-2].splitlines()[1].strip() == typed
     assert shown[-1] == f"{type(caught.value).__name__}: {caught.value}"
     assert not [line for line in shown if "__getattr__" in line]

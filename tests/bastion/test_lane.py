@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -90,9 +91,14 @@ def test_a_thread_that_cannot_begin_leaves_its_work_to_the_others(
 
 def test_work_in_flight_is_not_started_again(lane: ThreadLane) -> None:
     """Work under a key in flight is ignored; once it has finished the key can be used again."""
-    gate, runs = threading.Event(), []
+    gate, runs = threading.Event(), list[int]()
+
+    def run() -> None:
+        runs.append(1)
+        gate.wait(10.0)
+
     for _ in range(3):
-        lane.submit("a", lambda: (runs.append(1), gate.wait(10.0)))
+        lane.submit("a", run)
     gate.set()
     collected(lane, 1)
     assert len(runs) == 1
@@ -149,8 +155,13 @@ def test_waiting_for_nothing_is_short(lane: ThreadLane) -> None:
 def test_closing_drops_work_that_has_not_begun() -> None:
     """After `close` nothing more is begun."""
     lane = ThreadLane("test", workers=1)
-    began, gate, runs = threading.Event(), threading.Event(), []
-    lane.submit("first", lambda: (began.set(), gate.wait(10.0)))
+    began, gate, runs = threading.Event(), threading.Event(), list[int]()
+
+    def first() -> None:
+        began.set()
+        gate.wait(10.0)
+
+    lane.submit("first", first)
     lane.submit("second", lambda: runs.append(1))
     assert began.wait(10.0)
     lane.close()
@@ -172,9 +183,9 @@ def test_urgent_work_is_begun_before_all_that_waits() -> None:
     lane.submit("first", first)
     assert began.wait(10.0)
     for key in ("a", "b"):
-        lane.submit(key, lambda key=key: order.append(key))
+        lane.submit(key, partial(order.append, key))
     for key in ("view", "answer"):
-        lane.submit(key, lambda key=key: order.append(key), is_urgent=True)
+        lane.submit(key, partial(order.append, key), is_urgent=True)
     goes_on.set()
     assert not [each.error for each in collected(lane, 5) if each.error is not None]
     lane.close()

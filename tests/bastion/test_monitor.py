@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -41,20 +42,20 @@ def machines(
 
 
 def seen(
-    job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: object
+    job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: Any
 ) -> list[str]:
     """The names of the events that follow."""
-    watched = watch(job, machines() if fleet is None else fleet, now, options=OPTIONS, **more)  # type: ignore[arg-type]
+    watched = watch(job, machines() if fleet is None else fleet, now, options=OPTIONS, **more)
     return [type(event).__name__ for event in watched.events]
 
 
 def stop_of(
-    job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: object
+    job: JobRecord, fleet: dict[str, Machine] | None = None, now: float = T0, **more: Any
 ) -> Stop:
     """The stop that follows."""
     (event,) = watch(
         job, machines() if fleet is None else fleet, now, options=OPTIONS, **more
-    ).events  # type: ignore[arg-type]
+    ).events
     assert isinstance(event, ev.StopWanted)
     return event.stop
 
@@ -253,6 +254,7 @@ def test_a_start_has_the_secrets_that_are_granted_now() -> None:
 def test_a_start_has_the_idle_rule_of_its_pool() -> None:
     """Only where its pool names a time; another pool's rule is not its own."""
     job = job_records.starting()
+    assert job.attempt is not None
     pool = pool_of(job.attempt.placement[0].hosts[0].machine)
     rule = IdleRule(warning_s=7200.0, stops=True)
     for named, expected in ((pool, (7200.0, True)), ("another", (0.0, False))):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from bastion.compat.axlearn import to_launch
 from bastion.errors import SpecError
 
 
-def spec_of(*, metadata: dict[str, object] | None = None, **more: object) -> str:
+def spec_of(*, metadata: Mapping[str, object] | None = None, **more: object) -> str:
     """A job spec as AXLearn serializes one, with changes."""
     spec = {
         "version": 1,

@@ -319,11 +319,12 @@ def test_a_workstation_is_refused_with_what_serves_in_its_place(tmp_path: Path) 
 
 def test_an_argument_that_is_misspelt_is_told_with_the_one_that_was_meant() -> None:
     """A script that is typed anew has its mistakes told in words, and not by Python."""
-    for make, meant in (
+    cases: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: ANY.Process(["x"], resource_requirement=None), "resource_requirements"),
         (lambda: ANY.Job("a", replica=1), "replicas"),
         (lambda: ANY.CreateLaunchRequest(jobs=[], queuing_behaviour=None), "queueing_behaviour"),
-    ):
+    )
+    for make, meant in cases:
         with pytest.raises(SpecError, match=f"takes no such argument; did you mean {meant}\\?"):
             make()
     with pytest.raises(SpecError, match="jobs: is missing"):

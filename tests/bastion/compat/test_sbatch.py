@@ -158,8 +158,8 @@ def test_an_array_is_an_array(tmp_path: Path) -> None:
     array = found.launch.array
     assert array is not None
     assert (list(array.tasks), array.at_once) == ([0, 4, 8], 2)
-    told = {"BASTION_TASK_INDEX": "4", "BASTION_TASK_COUNT": "3", "BASTION_ARRAY_ID": "a"}
-    assert run(found, tmp_path, **told).stdout == "4/3\n"
+    ran = run(found, tmp_path, BASTION_TASK_INDEX="4", BASTION_TASK_COUNT="3", BASTION_ARRAY_ID="a")
+    assert ran.stdout == "4/3\n"
 
 
 def test_a_script_is_told_its_lowest_and_highest_index_and_its_cpus() -> None:

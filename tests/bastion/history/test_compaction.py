@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
@@ -16,9 +17,11 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.root import Event, Root, Segment
 from bastion.store.memory import MemoryStore
-from bastion.store.port import Written
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 from tests.bastion.history.log import DAY_S, T0, Bucket
 from tests.simulation.wrapped import Wrapped
+
+_T = TypeVar("_T")
 
 
 def days(bucket: Bucket, number: int = 3, a_day: int = 6) -> list[Event]:
@@ -115,7 +118,7 @@ class Killing(Wrapped):
         super().__init__(store)
         self._left, self._after = at, after
 
-    def _step(self, work: Callable[[], object]) -> object:
+    def _step(self, work: Callable[[], _T]) -> _T:
         self._left -= 1
         if self._left >= 0:
             return work()
@@ -123,21 +126,23 @@ class Killing(Wrapped):
             work()
         raise _KilledError
 
-    def read(self, key: str, **how: object) -> object:  # type: ignore[override]
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
         """See the port."""
-        return self._step(lambda: self._store.read(key, **how))  # type: ignore[arg-type]
+        return self._step(lambda: self._store.read(key, unless=unless, limit_bytes=limit_bytes))
 
     def create(self, key: str, data: bytes) -> Written:
         """See the port."""
-        return self._step(lambda: self._store.create(key, data))  # type: ignore[return-value]
+        return self._step(lambda: self._store.create(key, data))
 
     def delete(self, key: str) -> None:
         """See the port."""
         self._step(lambda: self._store.delete(key))
 
-    def list(self, prefix: str, **how: object) -> tuple:  # type: ignore[override, type-arg]
+    def list(self, prefix: str, *, start_after: str = "", limit: int = 1000) -> tuple[Entry, ...]:
         """See the port."""
-        return self._step(lambda: self._store.list(prefix, **how))  # type: ignore[arg-type, return-value]
+        return self._step(lambda: self._store.list(prefix, start_after=start_after, limit=limit))
 
 
 def killed_everywhere(*, after: bool, every: int = 1) -> Iterator[Bucket]:

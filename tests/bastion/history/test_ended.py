@@ -15,7 +15,7 @@ from bastion.records.reports.history import EndedAttempt
 from bastion.records.requests.result import Result
 from bastion.spec.where import Where
 from bastion.store.folder.local import LocalStore
-from bastion.store.port import Object
+from bastion.store.port import READ_LIMIT_BYTES, Object, Version
 from bastion.utilisation import Utilisation
 from tests.bastion.history.log import DAY_S, T0, Bucket
 from tests.rigs.leader import Rig
@@ -214,9 +214,11 @@ def test_files_of_a_cloud_are_fetched_once(tmp_path: Path, monkeypatch: pytest.M
     read: list[str] = []
 
     class Counting(Wrapped):
-        def read(self, key: str, **how: object) -> Object | None:  # type: ignore[override]
+        def read(
+            self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+        ) -> Object | None:
             read.append(key)
-            return self._store.read(key, **how)  # type: ignore[arg-type]
+            return super().read(key, unless=unless, limit_bytes=limit_bytes)
 
     record = Record(Counting(bucket.store), "gs://bucket/bastion")
     for _ in range(2):

@@ -517,9 +517,10 @@ def test_a_job_that_starts_and_ends_in_one_commit_ran_as_long_as_its_machine_say
     """Its machine tells how long it ran; it never starts before it was admitted."""
     short = job_records.running()
     assert short.attempt is not None
-    at = short.attempt.admitted_at + 9
+    admitted_at = short.attempt.admitted_at
+    at = admitted_at + 9
     short = replace(short, attempt=replace(short.attempt, started_at=at))
-    for ran_s, started_at in ((4.0, at - 4), (0.0, at), (60.0, short.attempt.admitted_at)):
+    for ran_s, started_at in ((4.0, at - 4), (0.0, at), (60.0, admitted_at)):
         end = ev.HostEnded(replica=0, host=0, end=job_records.exited(0, ran_s=ran_s))
         over = step(short, end, at)
         assert over.attempt is not None

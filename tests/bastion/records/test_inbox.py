@@ -34,8 +34,11 @@ class Box:
 
     def absorb(self, inbox: Inbox) -> None:
         """Delete what was taken."""
-        for each in (*inbox.requests, *inbox.bells, *inbox.misplaced):
-            self.store.delete(each.entry.key)
+        taken = [each.entry for each in inbox.requests]
+        taken += [each.entry for each in inbox.bells]
+        taken += [each.entry for each in inbox.misplaced]
+        for entry in taken:
+            self.store.delete(entry.key)
 
 
 def users(inbox: Inbox) -> dict[str, int]:

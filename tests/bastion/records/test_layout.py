@@ -46,8 +46,8 @@ def test_numbers_sort_as_numbers(numbers: list[int]) -> None:
         lambda n: layout.bell("m", 1, n),
         lambda n: layout.instructions("m", 1, n),
     ):
-        keys = [key(number) for number in numbers]  # type: ignore[operator]
-        assert sorted(keys) == [key(number) for number in sorted(numbers)]  # type: ignore[operator]
+        keys = [key(number) for number in numbers]
+        assert sorted(keys) == [key(number) for number in sorted(numbers)]
 
 
 @given(NAMES, NAMES, NUMBERS, NUMBERS, NUMBERS, NUMBERS)
@@ -158,7 +158,7 @@ def test_every_name_that_is_read_back_is_as_it_was_written(
         layout.parse_snapshot, layout.parse_events, layout.parse_result, layout.parse_spec,
     )  # fmt: skip
     for key, wanted in written.items():
-        read = [found for parse in parsers if (found := parse(key)) is not None]  # type: ignore[operator]
+        read = [found for parse in parsers if (found := parse(key)) is not None]
         assert read == [wanted], key
 
 

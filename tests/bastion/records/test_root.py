@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import ItemsView, Iterator
+from collections import UserDict
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -36,9 +37,8 @@ from bastion.records.root import (
 )
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.runs import Runs
-from bastion.store import Version
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
-from bastion.store.port import Written
+from bastion.store.port import READ_LIMIT_BYTES, Object, Version, Written
 from quota import Amounts
 from tests.rigs import job_records
 
@@ -216,15 +216,10 @@ def test_unchanged_records_are_not_encoded_again() -> None:
     assert decode_root(writer.encoded(root(jobs=jobs))).jobs["b"].phase.value == "done"
 
 
-class Read(dict[str, JobRecord]):
+class Read(UserDict[str, JobRecord]):
     """Jobs that count how often all of them were gone through."""
 
     times = 0
-
-    def items(self) -> ItemsView[str, JobRecord]:
-        """See `dict`."""
-        self.times += 1
-        return super().items()
 
     def __iter__(self) -> Iterator[str]:
         self.times += 1
@@ -316,7 +311,7 @@ def test_a_refusal_of_the_store_is_passed_on() -> None:
     """A refusal is passed on, and root is as it was."""
 
     class Full(MemoryStore):
-        def swap(self, *_: object, **__: object) -> object:  # type: ignore[override]
+        def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
             raise StoreRefusedError("the disk is full")
 
     store = Full(CLOCK.wall)
@@ -446,13 +441,15 @@ def test_a_store_that_asks_to_be_left_alone_is() -> None:
                 self.refusals -= 1
                 raise StoreError("slow down", retry_after_s=7.0)
 
-        def swap(self, *given: object, **named: object) -> object:  # type: ignore[override]
+        def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
             self._refuse()
-            return super().swap(*given, **named)  # type: ignore[arg-type]
+            return super().swap(key, data, if_version=if_version)
 
-        def read(self, *given: object, **named: object) -> object:  # type: ignore[override]
+        def read(
+            self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+        ) -> Object | None:
             self._refuse()
-            return super().read(*given, **named)  # type: ignore[arg-type]
+            return super().read(key, unless=unless, limit_bytes=limit_bytes)
 
     writer = RootWriter(Busy(clock.wall), clock)
     held = writer.commit(root(), over=None)

@@ -97,7 +97,9 @@ def test_a_good_record_is_read_without_the_validator(record: Any) -> None:
     assert repr(found) == repr(decode(type(record), encode(record), key="k")) == repr(record)
 
 
-ODD = (None, True, 0, -1, 1.0, 2**70, "", "x", "0-4", [], ["a"], {}, {"a": 1}, [[]], "8h", 1e999)
+ODD: tuple[Any, ...] = (
+    None, True, 0, -1, 1.0, 2**70, "", "x", "0-4", [], ["a"], {}, {"a": 1}, [[]], "8h", 1e999,
+)  # fmt: skip
 
 
 @given(st.sampled_from(RECORDS), st.integers(0, 2**32))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from bastion.job import JobRecord, Phase
 from bastion.records.keys import layout
@@ -74,9 +75,9 @@ class Users:
         self.rig.launch(f"job-{self.asked}", user=user, project=project, h100=h100, **more)
         self.asked += 1
 
-    def _more(self, h100: int) -> dict[str, object]:
+    def _more(self, h100: int) -> dict[str, Any]:
         """What a job asks for besides."""
-        chance, more = self.random, {}
+        chance, more = self.random, dict[str, Any]()
         more["priority"] = chance.choice((2, 3, 3, 3, 4))
         if chance.random() < 0.4:
             more["grace"] = chance.choice(("2s", "20s", "40s"))

@@ -14,8 +14,8 @@ from bastion.simulator.engine.jobs.costs import IDEAL, Costs
 from bastion.simulator.engine.result import JobResult
 from bastion.simulator.engine.state import State
 from bastion.simulator.fitting import fitted
-from bastion.simulator.run import engine_of, with_projects
-from bastion.simulator.setup import Setup
+from bastion.simulator.run import engine_of
+from bastion.simulator.setup import Setup, with_projects
 from bastion.simulator.workload.job import TraceJob, Workload
 from tests.rigs.seeds import some
 
@@ -24,7 +24,7 @@ DEAR = Costs(start_s=5, restart_s=20, leave_s=10, checkpoint_s=100, mtbf_s=20_00
 
 def workload_of(random: Random) -> Workload:
     """Jobs of three projects, some in long lines of equal ones."""
-    time, jobs = 0.0, []
+    time, jobs = 0.0, list[TraceJob]()
     while len(jobs) < 90:
         time += random.choice((0, 1, 5, 60, 600))
         like = TraceJob(

@@ -136,7 +136,7 @@ def test_a_pool_makes_machines_and_gives_them_back() -> None:
 def test_equal_seeds_draw_equal_jobs() -> None:
     """A workload follows from its recipe alone, whatever the arrivals."""
     for arrivals in ("poisson", "bursty", "diurnal"):
-        recipe = Recipe(jobs=200, arrivals=arrivals, sizes="philly", projects=3, users=2, seed=5)  # type: ignore[arg-type]
+        recipe = Recipe(jobs=200, arrivals=arrivals, sizes="philly", projects=3, users=2, seed=5)
         one, two = generated(recipe, 64), generated(recipe, 64)
         assert one == two
         assert [job.submit_s for job in one.jobs] == sorted(job.submit_s for job in one.jobs)

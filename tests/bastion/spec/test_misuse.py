@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import bastion
-from bastion import Array, Choice, Job, Launch, Process, Resources, SpecError, Sweep, Where
+from bastion import Array, Choice, Job, Process, SpecError, Sweep, Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,13 +84,28 @@ def refused(make: Callable[[], object]) -> SpecError:
         (lambda: anything.Sweep(lr=[1]), "lr: Sweep takes no such argument; write grid={'lr': [.."),
         (lambda: anything.PythonEnv(requirements="x"), "requirements: PythonEnv takes no such"),
         (lambda: anything.Uniform(min=0, max=1), "min: Uniform takes no such argument; did you"),
-        (lambda: Job(), "processes: is missing; what each replica runs, as processes=[Process("),  # type: ignore[call-arg]
-        (lambda: Launch(), "name: is missing; the name of the launch, as name='train'; jobs: is"),  # type: ignore[call-arg]
-        (lambda: Array(), "tasks: is missing; the indices, as '0-99', or how many tasks"),  # type: ignore[call-arg]
-        (lambda: Job("train", [TRAIN]), "'train', list(...): Job takes no argument without"),  # type: ignore[call-arg]
-        (lambda: Process("a", "b"), "'b': Process takes one argument without its name"),  # type: ignore[call-arg,misc]
-        (lambda: Process(["a"], command=["a"]), "command: given twice, by its place and by its"),  # type: ignore[misc]
-        (lambda: Resources("h100"), "'h100': Resources takes no argument without its name"),  # type: ignore[call-arg]
+        (
+            lambda: anything.Job(),
+            "processes: is missing; what each replica runs, as processes=[Process(",
+        ),
+        (
+            lambda: anything.Launch(),
+            "name: is missing; the name of the launch, as name='train'; jobs: is",
+        ),
+        (lambda: anything.Array(), "tasks: is missing; the indices, as '0-99', or how many tasks"),
+        (
+            lambda: anything.Job("train", [TRAIN]),
+            "'train', list(...): Job takes no argument without",
+        ),
+        (lambda: anything.Process("a", "b"), "'b': Process takes one argument without its name"),
+        (
+            lambda: anything.Process(["a"], command=["a"]),
+            "command: given twice, by its place and by its",
+        ),
+        (
+            lambda: anything.Resources("h100"),
+            "'h100': Resources takes no argument without its name",
+        ),
     ],
 )
 def test_a_misfit_argument_is_told_with_what_was_meant(

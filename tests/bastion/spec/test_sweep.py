@@ -230,7 +230,10 @@ def test_what_a_sweep_fills_is_measured_before_it_is_made(where: str) -> None:
 
 def test_a_narrow_range_of_large_numbers_is_drawn_from_all_over() -> None:
     """Six digits would leave two values of a range of ten at a million."""
-    draw = {"step": Uniform(1_000_000, 1_000_010), "at": LogUniform(1_000_000, 1_000_010)}
+    draw: dict[str, Uniform | LogUniform] = {
+        "step": Uniform(1_000_000, 1_000_010),
+        "at": LogUniform(1_000_000, 1_000_010),
+    }
     sample = Sample(50, seed=0, draw=draw)
     for name in draw:
         values = {sample.point(at)[name] for at in range(50)}

@@ -120,7 +120,7 @@ class Tokenless(google.auth.credentials.Credentials):
     """Credentials that fail to get a token."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._error = error
 
     def refresh(self, request: Any) -> None:
@@ -146,7 +146,7 @@ def test_a_metadata_server_that_is_away_is_no_refusal() -> None:
     class OfAVm(Tokenless):
         __module__ = "google.auth.compute_engine.credentials"
 
-    flaky = google.auth.exceptions.RefreshError("try again", retryable=True)  # type: ignore[no-untyped-call]
+    flaky = google.auth.exceptions.RefreshError("try again", retryable=True)
     with GcsServer("b") as server:
         for credentials in (
             OfAVm(google.auth.exceptions.RefreshError("metadata away")),
@@ -161,7 +161,7 @@ class Renewing(google.auth.credentials.Credentials):
     """Credentials with a new token for each refresh."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.token, self.refreshed = "t0", 0
         self.expiry = None
 

@@ -11,7 +11,8 @@ import pytest
 from bastion.clock import SystemClock, VirtualClock
 from bastion.records.keys import layout
 from bastion.store.folder.local import LocalStore
-from bastion.store.folder.watch import FolderWatch, Pause, Watch, mark_of
+from bastion.store.folder.mark import mark_of
+from bastion.store.folder.watch import FolderWatch, Pause, Watch
 from bastion.store.open import open_watch
 
 HANGS_S = 60.0

@@ -20,7 +20,7 @@ from bastion.agent.decommission import end_home
 from bastion.clock import SystemClock
 from bastion.machine import Batch, Build, Pool, Upgrade
 from bastion.provider.boot import Boot, own_wheel, startup_script
-from bastion.provider.boot.bootstrap import send
+from bastion.provider.boot.bucket_call import send
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import Bell, BootFailed, Fact, Heartbeat, Hello

@@ -61,7 +61,7 @@ def test_shellcheck_finds_nothing(tmp_path: Path, stays: bool) -> None:
     for name, each in (("script", text), ("run", f"#!/bin/sh\n{inner}\n")):
         (tmp_path / name).write_text(each)
         # 2154: `dir` comes from the outer script, which exports it.
-        command = [shellcheck, "--exclude=SC2154", tmp_path / name]
+        command = [str(shellcheck), "--exclude=SC2154", str(tmp_path / name)]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.stdout == ""
 

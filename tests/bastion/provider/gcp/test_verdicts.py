@@ -73,4 +73,4 @@ def test_each_error_has_one_meaning(failure: Failure, meant: type[ProviderError]
     assert type(error) is meant
     assert str(error).startswith("2 x a3-highgpu-8g in us-central1-a: ")
     assert failure.message in str(error)
-    assert isinstance(error, NoCapacityError) is False or error.is_limit is (failure in LIMITS)
+    assert not isinstance(error, NoCapacityError) or error.is_limit is (failure in LIMITS)
