@@ -11,8 +11,7 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as in typing, which takes eight times as long to load as all the rest
 if TYPE_CHECKING:
-    from typing import Any
-
+    from bastion.admin import Admin
     from bastion.client import (
         BusyError,
         Chunk,
@@ -163,17 +162,19 @@ _PACKAGES = ("quota", "bundler")
 """Our other packages that a file beside a user's script may hide."""
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        from bastion.errors import in_notebooks
+if not TYPE_CHECKING:  # a type checker then reports a name that is not imported above
 
-        raise in_notebooks(_absent(name))
-    if home != _MARKS:
-        _refuse_shadows()
-    found = getattr(import_module(home), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        home = _HOMES.get(name)
+        if home is None:
+            from bastion.errors import in_notebooks
+
+            raise in_notebooks(_absent(name))
+        if home != _MARKS:
+            _refuse_shadows()
+        found = getattr(import_module(home), name)
+        globals()[name] = found
+        return found
 
 
 _ELSEWHERE = {

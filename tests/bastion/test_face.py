@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections.abc import Callable
@@ -35,6 +36,17 @@ def test_every_public_name_is_there() -> None:
         assert getattr(bastion, name) is not None
 
 
+def test_a_type_checker_knows_every_public_name() -> None:
+    """What is loaded at its first use is imported where a type checker looks, and nothing else."""
+    (block,) = [
+        each
+        for each in ast.parse(Path(bastion.__file__).read_text()).body
+        if isinstance(each, ast.If) and ast.unparse(each.test) == "TYPE_CHECKING"
+    ]
+    imports = [each for each in block.body if isinstance(each, ast.ImportFrom)]
+    assert sorted(name.name for each in imports for name in each.names) == bastion.__all__
+
+
 @pytest.mark.parametrize(
     "make",
     [
@@ -59,7 +71,7 @@ def test_code_that_is_wrong_raises_what_the_guide_says(make: Callable[[], object
 def test_another_name_is_no_attribute() -> None:
     """A typo is the error it is in every module."""
     with pytest.raises(AttributeError, match="module 'bastion' has no attribute 'Clint'"):
-        _ = bastion.Clint
+        _ = bastion.Clint  # type: ignore[attr-defined]
 
 
 def test_importing_loads_nothing_else(tmp_path: Path) -> None:
