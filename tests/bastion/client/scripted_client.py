@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bastion.client import Client
 from bastion.records.requests.launch_request import LaunchRequest
 from bastion.spec import Job, Launch, Process
@@ -22,10 +24,10 @@ def client_of(user: str = "ada") -> tuple[Client, MemoryStore, Clock, ScriptedBa
     return Client("memory:", user=user, store=store, clock=clock), store, clock, bastion
 
 
-def launch_of(*, name: str = "train", **job: object) -> Launch:
+def launch_of(*, name: str = "train", **job: Any) -> Launch:
     """A launch of one small job."""
-    fields = {"name": "main", "processes": (Process(["true"]),)} | job
-    return Launch(name=name, jobs=(Job(**fields),))  # type: ignore[arg-type]
+    fields: dict[str, Any] = {"name": "main", "processes": (Process(["true"]),)} | job
+    return Launch(name=name, jobs=(Job(**fields),))
 
 
 def taken_launch(bastion: ScriptedBastion) -> Launch:

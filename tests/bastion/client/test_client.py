@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from bastion.clock import VirtualClock
 from bastion.errors import ConflictError, NotFoundError, RefusedError, SpecError, TimedOutError
 from bastion.records.keys import layout
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
-from bastion.spec import Job, Launch, Process, Resources
+from bastion.spec import BundleRef, Job, Launch, Process, Resources
 from bastion.store.memory import FaultyStore, MemoryStore
 from bastion.store.port import Version, Written
 from bastion.value import replace
@@ -30,6 +31,7 @@ from tests.rigs.scripted_bastion import (
     row,
     world,
 )
+from tests.simulation.wrapped import Wrapped
 
 
 def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
@@ -53,7 +55,7 @@ def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:
         ({"process": 1}, "has no process 1; each replica has 1, counted from 0"),
     ],
 )
-def test_a_command_where_nothing_is_finds_nothing(asked: dict[str, int], why: str) -> None:
+def test_a_command_where_nothing_is_finds_nothing(asked: dict[str, Any], why: str) -> None:
     """As a shell there does, and as logs of it do; the bastion is not asked."""
     client, store, _, bastion = client_of()
     handle = client.launch(launch_of())
@@ -219,9 +221,7 @@ def test_an_instance_type_fills_what_the_process_left_open() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused_at_the_users_machine(
-    job: dict[str, object], message: str
-) -> None:
+def test_what_cannot_be_is_refused_at_the_users_machine(job: dict[str, Any], message: str) -> None:
     """Unknown instance types and resources never reach the inbox."""
     client, store, _, _ = client_of()
     with pytest.raises(SpecError) as caught:
@@ -306,13 +306,13 @@ def test_code_becomes_a_digest_in_the_bucket(tmp_path: Path) -> None:
     launch = Launch(
         name="train",
         jobs=(Job(processes=(Process(["python3", "train.py"]),)),),
-        code=LocalDir(str(tmp_path)),  # type: ignore[arg-type]
+        code=LocalDir(str(tmp_path)),
     )
     client.launch(launch)
     code = taken_launch(bastion).code
-    assert code is not None
+    assert isinstance(code, BundleRef)
     assert code.kind == "bundle"
-    assert store.list(f"bundles/manifests/{code.digest}")  # type: ignore[union-attr]
+    assert store.list(f"bundles/manifests/{code.digest}")
     assert client.bundle(tmp_path).ref == code
 
 
@@ -514,7 +514,10 @@ def test_jobs_are_filtered_and_finished_ones_added() -> None:
         {"jobs": [row(JOB, state="running"), row("b-0123456789", user="eve", project="green")]},
     )
     end(store, "old-0123456789")
-    ids = lambda **filters: [job.id for job in client.jobs(**filters)]  # noqa: E731
+
+    def ids(**filters: Any) -> list[str]:
+        return [job.id for job in client.jobs(**filters)]
+
     assert ids() == [JOB, "b-0123456789"]
     assert ids(project="green") == ids(user="eve") == ["b-0123456789"]
     assert ids(states=("running",)) == [JOB]
@@ -544,15 +547,13 @@ def test_a_quota_file_is_checked_before_it_is_written() -> None:
 def test_two_admins_do_not_overwrite_each_other() -> None:
     """A quota file that changed while it was being replaced is a conflict."""
 
-    class Racing(MemoryStore):
-        def swap(self, key: str, data: bytes, **more: object) -> None:  # type: ignore[override]
+    class Racing(Wrapped):
+        def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
             put(store, key, b"theirs")
-            store.swap(key, data, **more)  # type: ignore[arg-type]
+            return super().swap(key, data, if_version=if_version)
 
     store, clock = world()
-    racing = Racing(clock.wall)
-    racing.read = store.read  # type: ignore[method-assign]
-    client = Client("memory:", user="ada", store=racing, clock=clock)
+    client = Client("memory:", user="ada", store=Racing(store), clock=clock)
     with pytest.raises(ConflictError, match="changed by someone else after it was read; nothing"):
         client.apply_quota(QUOTA + "\n# mine\n")
     found = store.read(layout.QUOTA)

@@ -140,7 +140,7 @@ def test_a_notebook_is_stored_with_its_launch(monkeypatch: pytest.MonkeyPatch) -
     (file,) = of_this_process().files
     assert (file.name, file.is_cut) == ("notebook", False)
     assert file.text == "# In [1]:\nlr = 0.1\n\n# In [2]:\nclient.launch(...)\n"
-    notebook._ih[1] = "x" * MAX_TEXT_BYTES  # type: ignore[attr-defined]
+    notebook._ih[1] = "x" * MAX_TEXT_BYTES
     (file,) = of_this_process().files
     assert (file.text, file.is_cut) == ("# In [2]:\nclient.launch(...)\n", True)
 

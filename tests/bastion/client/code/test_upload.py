@@ -28,7 +28,7 @@ def test_a_bucket_inside_the_code_is_not_sent(tmp_path: Path, name: str) -> None
         code = LocalDir(str(tmp_path))
         bundled = resolve_code(code, MemoryStore(lambda: 0.0), url=url, start=tmp_path).bundled
         assert bundled is not None
-        assert (url, bundled.paths) == (url, paths)
+        assert bundled.paths == paths, url
 
 
 def test_a_bucket_that_is_the_code_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from bastion.client.submit.check import check
 from bastion.client.submit.context import LaunchContext, read_context
 from bastion.errors import NotFoundError, SpecError
 from bastion.spec import Job, Launch, Process, Resources
+from bastion.value import replace
 from quota.amounts import Amounts
 from quota.file.config import parse
 from tests.rigs.scripted_bastion import QUOTA
@@ -17,7 +18,7 @@ from tests.rigs.scripted_bastion import QUOTA
 
 def launch_of(*, after: tuple[str, ...] = (), instance_type: str = "", **asked: int) -> Launch:
     """A launch of one job of one process."""
-    process = Process(["true"], resources=Resources(**asked))  # type: ignore[arg-type]
+    process = Process(["true"], resources=Resources(**asked))
     job = Job(name="main", processes=(process,), instance_type=instance_type)
     return Launch(name="check", jobs=(job,), after=after)
 
@@ -51,10 +52,10 @@ def test_a_wait_before_a_retry_that_would_be_cut_is_refused() -> None:
 def test_a_scope_of_a_stop_that_never_comes_is_refused() -> None:
     """It would be ignored; with what stops others it is taken."""
     context = LaunchContext(project="blue", user="ada", types=frozenset({"v4"}))
-    said = {"processes": [Process(["true"])], "scope": "launch"}
-    check(Launch(name="x", jobs=[Job(**said, on_failure="stop_others")]), context)
+    job = Job(processes=[Process(["true"])], scope="launch", on_failure="stop_others")
+    check(Launch(name="x", jobs=[job]), context)
     with pytest.raises(SpecError, match="scope: 'launch' is for on_failure='stop_others'"):
-        check(Launch(name="x", jobs=[Job(**said, on_failure="continue")]), context)
+        check(Launch(name="x", jobs=[replace(job, on_failure="continue")]), context)
 
 
 def test_what_is_right_is_written_out() -> None:
