@@ -254,7 +254,7 @@ def test_a_read_that_hangs_keeps_no_spec_waiting() -> None:
     lane, gate, ended = ThreadLane("specs", workers=2), Event(), list[bool]()
     lane.submit("inbox/hung", lambda: ended.append(gate.wait(20.0)))
     draft = Draft(rig.root, rig.leader.now)
-    draft.first["launches/blue/x/spec.json"] = b"{}"
+    draft.write_first("launches/blue/x/spec.json", b"{}", request="")
     Intake(rig.store, lane, rig.journal).write_specs(draft, ())
     assert rig.keys("launches/")
     assert not ended
