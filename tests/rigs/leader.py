@@ -483,7 +483,7 @@ class Rig:
                 agent.poll()
             self.clock.advance(seconds)
 
-    def until(self, condition: Callable[[], bool], *, turns: int = 60) -> None:
+    def until(self, condition: Callable[[], object], *, turns: int = 60) -> None:
         """Turn until `condition` holds; fails after `turns`."""
         for _ in range(turns):
             if condition():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 from bastion.job import End, Phase
 from bastion.records.keys import layout
@@ -23,11 +25,11 @@ def ask(
     after: Sequence[After | str] = (),
     notify: Sequence[Notify] = (),
     max_failures: int | None = None,
-    **job: object,
+    **job: Any,
 ) -> str:
     """Ask for an array of ann's in blue; its ULID."""
     process = Process(["true"], resources=Resources(h100=h100))
-    one = Job(processes=(process,), **job)  # type: ignore[arg-type]
+    one = Job(processes=(process,), **job)
     launch = Launch(
         name="sweep",
         jobs=(one,),
@@ -39,9 +41,9 @@ def ask(
     return rig.ask("ann", "blue", "launch", LaunchRequest(launch=launch))
 
 
-def submit(rig: Rig, tasks: str, **more: object) -> str:
+def submit(rig: Rig, tasks: str, **more: Any) -> str:
     """The id of an array that was just taken in."""
-    asked = ask(rig, tasks, **more)  # type: ignore[arg-type]
+    asked = ask(rig, tasks, **more)
     rig.turn()
     answer = rig.answer(asked)
     assert answer.accepted, answer.problems
@@ -51,12 +53,9 @@ def submit(rig: Rig, tasks: str, **more: object) -> str:
 
 def running(rig: Rig, array: str) -> list[int]:
     """The tasks that run."""
-    jobs = rig.root.jobs.values()
-    return sorted(
-        job.task
-        for job in jobs
-        if job.launch == array and job.phase is Phase.RUNNING  # type: ignore[misc,type-var]
-    )
+    jobs = [job for job in rig.root.jobs.values() if job.launch == array]
+    tasks = [job.task for job in jobs if job.phase is Phase.RUNNING]
+    return sorted(task for task in tasks if task is not None)
 
 
 def finish(rig: Rig, array: str, task: int, code: int = 0) -> None:
@@ -163,11 +162,11 @@ def test_the_view_says_why_the_next_task_waits() -> None:
     assert _row(rig, free)["text"].startswith("waits for 1 h100")
 
 
-def _row(rig: Rig, array: str) -> dict[str, object]:
+def _row(rig: Rig, array: str) -> Any:
     found = rig.bucket.read(layout.view("queue"))
     assert found is not None
     (row,) = [row for row in json.loads(found.data)["arrays"] if row["id"] == array]
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 def test_the_scheduler_is_shown_no_more_tasks_than_could_start() -> None:
@@ -331,12 +330,19 @@ def test_an_array_is_given_up_after_so_many_failures() -> None:
     """What will be tried again does not count; what runs then is cancelled with what waits."""
     rig = Rig()
     array = submit(rig, "0-99%3", max_failures=2, retries=1, retry_backoff=0)
+
+    def runs(*tasks: int) -> bool:
+        return running(rig, array) == [*tasks]
+
+    def is_over(task: int) -> bool:
+        return task not in running(rig, array)
+
     for task, others in ((0, [1, 2]), (1, [2, 3])):
         for _ in range(2):
-            rig.until(lambda task=task, others=others: running(rig, array) == [task, *others])
+            rig.until(partial(runs, task, *others))
             assert not rig.root.arrays[array].cancelled_by
             finish(rig, array, task, 3)
-            rig.until(lambda task=task: task not in running(rig, array))
+            rig.until(partial(is_over, task))
     rig.until(lambda: array not in rig.root.arrays)
     result = rig.result(array)
     assert result is not None

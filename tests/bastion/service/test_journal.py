@@ -58,7 +58,7 @@ def test_a_line_that_a_full_disk_refuses_is_kept_in_the_bucket() -> None:
     out.is_full = True
     log.note("leads")
     why = "cannot be written: No space left on device; the bucket has its lines"
-    assert log.problems == (f"standard error: {why}",)
+    assert list(log.problems) == [f"standard error: {why}"]
     work = log.flush(store)
     assert work is not None
     work()
@@ -67,7 +67,7 @@ def test_a_line_that_a_full_disk_refuses_is_kept_in_the_bucket() -> None:
     assert found.data.endswith(b" leads\n")
     out.is_full = False
     log.note("goes on")
-    assert log.problems == ()
+    assert list(log.problems) == []
 
 
 def test_a_problem_is_said_once_a_minute() -> None:
@@ -79,9 +79,9 @@ def test_a_problem_is_said_once_a_minute() -> None:
     assert out.getvalue().count("out of reach") == 2
     log.problem("store", StoreError("refused"))
     assert "refused" in out.getvalue()
-    assert log.problems == ("store: refused",)
+    assert list(log.problems) == ["store: refused"]
     clock.advance(61.0)
-    assert log.problems == ()
+    assert list(log.problems) == []
 
 
 def test_a_problem_that_is_solved_is_none_any_more() -> None:
@@ -90,10 +90,10 @@ def test_a_problem_that_is_solved_is_none_any_more() -> None:
     log.solved("store")
     log.problem("store", StoreError("the disk is full"))
     log.solved("store")
-    assert log.problems == ()
+    assert list(log.problems) == []
     clock.advance(1.0)
     log.problem("store", StoreError("the disk is full"))
-    assert log.problems == ("store: the disk is full",)
+    assert list(log.problems) == ["store: the disk is full"]
     assert out.getvalue().count("the disk is full") == 1
 
 

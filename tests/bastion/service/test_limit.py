@@ -10,9 +10,9 @@ from bastion.records.keys import ulid
 from bastion.records.keys.layout import RequestName
 from bastion.records.requests.inbox import Waiting
 from bastion.records.requests.launch_request import LaunchRequest
-from bastion.records.root import Root
+from bastion.records.root import MAX_ACTIVE_JOBS, Root
 from bastion.service.draft.root_draft import Draft
-from bastion.service.intake.requests import MAX_ACTIVE_JOBS, Rules, answer_key, apply_request
+from bastion.service.intake.requests import Rules, answer_key, apply_request
 from bastion.spec import Job, Launch, Process, Resources
 from bastion.store import Entry, Version
 from quota import parse

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bastion.clock import VirtualClock
@@ -19,7 +21,7 @@ def files(store: MemoryStore | None = None, *, every_s: float = 0.0) -> AdminFil
     return AdminFiles(store, store, VirtualClock(), every_s=every_s)
 
 
-def root(**more: str) -> Root:
+def root(**more: Any) -> Root:
     """A root that knows earlier contents."""
     return Root(epoch=1, seq=1, now=0.0, write_id="w", **more)
 

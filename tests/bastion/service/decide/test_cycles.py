@@ -16,7 +16,8 @@ from bastion.scheduler.state.memory.memory import Memory
 from bastion.service.config.settings import CLOUD, LOCAL, NEAR, Pace
 from bastion.service.decide.cycles import Cycles
 from bastion.service.journal import Journal
-from benchmarks.shapes import NOW, Shape, state_of
+from benchmarks.decide import NOW
+from benchmarks.shapes import Shape, state_of
 from tests.rigs.leader import Rig
 
 FEW = 30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bastion.errors import SpecError, StoreError
@@ -14,7 +16,7 @@ from bastion.store.memory import Fault, FaultyStore
 from tests.rigs.leader import Rig
 
 
-def asked(rig: Rig, job: str, *argv: str, user: str = "ann", **of: int) -> str:
+def asked(rig: Rig, job: str, *argv: str, user: str = "ann", **of: Any) -> str:
     """What the bastion answers to a command: why not, or nothing."""
     request = rig.ask(user, "blue", "exec", ExecRequest(job=job, argv=argv or ("true",), **of))
     rig.turn()

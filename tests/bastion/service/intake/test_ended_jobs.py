@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bastion.records.keys import layout
 from bastion.service.intake.inbox import LAUNCH_LOOKS
 from bastion.spec import After, Job, Process, Resources
@@ -122,7 +124,7 @@ def test_what_ends_while_others_are_looked_up_is_known() -> None:
     rig.agent_of(running).end(running)
     after = [After(each, when="any") for each in jobs]
     process = Process(["true"], resources=Resources(h100=1))
-    parts = [[running, *after[:99]], after[99:190], after[190:]]
+    parts: list[Sequence[After | str]] = [[running, *after[:99]], after[99:190], after[190:]]
     asked = rig.launch(
         "next",
         jobs=tuple(

@@ -118,8 +118,9 @@ def test_memory_that_no_pool_counts_is_told_to_be_left_out() -> None:
 def test_an_instance_type_that_no_pool_can_be_is_told_as_it_was_written(is_filled: bool) -> None:
     """What it is made of is named beside it, also where a client wrote that into the process."""
     rig = Rig()
-    asked = Resources(**dict(lookup("tpu-v4-32").resources.items())) if is_filled else Resources()
-    job = Job(processes=(Process(["true"], resources=asked),), instance_type="tpu-v4-32")
+    named = dict(lookup("tpu-v4-32").resources.items()) if is_filled else {}
+    process = Process(["true"], resources=Resources(**named))
+    job = Job(processes=(process,), instance_type="tpu-v4-32")
     asked = rig.ask("ann", "blue", "launch", launch_request(jobs=(job,)))
     assert refused(rig, asked).startswith(
         "jobs.main.instance_type: 'tpu-v4-32' is made of v4, and no pool has it, and the quota file"

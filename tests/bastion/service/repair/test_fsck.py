@@ -18,7 +18,8 @@ from bastion.records.reports.registers import ClaimRegister, EndRegister, LifeRe
 from bastion.records.requests.result import Result
 from bastion.records.root import Event, RootWriter
 from bastion.service.intake.registers import seat_of
-from bastion.service.repair.fsck import LONG_S, RULES, Finding, audit
+from bastion.service.repair.fsck import RULES, Finding, audit
+from bastion.service.repair.overdue import LONG_S
 from bastion.spec import Array, Indices, Job, Process, Resources
 from bastion.store.memory import FaultyStore
 from tests.rigs.leader import Rig

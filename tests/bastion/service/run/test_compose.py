@@ -167,7 +167,7 @@ def test_a_store_that_refuses_ends_it() -> None:
     """A bucket that does not exist is an error at once."""
 
     class Refusing(MemoryStore):
-        def create(self, key: str, data: bytes) -> object:  # type: ignore[override]
+        def create(self, key: str, data: bytes) -> Written:
             raise StoreRefusedError("there is no bucket")
 
     clock = VirtualClock()
@@ -184,7 +184,7 @@ def test_a_broken_port_for_metrics_never_ends_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         for more in ({"metrics_port": port}, {"metrics_port": 0, "metrics_host": "192.0.2.1"}):
-            settings = replace(SETTINGS, **more)  # type: ignore[arg-type]
+            settings = replace(SETTINGS, **more)
             assert _meter(settings, journal) is NO_METER
             service = compose(settings, is_stopping=lambda: False, nonce=lambda: "n")
             assert service.once() == 0

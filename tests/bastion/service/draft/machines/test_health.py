@@ -111,10 +111,11 @@ def test_no_job_lands_on_a_device_that_others_hold() -> None:
     jobs = [rig.submit(f"job-{n}", h100=1) for n in range(8)]
     rig.turn(20)
     placed = [rig.job(job).attempt for job in jobs if rig.phase(job) != "queued"]
+    assert all(placed)
     held = {
         index
         for attempt in placed
-        for replica in attempt.placement
+        for replica in (attempt.placement if attempt else ())
         for host in replica.hosts
         for index in host.devices["h100"]
     }
