@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bastion.clock import VirtualClock
-from bastion.errors import StoreError
 from bastion.metrics import gauges
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
@@ -18,7 +17,7 @@ from bastion.records.requests.launch_request import SpecRecord
 from bastion.records.requests.origin import Origin
 from bastion.spec import Job, Launch, Process, Resources, Where
 from bastion.spec.values.quantity import text_of_hours
-from bastion.store.memory import MemoryStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.web.drawing.render import span
 from bastion.web.pages.spent import price_of
 from tests.bastion.web.site import busy_store, site
@@ -102,7 +101,9 @@ def test_ages_go_on_while_no_row_changes() -> None:
     status = json.loads(store.read(layout.view("status")).data)  # type: ignore[union-attr]
     put(store, layout.view("status"), json.dumps(status | {"now": NOW + HOUR}).encode())
     job = next(iter(root.jobs.values()))
-    held_s = NOW + HOUR - job.attempt.started_at  # type: ignore[union-attr]
+    assert job.attempt is not None
+    assert job.attempt.started_at is not None
+    held_s = NOW + HOUR - job.attempt.started_at
     with site(store, clock=VirtualClock(wall=NOW + HOUR)) as client:
         now, machines = client.get("/").text, client.get("/machines").text
         own = client.get(RUNNING).text
@@ -231,10 +232,11 @@ def test_an_unknown_page_is_not_found(path: str) -> None:
 
 def test_a_bucket_that_is_away_is_told_with_the_age_of_what_is_shown() -> None:
     """The last good views go on being shown, and the page says for how long nothing was read."""
-    clock, store = VirtualClock(wall=NOW), _Away(busy_store())
+    clock, faults = VirtualClock(wall=NOW), list[Fault]()
+    store = FaultyStore(busy_store(), lambda *_: faults[0] if faults else None)
     with site(store, clock=clock) as client:
         assert "out of reach" not in client.get("/").text
-        store.is_away = True
+        faults.append(Fault.BEFORE)
         clock.advance(90.0)
         page, job = client.get("/"), client.get(RUNNING)
         gone = client.get("/jobs/vision/gone-0123456789")
@@ -394,19 +396,3 @@ def test_machines_of_an_older_bastion_are_shown_too() -> None:
     with site(store) as client:
         assert client.get("/").status_code == 200
         assert client.get("/machines").status_code == 200
-
-
-class _Away:
-    """A store that can be away."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        self._store = store
-        self.is_away = False
-
-    def __getattr__(self, name: str) -> object:
-        def call(*arguments: object, **named: object) -> object:
-            if self.is_away and name != "date":  # which asks nothing
-                raise StoreError("gs://bucket: timed out")
-            return getattr(self._store, name)(*arguments, **named)
-
-        return call

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from dataclasses import replace
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
@@ -23,8 +24,10 @@ from bastion.records.reports.usage import (
     packed,
 )
 from bastion.store.memory import MemoryStore
+from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, put
+from tests.simulation.wrapped import Wrapped
 
 JOB = "train-0000000000"
 PAGE = f"/jobs/vision/{JOB}"
@@ -61,7 +64,7 @@ def store_with(use: MachineUse) -> MemoryStore:
     return store
 
 
-def segment(first: int, **columns: object) -> UsageSegment:
+def segment(first: int, **columns: Any) -> UsageSegment:
     """Four samples of two devices."""
     made = UsageSegment(
         at=tuple(range(first, first + 40, 10)),
@@ -203,14 +206,15 @@ def test_a_long_run_is_drawn_by_a_bounded_number_of_points() -> None:
         data = packed(segment(1000 + 40 * number))
         store.create(layout.usage_segment(SAMPLES, number), data)
     reads: list[str] = []
-    read = store.read
 
-    def counted(key: str, **named: object) -> object:
-        reads.append(key)
-        return read(key, **named)
+    class Counted(Wrapped):
+        def read(
+            self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+        ) -> Object | None:
+            reads.append(key)
+            return super().read(key, unless=unless, limit_bytes=limit_bytes)
 
-    store.read = counted  # type: ignore[method-assign]
-    with site(store) as client:
+    with site(Counted(store)) as client:
         page = client.get(PAGE).text
         chart = client.get(f"{PAGE}/use/devices.svg").content
     assert "replica 0, host 0, lately" in page
@@ -231,16 +235,16 @@ def test_what_is_not_there_is_not_drawn() -> None:
 
 def test_a_bucket_without_samples_in_reach_is_still_a_page() -> None:
     """What cannot be listed now is said where it would be; the rest of the page is whole."""
-    store = store_with(use_of(0.75, 0.25))
-    listed = store.list
 
-    def away(prefix: str, **named: object) -> object:
-        if "/usage/" in prefix or prefix == layout.USAGE:
-            raise StoreError("timed out")
-        return listed(prefix, **named)
+    class Away(Wrapped):
+        def list(
+            self, prefix: str, *, start_after: str = "", limit: int = 1000
+        ) -> tuple[Entry, ...]:
+            if "/usage/" in prefix or prefix == layout.USAGE:
+                raise StoreError("timed out")
+            return super().list(prefix, start_after=start_after, limit=limit)
 
-    store.list = away  # type: ignore[method-assign]
-    with site(store) as client:
+    with site(Away(store_with(use_of(0.75, 0.25)))) as client:
         page, first = client.get(PAGE), client.get("/")
     assert page.status_code == first.status_code == 200
     assert "its samples cannot be read: timed out" in page.text

@@ -22,7 +22,7 @@ def _log(*pieces: bytes) -> ProcessLog:
 
 
 def _all(tail: LogTail) -> list[Printed]:
-    found = []
+    found: list[Printed] = []
     while told := tail.look():
         found += told
     return found
