@@ -8,8 +8,8 @@ import re
 from bastion.records.keys import layout
 from bastion.records.requests.inbox import MAX_BYTES, PER_OWNER
 from bastion.records.requests.job_request import MAX_TARGETS
+from bastion.records.root import MAX_ACTIVE_JOBS
 from bastion.service.act import bucket_gc as gc
-from bastion.service.intake.requests import MAX_ACTIVE_JOBS
 from tests.docs.pages import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "reference" / "bucket-layout.md").read_text()

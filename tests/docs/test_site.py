@@ -92,11 +92,13 @@ def _warnings(text: str) -> str:
 
 
 def _laid_out(docstring: str) -> str:
-    from sphinx.ext.napoleon import Config, GoogleDocstring
+    from sphinx.ext.napoleon import Config
+    from sphinx.ext.napoleon.docstring import GoogleDocstring
 
     lines = docstring.splitlines()
     SITE["_double_backticks"](None, "", "", None, None, lines)
-    return str(GoogleDocstring(lines, Config(napoleon_use_param=True, napoleon_use_rtype=True)))
+    config = Config(napoleon_use_param=True, napoleon_use_rtype=True)
+    return str(GoogleDocstring(lines, config))  # type: ignore[arg-type]  # it wants all of Sphinx's
 
 
 def _built(site: Path, page: Path) -> Path:

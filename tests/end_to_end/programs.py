@@ -88,6 +88,10 @@ class Programs:
         """Return the output of all processes of a job."""
         return b"".join(chunk.data for chunk in self.client.logs(job)).decode()
 
+    def prints(self, job: str, text: str) -> None:
+        """Wait until the output of a job is `text`."""
+        until(lambda: self.printed(job) == text, f"{job} prints {text!r}")
+
     def follow(self, *words: str) -> tuple[str, str]:
         """Launch and follow a job by the command; return its id and its output."""
         ran = self.run("run", *words, check=False)

@@ -109,7 +109,7 @@ class Strikes:
         self._around = around
         self._weights = WEIGHTS if around is None else WEIGHTS | HARD_WEIGHTS
         self._next_at = 0.0
-        self._undo: list[tuple[float, str, Callable[[], None]]] = []
+        self._undo: list[tuple[float, str, Callable[[], object]]] = []
         self.dealt: Counter[str] = Counter()
         self.wrong: list[str] = []
 
@@ -145,6 +145,7 @@ class Strikes:
 
     def _strike_ground(self, kind: str, around: Surroundings, now: float) -> None:
         until = now + self._chance.uniform(*(AWAY_S if kind == "bucket" else POOR_S))
+        undo: Callable[[], object]
         match kind:
             case "bucket":
                 gone = around.root.with_name("away")
@@ -161,7 +162,7 @@ class Strikes:
                 if around.clock is None:
                     return
                 around.clock.write_text(f"{self._chance.choice(STEP_DAYS) * 86400:.0f}\n")
-                undo = partial(around.clock.write_text, "0\n")  # type: ignore[assignment]
+                undo = partial(around.clock.write_text, "0\n")
         self.dealt[kind] += 1
         self._undo.append((until, kind, undo))
 

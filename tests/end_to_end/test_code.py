@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -332,7 +333,7 @@ def test_mistakes_are_reported_before_anything_is_sent(programs: Programs, tmp_p
     top = tmp_path / "repo"
     commit(top, {"a.py": ""})
     big = trees.write(tmp_path / "big", {"w.bin": b"0" * 3000})
-    said: list[tuple[str, list[str], dict[str, object]]] = [
+    said: list[tuple[str, list[str], dict[str, Any]]] = [
         (
             "commit 1234567 of .* does not exist",
             ["--bundler_type=git", f"--bundler_spec=url={top.as_uri()} commit=1234567"],
@@ -364,7 +365,7 @@ def test_mistakes_are_reported_before_anything_is_sent(programs: Programs, tmp_p
     ran = programs.run("bundle", "--bundler_spec=colour=red", check=False)
     assert (ran.returncode, "--bundler_spec: 'colour' is unknown" in ran.stderr) == (2, True)
     away = "http://127.0.0.1:1/x.git"
-    flags = ("--bundler_type=git", f"--bundler_spec=url={away}")
+    flags = ["--bundler_type=git", f"--bundler_spec=url={away}"]
     ran = programs.run("launch", *flags, "--", "true", check=False)
     assert (ran.returncode, f"{away} cannot be reached" in ran.stderr) == (1, True)
     with pytest.raises(BastionError, match=f"{away} cannot be reached"):

@@ -92,15 +92,15 @@ def test_an_image_is_built_pushed_and_run(
     assert on.printed(ended.id) == "hello lin\napi\n"
     ended = on.launch("cat /word", code=Image(f"{name}:1"))
     assert on.printed(ended.id) == "hello lin\n"
-    spec = [f"--bundler_spec={word}" for word in ("image=base", "dockerfile=d/Dockerfile")]
-    spec += ["--bundler_spec=target=base", f"--bundler_spec=repo={docker.registry}/team"]
-    bundled = on.run("bundle", "--name=ada-bastion", "--bundler_type=artifactregistry", *spec)
+    team = [f"--bundler_spec={word}" for word in ("image=base", "dockerfile=d/Dockerfile")]
+    team += ["--bundler_spec=target=base", f"--bundler_spec=repo={docker.registry}/team"]
+    bundled = on.run("bundle", "--name=ada-bastion", "--bundler_type=artifactregistry", *team)
     tagged = resolve_image(f"{docker.registry}/team/base:ada-bastion")
     assert bundled.stdout == f"{tagged.ref}\n"
 
     (on.project / "key").touch(0o000)
     monkeypatch.setattr(on, "command", [*BOUND, *on.command])
-    unread = on.run("bundle", "--bundler_type=docker", *spec, check=False)
+    unread = on.run("bundle", "--bundler_type=docker", *team, check=False)
     said = f"error: code: {on.project}/key cannot be read: Permission denied\nhint: mend it"
     assert (unread.returncode, said in unread.stderr) == (1, True), unread.stderr
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -125,7 +126,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
     for i, job in enumerate(blue):
         assert place.log("blue", job, 1) == f"blue {i}\n".encode()
     for job, outcome, code in ((failing, "failed", 7), (killed, "failed", -9)):
-        until(lambda job=job: place.result("blue", job), f"{job} ends")
+        until(partial(place.result, "blue", job), f"{job} ends")
         ended = place.result("blue", job)
         assert ended is not None
         assert (ended.outcome, ended.code) == (outcome, code)
@@ -136,7 +137,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
 
     # The preempted jobs resume from their checkpoints when blue's jobs have ended.
     for job in preempted:
-        until(lambda job=job: place.result("red", job), f"{job} resumes and ends")
+        until(partial(place.result, "red", job), f"{job} resumes and ends")
         ended = place.result("red", job)
         assert ended is not None
         assert (ended.outcome, ended.attempts, ended.preemptions) == ("succeeded", 2, 1)
@@ -144,7 +145,7 @@ def test_twenty_jobs_survive_everything(installed: Installed) -> None:
         assert place.log("red", job, 2) == b"resumed from saved\n"
     for job in set(red) - set(preempted):
         on.run("cancel", job)
-        until(lambda job=job: place.result("red", job), f"{job} is cancelled")
+        until(partial(place.result, "red", job), f"{job} is cancelled")
         assert stopped_log(on, job) == b"begun\nnotice\n"
 
     # Nothing is left: no active job, request or user's process. Then everything is stopped.

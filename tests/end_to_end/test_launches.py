@@ -315,8 +315,11 @@ def test_run_and_wait_do_not_wait_for_held_tasks(programs: Programs) -> None:
     assert array.counts == {"held": 1, "succeeded": 1}
     other = ran.stderr.partition("tasks of ")[2].partition(";")[0]
     programs.client.release(handle.id, other)
-    for each in (handle.id, other):
-        until(lambda each=each: programs.client.job(each).has_ended, "it is let go")
+
+    def have_ended() -> bool:
+        return all(programs.client.job(each).has_ended for each in (handle.id, other))
+
+    until(have_ended, "it is let go")
     assert ended(handle)[0].counts == {"failed": 1, "succeeded": 1}
 
 

@@ -31,17 +31,17 @@ def test_a_preemption_uses_up_no_retry_and_ends_what_is_not_to_resume(programs: 
         job = Job(processes=[process], retries=1, retry_backoff=0.1, resume=not resume)
         lent += programs.client.launch(Launch(name="api", jobs=[job])).jobs
     for each in lent:
-        until(lambda each=each: programs.printed(each) == "try 1\n", f"{each} runs")
+        programs.prints(each, "try 1\n")
     words = ("run", "--user_id=bob", "--resources=h100=8", "--", "echo", "mine")
     assert programs.run(*words).stdout == "mine\n"
     again, once = map(programs.wait, lent[:2]), map(programs.wait, lent[2:])
-    for job in again:
-        assert (job.state, job.attempt, job.preemptions) == ("succeeded", 3, 1)
-        assert programs.printed(job.id) == "try 3\nsaved\n"
-    for job in once:
-        assert (job.state, job.attempt) == ("cancelled", 1)
-        assert "preempted for" in job.text
-        assert job.text.endswith("; it is not to resume")
+    for ended in again:
+        assert (ended.state, ended.attempt, ended.preemptions) == ("succeeded", 3, 1)
+        assert programs.printed(ended.id) == "try 3\nsaved\n"
+    for ended in once:
+        assert (ended.state, ended.attempt) == ("cancelled", 1)
+        assert "preempted for" in ended.text
+        assert ended.text.endswith("; it is not to resume")
     assert programs.run("wait", lent[0]).returncode == 0
     assert programs.run("wait", lent[2], check=False).returncode == 101
     own.cancel()
@@ -58,7 +58,7 @@ def test_a_job_that_must_not_resume_is_lost_with_its_machine(programs: Programs)
         python(programs, line, host, resume=False),
     ]
     for each in (*once, *again):
-        until(lambda each=each: programs.printed(each) == "up\n", f"{each} runs")
+        programs.prints(each, "up\n")
     kill_keeper(programs, host)
     for job in map(programs.wait, once):
         assert (job.state, job.attempt) == ("lost", 1)
@@ -76,13 +76,12 @@ def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Pro
     jobs = [programs.run(*words).stdout.strip(), python(programs, line, host, retries=5)]
     for attempt in (1, 2, 3):
         for job in jobs:
-            told = f"try {attempt}\n"
-            until(lambda j=job, t=told: programs.printed(j) == t, f"attempt {attempt} runs")
+            programs.prints(job, f"try {attempt}\n")
         kill_keeper(programs, host)
-    for job in map(programs.wait, jobs):
-        assert (job.state, job.attempt) == ("lost", 3)
-        assert "lost 3 times in a row" in job.text
-        assert programs.run("wait", job.id, check=False).returncode == 100
+    for ended in map(programs.wait, jobs):
+        assert (ended.state, ended.attempt) == ("lost", 3)
+        assert "lost 3 times in a row" in ended.text
+        assert programs.run("wait", ended.id, check=False).returncode == 100
 
 
 def python(on: Programs, line: str, host: str, **fields: object) -> str:

@@ -73,7 +73,7 @@ def test_a_cluster_a_shard_and_a_host_are_chosen(programs: Programs) -> None:
     """The job runs where the script says; an unknown host is refused."""
     (job,) = launched(programs, "a_shard")
     assert printed(programs, job.id) == ["in 0", "in 1"]
-    machine = job.machines[0] if job.machines else programs.client.pool().machines[0].id
+    machine = job.machines[0] if job.machines else programs.client.pool().machines[0].name
     (job,) = launched(programs, "a_host", machine)
     assert job.state == "succeeded"
     ran = run_script(programs, "a_host", "nowhere")

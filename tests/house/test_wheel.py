@@ -63,8 +63,13 @@ def test_each_extra_installs_and_runs(version: str, tmp_path: Path) -> None:
     )
     if found.returncode:
         pytest.skip(f"no Python {version} on this machine")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "--directory", tmp_path]
-    subprocess.run(build, cwd=rules.REPOSITORY, check=True, capture_output=True)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    subprocess.run(
+        [*build, "--directory", str(tmp_path)],
+        cwd=rules.REPOSITORY,
+        check=True,
+        capture_output=True,
+    )
     (wheel,) = tmp_path.glob("*.whl")
     project = tomllib.loads((rules.REPOSITORY / "pyproject.toml").read_text())["project"]
     for extra in ["", *project["optional-dependencies"]]:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -359,7 +360,7 @@ def test_what_is_piped_in_is_sent_or_said(bucket: Bucket, tmp_path: Path) -> Non
 
 def test_a_start_that_is_over_is_not_promised_again(run: Run, bucket: Bucket) -> None:
     """An estimate that lies before the newest word of the bastion is not shown."""
-    estimate = {"estimated_at": NOW - 20, "sure": "history", "sure_text": "so"}
+    estimate: dict[str, Any] = {"estimated_at": NOW - 20, "sure": "history", "sure_text": "so"}
     publish(bucket.store, "queue", {"jobs": [row(JOB, **estimate)]})
     assert "starts about" not in run("why", JOB).out
     assert "starts about" not in run("show", JOB).out

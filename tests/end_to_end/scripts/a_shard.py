@@ -3,7 +3,7 @@
 from bastion.compat import clusterfudge
 
 
-def main():
+def main() -> None:
     launch = clusterfudge.Client().create_launch(
         clusterfudge.CreateLaunchRequest(
             cluster="primary",
