@@ -35,7 +35,6 @@ lint: $(VENV)/dev.stamp  ## Style, types, layers and docstrings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy tests/bastion/scheduler benchmarks
 	$(BIN)/lint-imports
 	@$(BIN)/interrogate --quiet $(PACKAGES) || { $(BIN)/interrogate -vv --omit-covered-files $(PACKAGES); exit 1; }
 
