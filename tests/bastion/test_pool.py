@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -357,9 +358,9 @@ HOSTS = tuple(
 TPU = replace(POOL, name="tpu", hosts=2, idle_timeout_s=60.0)
 
 
-def seen_of(machine: Machine, **more: object) -> Seen:
+def seen_of(machine: Machine, **more: Any) -> Seen:
     """A listing of `machine` that runs."""
-    return Seen(name=machine.name, pool=machine.pool, runs=True, gone=False, **more)  # type: ignore[arg-type]
+    return Seen(name=machine.name, pool=machine.pool, runs=True, gone=False, **more)
 
 
 def test_a_slice_is_idle_only_as_a_whole() -> None:

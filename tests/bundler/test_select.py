@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from select import select as select_ready
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,9 @@ def _in_a_process_without_root(work: Callable[[], object]) -> str:
     return message
 
 
-def paths(top: Path, **fields: object) -> list[str]:
+def paths(top: Path, **fields: Any) -> list[str]:
     """What is selected of `top`."""
-    code = LocalDir(str(top), **fields)  # type: ignore[arg-type]
+    code = LocalDir(str(top), **fields)
     return [one.path for one in select(code, start=top).found]
 
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -71,9 +72,9 @@ def sleeping(seconds: int) -> int:
     return sum(line == ["sleep", str(seconds)] for line in lines)
 
 
-def launch(on: Programs, *jobs: Job, **fields: object) -> LaunchHandle:
+def launch(on: Programs, *jobs: Job, **fields: Any) -> LaunchHandle:
     """Launch jobs from Python."""
-    return on.client.launch(Launch(name="api", jobs=jobs, **fields))  # type: ignore[arg-type]
+    return on.client.launch(Launch(name="api", jobs=jobs, **fields))
 
 
 def ended(handle: LaunchHandle) -> tuple[JobView, ...]:
@@ -81,9 +82,9 @@ def ended(handle: LaunchHandle) -> tuple[JobView, ...]:
     return handle.wait(timeout_s=DEADLINE_S).jobs
 
 
-def shell(line: str, **fields: object) -> Process:
+def shell(line: str, **fields: Any) -> Process:
     """A process that runs a shell line."""
-    return Process(line, shell=True, **fields)  # type: ignore[arg-type]
+    return Process(line, shell=True, **fields)
 
 
 def check_told(env: dict[str, str], *, job: str) -> None:
@@ -450,8 +451,8 @@ def test_mistakes_of_a_launch_are_reported_alike(programs: Programs, tmp_path: P
     def job(name: str = "a", more: str = "", process: str = 'command = ["true"]') -> str:
         return f'[[jobs]]\nname = "{name}"\n{more}\nprocesses = [{{ {process} }}]\n'
 
-    def a(name: str = "a", **fields: object) -> Job:
-        return Job(name=name, processes=[Process(["true"])], **fields)  # type: ignore[arg-type]
+    def a(name: str = "a", **fields: Any) -> Job:
+        return Job(name=name, processes=[Process(["true"])], **fields)
 
     greedy = Job(name="a", processes=[Process(["true"], resources=Resources(h10=1))])
     mistakes: list[tuple[str, str, Callable[[], object]]] = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bastion import Job, Launch, Process, Resources, Where
@@ -84,9 +86,9 @@ def test_a_job_that_loses_its_machine_three_times_in_a_row_is_lost(programs: Pro
         assert programs.run("wait", ended.id, check=False).returncode == 100
 
 
-def python(on: Programs, line: str, host: str, **fields: object) -> str:
+def python(on: Programs, line: str, host: str, **fields: Any) -> str:
     """Launch a job of one shell line from Python onto a machine; return its id."""
-    job = Job(processes=[Process(line, shell=True)], **fields)  # type: ignore[arg-type]
+    job = Job(processes=[Process(line, shell=True)], **fields)
     wanted = Launch(name="api", jobs=[job], where=Where(hostnames=[host]))
     (made,) = on.client.launch(wanted).jobs
     return made

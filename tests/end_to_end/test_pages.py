@@ -22,7 +22,7 @@ from bastion.records.keys import layout
 from bastion.store.folder.local import LocalStore
 from tests.end_to_end.programs import alive_in, until
 from tests.rigs.busy_bucket import busy_root, write_bucket, write_history, write_use
-from tests.servers.browser import chromium, faults_of, needs_chromium, page_of
+from tests.servers.browser import Scheme, chromium, faults_of, needs_chromium, page_of
 
 JOB = "/jobs/vision/train-0000000000"
 SILENT = "/jobs/language/train-0000000003"
@@ -228,7 +228,7 @@ def _server_on(port: int) -> int:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, 800, 1280, 1600])
 def test_a_page_shuts_no_reader_out(
-    address: str, browser: Browser, path: str, scheme: str, width: int
+    address: str, browser: Browser, path: str, scheme: Scheme, width: int
 ) -> None:
     """No serious fault, nothing wider than the screen, nothing refused by the security policy."""
     with page_of(browser, address, scheme=scheme, width=width) as (page, wrong):

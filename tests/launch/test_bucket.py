@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from bastion.clock import SystemClock
 from bastion.records.keys import layout
@@ -13,9 +14,9 @@ from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 
 
-def root(bucket: Bucket, **more: object) -> Held:
+def root(bucket: Bucket, **more: Any) -> Held:
     """A bucket that has a root, without anything active."""
-    made = Root(epoch=3, seq=7, now=1.7e9, write_id="w", **more)  # type: ignore[arg-type]
+    made = Root(epoch=3, seq=7, now=1.7e9, write_id="w", **more)
     return RootWriter(bucket.store, SystemClock()).commit(made, over=None)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from bastion.job import (
     Claim,
@@ -27,7 +28,7 @@ from quota import Amounts
 T0 = 1000.0
 
 
-def queued(*, replicas: int = 1, **more: object) -> JobRecord:
+def queued(*, replicas: int = 1, **more: Any) -> JobRecord:
     """A queued job."""
     return JobRecord(
         id="train-1",
@@ -38,7 +39,7 @@ def queued(*, replicas: int = 1, **more: object) -> JobRecord:
         submitted_at=T0,
         queued_at=T0,
         request=Request(replicas=replicas, per_replica=Amounts({"h100": 2}), max_runtime_s=60.0),
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 

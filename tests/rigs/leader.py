@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from bastion.clock import VirtualClock
 from bastion.errors import NoCapacityError, NotFoundError, RecordError
@@ -256,14 +256,14 @@ class Agent:
         )
         return _fact(start)
 
-    def end(self, job: str, *codes: int, replica: int | None = None, **more: object) -> None:
+    def end(self, job: str, *codes: int, replica: int | None = None, **more: Any) -> None:
         """Let the processes of `job` here exit with `codes`, with all logs shipped."""
         codes = codes or (0,)
         first = next((i for i, code in enumerate(codes) if code), None)
         if more.get("notice"):
             first = None
-        first = more.pop("first_failed", first)  # type: ignore[assignment]
-        end = End(kind="exited", codes=codes, first_failed=first, sizes=(3,), **more)  # type: ignore[arg-type]
+        first = more.pop("first_failed", first)
+        end = End(kind="exited", codes=codes, first_failed=first, sizes=(3,), **more)
         self.end_as(self.of(job, replica=replica), end)
 
     def end_as(self, of: HostFact, end: End, *, rings: bool = True) -> End:
@@ -346,8 +346,8 @@ class Agent:
         never_began = [s for s in self._waiting if _fact(s) == of]
         self._waiting = [s for s in self._waiting if s not in never_began]
         codes = () if never_began else (0,)
-        kind = "revoked" if never_began else "exited"
-        self.end_as(of, End(kind=kind, codes=codes, notice=stop.reason))  # type: ignore[arg-type]
+        kind: Literal["revoked", "exited"] = "revoked" if never_began else "exited"
+        self.end_as(of, End(kind=kind, codes=codes, notice=stop.reason))
 
 
 def _fact(start: Start) -> HostFact:
@@ -513,22 +513,22 @@ class Rig:
         h100: int = 1,
         jobs: tuple[Job, ...] = (),
         together: bool = True,
-        when_busy: str = "queue",
+        when_busy: Literal["queue", "fail"] = "queue",
         after: Sequence[After | str] = (),
         notify: Sequence[Notify | str] = (),
         array: Array | None = None,
         code: CodeRef | None = None,
         where: Where = ANYWHERE,
-        **job: object,
+        **job: Any,
     ) -> str:
         """Request a launch; return its ULID. `job` is for its one job, unless `jobs` are given."""
         resources = Resources(h100=h100) if h100 else Resources()
-        one = Job(processes=(Process(["true"], resources=resources),), **job)  # type: ignore[arg-type]
+        one = Job(processes=(Process(["true"], resources=resources),), **job)
         launch = Launch(
             name=name,
             jobs=jobs or (one,),
             together=together,
-            when_busy=when_busy,  # type: ignore[arg-type]
+            when_busy=when_busy,
             after=after,
             notify=notify,
             array=array,
@@ -537,10 +537,10 @@ class Rig:
         )
         return self.ask(user, project, "launch", LaunchRequest(launch=launch))
 
-    def submit(self, name: str = "train", **launch: object) -> str:
+    def submit(self, name: str = "train", **launch: Any) -> str:
         """Request a launch of one job and wait until it is absorbed; return the job's id."""
         user, project = str(launch.get("user", "ann")), str(launch.get("project", "blue"))
-        asked = self.launch(name, **launch)  # type: ignore[arg-type]
+        asked = self.launch(name, **launch)
         self.turn()
         (job,) = self.answer(asked, user=user, project=project).jobs
         return job

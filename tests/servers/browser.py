@@ -6,12 +6,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import axe_playwright_python
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+Scheme: TypeAlias = Literal["light", "dark"]
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
     "--no-sandbox",
@@ -42,12 +43,17 @@ def chromium() -> Iterator[Browser]:
 
 @contextmanager
 def page_of(
-    browser: Browser, address: str, *, scheme: str = "light", width: int = 1600, script: bool = True
+    browser: Browser,
+    address: str,
+    *,
+    scheme: Scheme = "light",
+    width: int = 1600,
+    script: bool = True,
 ) -> Iterator[tuple[Page, list[str]]]:
     """A page at `address`, and what went wrong in it: errors, refused sources, failed requests."""
     context = browser.new_context(
         base_url=address,
-        color_scheme=scheme,  # type: ignore[arg-type]
+        color_scheme=scheme,
         viewport={"width": width, "height": 1000},
         java_script_enabled=script,
         reduced_motion="reduce",

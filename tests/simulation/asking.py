@@ -23,7 +23,7 @@ def one(
     runs_s: float = 10.0,
     codes: str = "0",
     kind: str = "sim",
-    **fields: object,
+    **fields: Any,
 ) -> Job:
     """
     A job of one process.
@@ -38,12 +38,12 @@ def one(
     """
     resources = Resources(h100=h100) if h100 else Resources()
     process = Process([kind, str(runs_s), *codes.split()], resources=resources)
-    return Job(name=name, processes=(process,), retry_backoff=5.0, **fields)  # type: ignore[arg-type]
+    return Job(name=name, processes=(process,), retry_backoff=5.0, **fields)
 
 
-def launch(at_s: float, user: str, name: str, *jobs: Job, **fields: object) -> Wish:
+def launch(at_s: float, user: str, name: str, *jobs: Job, **fields: Any) -> Wish:
     """A launch of `jobs`, or of one job as it comes; `fields` are the launch's own."""
-    asked = Launch(name=name, jobs=jobs or (one(),), project=PROJECTS[user], **fields)  # type: ignore[arg-type]
+    asked = Launch(name=name, jobs=jobs or (one(),), project=PROJECTS[user], **fields)
     body = LaunchRequest(launch=asked)
     return wish(at_s, user, "launch", name, body)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bastion.errors import StoreError
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
+from tests.rigs.wrapped import Wrapped
 from tests.simulation.baton import Baton
-from tests.simulation.wrapped import Wrapped
 
 
 class CutOff:

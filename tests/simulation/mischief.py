@@ -24,6 +24,7 @@ from pathlib import Path
 from bastion.agent.attempt_key import host_of
 from bastion.agent.home import FolderHome
 from bastion.store.port import ObjectStore, Version, Written
+from tests.rigs.wrapped import Wrapped
 from tests.simulation.asking import launch, one
 from tests.simulation.baton import Baton
 from tests.simulation.invariants import PRIVATE
@@ -31,7 +32,6 @@ from tests.simulation.machines import SimMachine
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.small import small
 from tests.simulation.world import World
-from tests.simulation.wrapped import Wrapped
 
 NAME = "imp"
 """What the launches of hostile jobs are called, with a number."""

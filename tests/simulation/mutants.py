@@ -33,10 +33,10 @@ from bastion.service.act.webhook import DeliveryError
 from bastion.service.draft.root_draft import Draft
 from bastion.service.leader import Leader
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
+from tests.rigs.wrapped import Wrapped
 from tests.simulation.cloud_mutants import CLOUD_MUTANTS
 from tests.simulation.outside import OUTSIDE
 from tests.simulation.processes import Parts
-from tests.simulation.wrapped import Wrapped
 
 
 class ConflictIsMine(RootWriter):

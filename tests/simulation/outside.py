@@ -27,12 +27,12 @@ from bastion.service.intake.requests import Rules
 from bastion.service.leader import Leader
 from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, ObjectStore, Version, Written
+from tests.rigs.wrapped import Wrapped
 from tests.simulation.away import AwayError
 from tests.simulation.baton import ByDate
 from tests.simulation.machines import CalmHome
 from tests.simulation.processes import Parts
 from tests.simulation.rights import of_every_pool
-from tests.simulation.wrapped import Wrapped
 
 
 class MakesAnew(Wrapped):

@@ -8,6 +8,8 @@ and one while it waits, one runs into its time limit, one ignores notices.
 
 from __future__ import annotations
 
+from typing import Any
+
 from bastion.records.keys import layout
 from quota.amounts import Amounts
 from tests.simulation.asking import USERS, launch, one, verb
@@ -44,8 +46,8 @@ def wishes() -> list[Wish]:
     ]
 
 
-def _one(at_s: float, user: str, name: str, **job: object) -> Wish:
-    return launch(at_s, user, name, one(**job))  # type: ignore[arg-type]
+def _one(at_s: float, user: str, name: str, **job: Any) -> Wish:
+    return launch(at_s, user, name, one(**job))
 
 
 def stormy(seed: int, parts: Parts = SOUND) -> World:
@@ -191,6 +193,6 @@ def slice_wishes() -> list[Wish]:
     ]
 
 
-def _slice(at_s: float, user: str, name: str, **job: object) -> Wish:
+def _slice(at_s: float, user: str, name: str, **job: Any) -> Wish:
     job = {"instance_type": "tpu-v4-16", **job}
-    return launch(at_s, user, name, one(h100=0, **job))  # type: ignore[arg-type]
+    return launch(at_s, user, name, one(h100=0, **job))

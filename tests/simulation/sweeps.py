@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bastion.spec import Array
 from tests.simulation.asking import launch, one, verb
 from tests.simulation.fates import Fates
@@ -34,5 +36,5 @@ def wishes() -> list[Wish]:
     ]
 
 
-def _array(at_s: float, user: str, name: str, tasks: str, **job: object) -> Wish:
-    return launch(at_s, user, name, one(**job), array=Array(tasks))  # type: ignore[arg-type]
+def _array(at_s: float, user: str, name: str, tasks: str, **job: Any) -> Wish:
+    return launch(at_s, user, name, one(**job), array=Array(tasks))

@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from bastion.agent.cloud.metadata import MetadataError
 from bastion.agent.settings import Cloud
@@ -206,7 +207,7 @@ class _Asks:
         return Wish(at_s=at_s, user=ADMIN, project=layout.ADMIN, verb=verb, body=body, name=name)
 
 
-def _world(baton: Baton, parts: Parts, *, fates: Fates | None, **more: object) -> World:
+def _world(baton: Baton, parts: Parts, *, fates: Fates | None, **more: Any) -> World:
     chance = baton.chance
     asks = _Asks()
     wishes = [
@@ -220,7 +221,7 @@ def _world(baton: Baton, parts: Parts, *, fates: Fates | None, **more: object) -
     ]
     # What is closed for ever could hold a job for ever, where no other machine may be made.
     wishes.append(asks.wish(LAST_S + 100.0, "uncordon", 100))
-    world = small(baton, parts, fates=fates, more=wishes, **more)  # type: ignore[arg-type]
+    world = small(baton, parts, fates=fates, more=wishes, **more)
     world.limit_s = PATIENT_S
     asks.root = lambda: world.invariants.root
     return world

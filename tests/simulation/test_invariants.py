@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -74,10 +75,10 @@ class Eye:
         self.checks.wrote("swap", layout.ROOT, self._writer.encoded(root))
 
 
-def following(root: Root, **changes: object) -> Root:
+def following(root: Root, **changes: Any) -> Root:
     """The root of the next commit."""
     changed = replace(root, seq=root.seq + 1, write_id="next", prev_write_id=root.write_id)
-    return replace(changed, **changes)  # type: ignore[arg-type]
+    return replace(changed, **changes)
 
 
 def with_job(root: Root, job: JobRecord) -> Root:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -32,10 +33,10 @@ NEW = new_array(EACH, Indices([(0, 3)]), at_once=1)
 ONE_RUNS = taken(NEW, 0)
 
 
-def job(index: int, **changes: object) -> JobRecord:
+def job(index: int, **changes: Any) -> JobRecord:
     """A task that runs."""
     one = replace(NEW.task(index), phase=Phase.RUNNING, attempts=1)
-    return replace(one, **changes)  # type: ignore[arg-type]
+    return replace(one, **changes)
 
 
 def root(array: ArrayRecord | None, *jobs: JobRecord) -> Root:

@@ -15,6 +15,7 @@ from bastion.errors import NotFoundError, OversizeError, StoreRefusedError
 from bastion.records.keys import layout
 from bastion.service.intake.inbox import REFUSED_TURNS
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
+from tests.rigs.wrapped import Wrapped
 from tests.simulation.asking import USERS
 from tests.simulation.baton import Baton, SimClock
 from tests.simulation.fates import Fates, Rates, Storm
@@ -22,7 +23,6 @@ from tests.simulation.invariants import SET_ASIDE
 from tests.simulation.processes import SOUND, Parts
 from tests.simulation.small import small
 from tests.simulation.world import World
-from tests.simulation.wrapped import Wrapped
 
 SHARE = 0.15
 """Of bells that cannot be read."""

@@ -11,12 +11,12 @@ import json
 
 from bastion.records.keys import layout
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version, Written
+from tests.rigs.wrapped import Wrapped
 from tests.simulation.asking import launch, one, verb
 from tests.simulation.fates import Fates
 from tests.simulation.processes import Parts
 from tests.simulation.storm import plain
 from tests.simulation.world import World
-from tests.simulation.wrapped import Wrapped
 
 UPGRADED_S = 150.0
 """When the bastion is upgraded: long after the first jobs have begun, and been cancelled."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.simulation.asking import launch, one, verb
 from tests.simulation.fates import Fates
 from tests.simulation.processes import SOUND, Parts, Wish
@@ -41,5 +43,5 @@ def wishes() -> list[Wish]:
     return sorted(asked, key=lambda wish: wish.at_s)
 
 
-def _one(at_s: float, user: str, name: str, **job: object) -> Wish:
-    return launch(at_s, user, name, one(**job))  # type: ignore[arg-type]
+def _one(at_s: float, user: str, name: str, **job: Any) -> Wish:
+    return launch(at_s, user, name, one(**job))

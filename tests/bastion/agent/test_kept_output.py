@@ -15,6 +15,7 @@ from bastion.agent.kept_output import restore, save
 from bastion.errors import RecordError, StoreError
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
+from bastion.records.reports.facts import HostFact
 from bastion.records.reports.output import PART_BYTES, Saved, SavedFile, read_saved
 from bastion.store.memory import Fault, FaultyStore, MemoryStore, Operation
 from tests.rigs.agent import OF
@@ -65,11 +66,11 @@ def test_the_newest_list_of_each_replica_counts(tmp_path: Path) -> None:
     """Of one host the last list counts; of two, the first replica's file; later attempts win."""
     store = new_store()
 
-    def keep(of: object, number: int, **files: str) -> None:
+    def keep(of: HostFact, number: int, **files: str) -> None:
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
         for name, text in files.items():
             (folder / name).write_text(text)
-        save(store, of, folder, number)  # type: ignore[arg-type]
+        save(store, of, folder, number)
 
     keep(OF, 1, gone="old", a="old")
     keep(OF, 2, a="first")

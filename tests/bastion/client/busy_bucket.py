@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from bastion.client import Client
 from bastion.job import Attempt, HostPlace, HostState, JobClass, JobRecord, Phase, ReplicaPlace
@@ -89,7 +90,7 @@ def client_of(jobs: Mapping[str, JobRecord], *, user: str = "lin") -> Client:
     return Client("memory:", user=user, store=store, clock=clock)
 
 
-def asking(units: int, **launch: object) -> Launch:
+def asking(units: int, **launch: Any) -> Launch:
     """A launch of one job."""
     process = Process(["true"], resources=Resources(h100=units))
-    return Launch(name="new", jobs=(Job(processes=(process,)),), **launch)  # type: ignore[arg-type]
+    return Launch(name="new", jobs=(Job(processes=(process,)),), **launch)

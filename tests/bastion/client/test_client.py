@@ -31,7 +31,7 @@ from tests.rigs.scripted_bastion import (
     row,
     world,
 )
-from tests.simulation.wrapped import Wrapped
+from tests.rigs.wrapped import Wrapped
 
 
 def test_a_command_beside_an_ended_job_is_refused_at_once() -> None:

@@ -19,7 +19,7 @@ from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefuse
 from bastion.records.keys import layout
 from bastion.records.requests.origin import Origin, store_origin
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
-from bastion.store.port import READ_LIMIT_BYTES, Object, Version
+from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version
 from tests.bastion.client.scripted_client import launch_of
 from tests.rigs.scripted_bastion import Clock, ScriptedBastion, end, publish, row, world
 
@@ -38,10 +38,10 @@ class Away:
         return Fault.BEFORE if self.clock.monotonic() < self.until else None
 
 
-def patient(store: object, clock: Clock, *, said: list[str] | None = None) -> PatientStore:
+def patient(store: ObjectStore, clock: Clock, *, said: list[str] | None = None) -> PatientStore:
     """`store`, asked with patience; what is said of it goes into `said`."""
     lines = [] if said is None else said
-    return PatientStore(store, Outage(clock, say=lines.append), clock)  # type: ignore[arg-type]
+    return PatientStore(store, Outage(clock, say=lines.append), clock)
 
 
 def handle_of(client: Client) -> LaunchHandle:

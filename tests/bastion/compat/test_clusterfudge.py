@@ -35,10 +35,10 @@ from quota.amounts import Amounts
 ANY: Any = clusterfudge
 
 
-def request(*jobs: Job, **more: object) -> CreateLaunchRequest:
+def request(*jobs: Job, **more: Any) -> CreateLaunchRequest:
     """A request of one small job, or of `jobs`."""
     made = jobs or (Job("main", 1, [Process(["true"])]),)
-    return CreateLaunchRequest(jobs=list(made), **more)  # type: ignore[arg-type]
+    return CreateLaunchRequest(jobs=list(made), **more)
 
 
 def test_everything_is_mapped() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from bastion.history import AttemptRow, Record
 from bastion.records.coding.codec import encode
@@ -54,7 +55,7 @@ class Bucket:
         return [entry.key for entry in self.store.list(prefix, limit=10_000)]
 
 
-def ended(at: float, job: str, **fields: object) -> EndedAttempt:
+def ended(at: float, job: str, **fields: Any) -> EndedAttempt:
     """The row of an attempt that held eight devices for a minute, unless `fields` say else."""
     row = EndedAttempt(
         user="ann",
@@ -75,4 +76,4 @@ def ended(at: float, job: str, **fields: object) -> EndedAttempt:
         devices=8,
         guaranteed_device_s=480.0,
     )
-    return replace(row, **fields)  # type: ignore[arg-type]
+    return replace(row, **fields)

@@ -19,7 +19,7 @@ from bastion.records.root import Event, Root, Segment
 from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version, Written
 from tests.bastion.history.log import DAY_S, T0, Bucket
-from tests.simulation.wrapped import Wrapped
+from tests.rigs.wrapped import Wrapped
 
 _T = TypeVar("_T")
 

@@ -19,7 +19,7 @@ from bastion.store.port import READ_LIMIT_BYTES, Object, Version
 from bastion.utilisation import Utilisation
 from tests.bastion.history.log import DAY_S, T0, Bucket
 from tests.rigs.leader import Rig
-from tests.simulation.wrapped import Wrapped
+from tests.rigs.wrapped import Wrapped
 
 PRICED = """
 [pools.gpu]

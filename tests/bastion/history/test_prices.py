@@ -8,6 +8,7 @@ from bastion import catalog
 from bastion.errors import SpecError
 from bastion.history.attempt_row import attempt_row
 from bastion.history.prices import list_price, own_price
+from bastion.machine import Terms
 from bastion.records.root import Event
 from bastion.service.config.pool_config import parse_config
 from tests.bastion.history.log import ended
@@ -58,10 +59,13 @@ def test_a_machine_of_a_slice_costs_its_chips(name: str, price: float) -> None:
 
 def test_an_admins_price_of_a_slice_is_of_all_its_hosts() -> None:
     """A price in the configuration is of the whole type, by its terms."""
-    prices = {"v6e-16": {"spot": 20.0}, "p5.48xlarge": {"on_demand": 50.0}}
-    assert own_price(prices, "v6e-16", "spot") == 5.0  # type: ignore[arg-type]
-    assert own_price(prices, "v6e-16", "on_demand") == 0.0  # type: ignore[arg-type]
-    assert own_price(prices, "p5.48xlarge", "on_demand") == 50.0  # type: ignore[arg-type]
+    prices: dict[str, dict[Terms, float]] = {
+        "v6e-16": {"spot": 20.0},
+        "p5.48xlarge": {"on_demand": 50.0},
+    }
+    assert own_price(prices, "v6e-16", "spot") == 5.0
+    assert own_price(prices, "v6e-16", "on_demand") == 0.0
+    assert own_price(prices, "p5.48xlarge", "on_demand") == 50.0
 
 
 def test_a_pools_own_price_outranks_the_table() -> None:

@@ -14,7 +14,17 @@ from bastion.records.requests.answer import Answer
 from bastion.records.requests.job_request import JobsRequest
 from bastion.records.requests.launch_request import LaunchRequest, SpecRecord
 from bastion.records.requests.result import Result
-from bastion.spec import BundleRef, GitRef, ImageRef, Job, Launch, Process, Resources, Where
+from bastion.spec import (
+    BundleRef,
+    CodeRef,
+    GitRef,
+    ImageRef,
+    Job,
+    Launch,
+    Process,
+    Resources,
+    Where,
+)
 from quota import Amounts
 
 OF = HostFact(project="p", job="j", attempt=1, nonce="n", replica=0, host=0)
@@ -78,9 +88,9 @@ def test_a_record_reads_as_it_was_written(record: object) -> None:
 
 
 @pytest.mark.parametrize("code", [BundleRef(digest="0" * 64), ImageRef(ref="docker.io/x:1"), None])
-def test_every_kind_of_code_travels(code: object) -> None:
+def test_every_kind_of_code_travels(code: CodeRef | None) -> None:
     """The kind of code is stored with it, and read as that kind."""
-    one = Launch(name="x", jobs=(Job(processes=(Process(["x"]),)),), code=code)  # type: ignore[arg-type]
+    one = Launch(name="x", jobs=(Job(processes=(Process(["x"]),)),), code=code)
     assert decode(LaunchRequest, encode(LaunchRequest(launch=one)), key="k").launch.code == code
 
 

@@ -7,6 +7,7 @@ import json
 from collections import UserDict
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -41,13 +42,14 @@ from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, Version, Written
 from quota import Amounts
 from tests.rigs import job_records
+from tests.rigs.wrapped import Wrapped
 
 CLOCK = VirtualClock()
 
 
-def root(seq: int = 1, write_id: str = "w", **more: object) -> Root:
+def root(seq: int = 1, write_id: str = "w", **more: Any) -> Root:
     """A small root."""
-    return Root(epoch=1, seq=seq, now=1.5, write_id=write_id, **more)  # type: ignore[arg-type]
+    return Root(epoch=1, seq=seq, now=1.5, write_id=write_id, **more)
 
 
 def full() -> Root:
@@ -393,21 +395,18 @@ def test_a_commit_is_what_it_says_it_was(faults: list[Fault | None], rival_at: i
 def test_a_late_landing_of_our_own_is_found() -> None:
     """A write that lands after it was given up for lost is known as ours by its write id."""
     store = MemoryStore(CLOCK.wall)
-    writes: list[tuple[bytes, object]] = []
+    writes: list[tuple[bytes, Version]] = []
 
-    class Late:
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
-        def swap(self, key: str, data: bytes, *, if_version: object) -> object:
+    class Late(Wrapped):
+        def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
             writes.append((data, if_version))
             if len(writes) == 1:
                 raise StoreError("never answered")
             first, version = writes[0]
-            store.swap(key, first, if_version=version)  # type: ignore[arg-type]
-            return store.swap(key, data, if_version=if_version)  # type: ignore[arg-type]
+            super().swap(key, first, if_version=version)
+            return super().swap(key, data, if_version=if_version)
 
-    writer = RootWriter(Late(), CLOCK)  # type: ignore[arg-type]
+    writer = RootWriter(Late(store), CLOCK)
     held = writer.commit(root(), over=None)
     landed = writer.commit(root(2, "mine"), over=held)
     assert writes[0] == writes[1], "the identical bytes are sent again"

@@ -35,9 +35,9 @@ def whys(w: World, name: str) -> dict[str, str]:
     return {machine: each.why_not for machine, each in met(w, name).items()}
 
 
-def refused(w: World, name: str = "now", **asked: object) -> str:
+def refused(w: World, name: str = "now", **asked: Any) -> str:
     """Ask for a job that may not wait, and decide."""
-    w.ask("A", name, fail_when_busy=True, **asked)  # type: ignore[arg-type]
+    w.ask("A", name, fail_when_busy=True, **asked)
     w.cycle()
     return name
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 from random import Random
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,8 @@ from bastion.scheduler.snapshot import Snapshot
 from tests.bastion.scheduler import histories, laws, mutants
 from tests.bastion.scheduler.world import Decide, World, machines_of, quota_of
 from tests.rigs.length import at_length
+
+_T = TypeVar("_T")
 
 QUICK = settings(max_examples=15, deadline=None, database=None, derandomize=True)
 LONG = settings(max_examples=at_length(1_000), deadline=None, database=None)
@@ -172,16 +175,16 @@ def test_a_promise_keeps_its_deadline(*, is_broken: bool) -> None:
 def shuffled(random: Random, snapshot: Snapshot) -> Snapshot:
     """The same snapshot, its mappings in another order."""
 
-    def mix(mapping: dict[str, object]) -> dict[str, object]:
+    def mix(mapping: dict[str, _T]) -> dict[str, _T]:
         names = sorted(mapping)
         random.shuffle(names)
         return {name: mapping[name] for name in names}
 
     return replace(
         snapshot,
-        jobs=mix(dict(snapshot.jobs)),  # type: ignore[arg-type]
-        machines=mix(dict(snapshot.machines)),  # type: ignore[arg-type]
-        pools=mix(dict(snapshot.pools)),  # type: ignore[arg-type]
+        jobs=mix(dict(snapshot.jobs)),
+        machines=mix(dict(snapshot.machines)),
+        pools=mix(dict(snapshot.pools)),
     )
 
 

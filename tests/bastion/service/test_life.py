@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,10 +22,10 @@ from quota import parse
 from tests.rigs.leader import PACE, QUOTA, Rig
 
 
-def one(name: str, *, h100: int = 1, **more: object) -> Job:
+def one(name: str, *, h100: int = 1, **more: Any) -> Job:
     """A job of one process."""
     process = Process(["true"], resources=Resources(h100=h100))
-    return Job(name=name, processes=(process,), **more)  # type: ignore[arg-type]
+    return Job(name=name, processes=(process,), **more)
 
 
 def test_a_job_runs_and_leaves_a_result() -> None:

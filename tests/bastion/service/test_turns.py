@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from typing import TypeVar
 
 import pytest
 
@@ -20,7 +22,11 @@ from bastion.spec import Job, Process, Resources
 from bastion.spec.where import Where
 from bastion.store import ObjectStore
 from bastion.store.memory import Fault, FaultyStore
+from bastion.store.port import READ_LIMIT_BYTES, Object, Version, Written
 from tests.rigs.leader import CONFIG, PACE, QUOTA, Agent, Rig
+from tests.rigs.wrapped import Wrapped
+
+_T = TypeVar("_T")
 
 
 def jobs(*h100: int) -> tuple[Job, ...]:
@@ -46,13 +52,12 @@ class Breaker:
         self.before = False
         self.writes = 0
 
-    def wrap(self, store: object) -> object:
+    def wrap(self, store: ObjectStore) -> ObjectStore:
         """`store`, breaking when told to."""
         return _Breaking(store, self)
 
-    def hit(self, work: object) -> object:
+    def hit(self, work: Callable[[], _T]) -> _T:
         """Do a write, unless the process is dead by then."""
-        assert callable(work)
         self.writes += 1
         if self.left is None:
             return work()
@@ -64,22 +69,25 @@ class Breaker:
         raise Crashed
 
 
-class _Breaking:
-    def __init__(self, store: object, breaker: Breaker) -> None:
-        self._store = store
+class _Breaking(Wrapped):
+    def __init__(self, store: ObjectStore, breaker: Breaker) -> None:
+        super().__init__(store)
         self._breaker = breaker
 
-    def __getattr__(self, name: str) -> object:
-        call = getattr(self._store, name)
-        if name not in ("create", "swap", "delete"):
-            return call
-        return lambda *given, **named: self._breaker.hit(lambda: call(*given, **named))
+    def create(self, key: str, data: bytes) -> Written:
+        return self._breaker.hit(lambda: self._store.create(key, data))
+
+    def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+        return self._breaker.hit(lambda: self._store.swap(key, data, if_version=if_version))
+
+    def delete(self, key: str) -> None:
+        self._breaker.hit(lambda: self._store.delete(key))
 
 
 def life_with_crash(at: int | None, *, before: bool) -> tuple[Rig, Breaker]:
     """A gang's whole life, with a bastion that dies at its `at`-th write and one that follows."""
     breaker = Breaker()
-    rig = Rig(spoil=breaker.wrap)  # type: ignore[arg-type]
+    rig = Rig(spoil=breaker.wrap)
     rig.turn(2)
     breaker.writes, breaker.left, breaker.before = 0, at, before
     asked = rig.launch("gang", h100=8, replicas=2)
@@ -549,26 +557,20 @@ def test_an_unreadable_object_is_deleted_only_once_its_copy_stands() -> None:
     assert len(rig.keys("state/aside/")) == 1
 
 
-class _Wrapping:
-    def __init__(self, store: ObjectStore) -> None:
-        self.store = store
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.store, name)
-
-
 def test_what_is_refused_unread_and_cannot_be_read_is_set_aside() -> None:
     """A stranger's request that the store lists and does not give leaves the inbox with a note."""
-    key = layout.request("nowhere", "eve", "01HF7YAT00" + "0" * 16, "cancel")
+    strange = layout.request("nowhere", "eve", "01HF7YAT00" + "0" * 16, "cancel")
 
-    class Refusing(_Wrapping):
-        def read(self, sought: str, **limits: object) -> object:
-            if sought == key:
+    class Refusing(Wrapped):
+        def read(
+            self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+        ) -> Object | None:
+            if key == strange:
                 raise StoreRefusedError("the store does not give it")
-            return self.store.read(sought, **limits)  # type: ignore[arg-type]
+            return super().read(key, unless=unless, limit_bytes=limit_bytes)
 
-    rig = Rig(spoil=Refusing)  # type: ignore[arg-type]
-    rig.bucket.create(key, b"{}")
+    rig = Rig(spoil=Refusing)
+    rig.bucket.create(strange, b"{}")
     rig.turn(20)
     assert not rig.keys(layout.INBOX)
     (aside,) = rig.keys(layout.ASIDE)
@@ -893,18 +895,14 @@ def test_a_turn_whose_commit_was_refused_is_decided_anew() -> None:
     refuse = {"is": False}
     rig = Rig()
     rig.turn(2)
-    real = rig.leader._writer._store
 
-    class Refusing:
-        def __getattr__(self, name: str) -> object:
-            if name == "swap" and refuse["is"]:
-                return self._no
-            return getattr(real, name)
+    class Refusing(Wrapped):
+        def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
+            if refuse["is"]:
+                raise StoreRefusedError("the disk is full")
+            return super().swap(key, data, if_version=if_version)
 
-        def _no(self, *_: object, **__: object) -> None:
-            raise StoreRefusedError("the disk is full")
-
-    rig.leader._writer._store = Refusing()  # type: ignore[assignment]
+    rig.leader._writer._store = Refusing(rig.leader._writer._store)
     job_asked = rig.launch()
     refuse["is"] = True
     with pytest.raises(StoreError, match="the disk is full"):

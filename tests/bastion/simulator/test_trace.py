@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -215,12 +216,12 @@ def test_a_mistake_in_a_policy_is_told_as_one(tmp_path: Path, body: str, told: s
     "given", [{"order": "fofi"}, {"shares": "fair"}, {"policy": "none.py:X"}, {"admission": "x"}]
 )
 def test_an_unknown_policy_is_named_before_anything_runs(
-    tmp_path: Path, given: dict[str, str]
+    tmp_path: Path, given: dict[str, Any]
 ) -> None:
     """The error names what was written."""
     path = trace(tmp_path, "submit,duration\n1,2\n")
     with pytest.raises(SpecError, match=next(iter(given.values())).partition(":")[0]):
-        simulate(path, machines="1x1", **given)  # type: ignore[arg-type]
+        simulate(path, machines="1x1", **given)
 
 
 def test_the_first_of_a_trace_are_read_whatever_is_behind_them(tmp_path: Path) -> None:

@@ -30,9 +30,9 @@ ECHO = Process(["echo"])
 ANY: Any = Launch
 
 
-def job(**given: object) -> Job:
+def job(**given: Any) -> Job:
     """A job of one process."""
-    return Job(processes=(ECHO,), **given)  # type: ignore[arg-type]
+    return Job(processes=(ECHO,), **given)
 
 
 @pytest.mark.parametrize(

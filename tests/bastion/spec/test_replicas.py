@@ -1,5 +1,7 @@
 """A range of replicas: how it is written, and which jobs may have one."""
 
+from typing import Any
+
 import pytest
 
 from bastion.errors import SpecError
@@ -11,9 +13,9 @@ from tests.bastion.spec.problems import problems
 ECHO = Process(["echo"])
 
 
-def job(**given: object) -> Job:
+def job(**given: Any) -> Job:
     """A job of one process."""
-    return Job(processes=(ECHO,), **given)  # type: ignore[arg-type]
+    return Job(processes=(ECHO,), **given)
 
 
 @pytest.mark.parametrize(

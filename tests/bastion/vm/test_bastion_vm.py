@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -42,9 +43,9 @@ def test_a_zone_tells_the_cloud() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_told(changes: dict[str, object], problem: str) -> None:
+def test_what_cannot_be_is_told(changes: dict[str, Any], problem: str) -> None:
     """Each mistake is told by the flag that makes it, before anything is made."""
-    (found,) = problems(replace(VM, **changes))  # type: ignore[arg-type]
+    (found,) = problems(replace(VM, **changes))
     assert found.startswith(problem)
 
 

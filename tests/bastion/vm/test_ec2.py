@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,9 @@ def world() -> Iterator[Ec2World]:
         yield made
 
 
-def vm(world: Ec2World, **changes: object) -> Ec2Vm:
+def vm(world: Ec2World, **changes: Any) -> Ec2Vm:
     """A bastion's VM there."""
-    described = replace(VM, **changes)  # type: ignore[arg-type]
+    described = replace(VM, **changes)
     return Ec2Vm(described, connect_to(world)(REGION), Ticking(world))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -28,10 +29,10 @@ def server() -> Iterator[Compute]:
         assert made.problems == []
 
 
-def vm(server: Compute, **changes: object) -> GceVm:
+def vm(server: Compute, **changes: Any) -> GceVm:
     """A bastion's VM there."""
     api = Api("compute", project=server.project, clock=server.clock, endpoint=server.url)
-    return GceVm(replace(VM, **changes), api)  # type: ignore[arg-type]
+    return GceVm(replace(VM, **changes), api)
 
 
 def script_of(server: Compute) -> str:

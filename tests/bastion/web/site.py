@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from starlette.testclient import TestClient
 
@@ -48,11 +49,11 @@ def site(
     clock: VirtualClock | None = None,
     base: str = OWN,
     record: RecordReader | None = None,
-    **settings: object,
+    **settings: Any,
 ) -> Iterator[TestClient]:
     """A client of the site over `store`; it follows no redirect."""
     clock = clock or VirtualClock(wall=NOW)
-    told = WebSettings(root_url="memory:", **settings)  # type: ignore[arg-type]
+    told = WebSettings(root_url="memory:", **settings)
     record = record or RecordReader(asked_here(store, clock), clock, wait_s=60.0)
     bucket = Bucket(store, clock, record, read_every_s=1.0, use_every_s=1.0)
     try:

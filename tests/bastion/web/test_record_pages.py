@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import psutil
 import pytest
@@ -42,7 +43,7 @@ from tests.rigs.busy_bucket import NOW, busy_root, put, write_bucket, write_hist
 HOUR = 3600.0
 
 
-def _ended(job: str, user: str, begin: float, end: float, **more: object) -> Happening:
+def _ended(job: str, user: str, begin: float, end: float, **more: Any) -> Happening:
     outcome = str(more.pop("outcome", "succeeded"))
     devices = int(str(more.pop("devices", 4)))
     held = (end - begin) * devices
@@ -64,7 +65,7 @@ def _ended(job: str, user: str, begin: float, end: float, **more: object) -> Hap
         guaranteed_device_s=0.0 if borrows else held,
         borrowed_device_s=held if borrows else 0.0,
         machines=("h100-west-0-0",),
-        **more,  # type: ignore[arg-type]
+        **more,
     )
     project = "vision" if user == "ada" else "audio"
     return Happening(

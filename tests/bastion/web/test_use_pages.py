@@ -27,7 +27,7 @@ from bastion.store.memory import MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Entry, Object, Version
 from tests.bastion.web.site import busy_store, site
 from tests.rigs.busy_bucket import NOW, put
-from tests.simulation.wrapped import Wrapped
+from tests.rigs.wrapped import Wrapped
 
 JOB = "train-0000000000"
 PAGE = f"/jobs/vision/{JOB}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,10 +21,10 @@ from quota.amounts import Amounts
 from tests.rigs.agent import MACHINE, Rig, job, start
 
 
-def asked(rig: Rig, **fields: object) -> CheckOutcome:
+def asked(rig: Rig, **fields: Any) -> CheckOutcome:
     """What the agent wrote about a check."""
     rig.pass_s(1.0)  # its hello lands first
-    told = Check(**{"id": "U1", "by": "burn", "until": rig.clock.wall() + 60.0, **fields})  # type: ignore[arg-type]
+    told = Check(**{"id": "U1", "by": "burn", "until": rig.clock.wall() + 60.0, **fields})
     rig.bucket.instruct(told)
     rig.pass_s(1.0)
     found = look(rig.memory, layout.check(MACHINE, "U1"), CheckOutcome)
@@ -31,9 +32,9 @@ def asked(rig: Rig, **fields: object) -> CheckOutcome:
     return found
 
 
-def rig_here(**settings: object) -> Rig:
+def rig_here(**settings: Any) -> Rig:
     """An agent whose home is a folder of this machine, and whose jobs never end."""
-    made = AgentSettings(machine=MACHINE, home="/", hostname="gpu7", **settings)  # type: ignore[arg-type]
+    made = AgentSettings(machine=MACHINE, home="/", hostname="gpu7", **settings)
     return Rig(lambda _: Script(runs_s=float("inf")), settings=made, faults=away)
 
 

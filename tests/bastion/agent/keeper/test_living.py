@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -32,7 +33,7 @@ from tests.rigs.limits import PATIENCE_S
 def begin(store: MemoryStore, home: Path) -> None:
     """Begin a life whose keeper is not spawned."""
 
-    def spawn(life: int) -> None:
+    def spawn(life: int) -> NoReturn:
         raise KeeperError(f"life {life} is not spawned here")
 
     begin_life(
@@ -41,7 +42,7 @@ def begin(store: MemoryStore, home: Path) -> None:
         boot_id="b",
         nonce=lambda: "n",
         connect=lambda: living_keeper(home, has_permit=False),
-        spawn=spawn,  # type: ignore[arg-type]
+        spawn=spawn,
     )
 
 

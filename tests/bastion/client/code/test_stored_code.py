@@ -23,7 +23,7 @@ from bastion.records.requests.origin import (
     origin_argv,
     read_origin,
 )
-from bastion.spec import BundleRef, Job, Launch, Process
+from bastion.spec import BundleRef, Code, CodeRef, Job, Launch, Process
 from bastion.store.memory import MemoryStore
 from bundler.code import Image, LocalDir
 from tests.rigs.git_repositories import git
@@ -61,10 +61,10 @@ def client_of() -> tuple[Client, MemoryStore, ScriptedBastion]:
     return Client("memory:", user="ada", store=store, clock=clock), store, bastion
 
 
-def launch_of(*jobs: str, code: object = None) -> Launch:
+def launch_of(*jobs: str, code: CodeRef | Code | None = None) -> Launch:
     """A launch of jobs of these names, or of one."""
     made = tuple(Job(name=name, processes=(Process(["true"]),)) for name in jobs or ("main",))
-    return Launch(name="train", jobs=made, code=code)  # type: ignore[arg-type]
+    return Launch(name="train", jobs=made, code=code)
 
 
 def body_of(bastion: ScriptedBastion) -> LaunchRequest:
@@ -222,7 +222,7 @@ def test_the_exact_code_is_checked_out(tree: Path, tmp_path: Path) -> None:
         (Image("127.0.0.1:1/a:1"), "runs the image 127.0.0.1:1/a:1"),
     ],
 )
-def test_code_that_is_no_folder_is_told(code: object, problem: str, tmp_path: Path) -> None:
+def test_code_that_is_no_folder_is_told(code: Code | None, problem: str, tmp_path: Path) -> None:
     """A launch without code, or of an image, has nothing to check out."""
     client, store, _ = client_of()
     handle = client.launch(launch_of(code=code))

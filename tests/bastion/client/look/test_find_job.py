@@ -21,7 +21,7 @@ from tests.rigs.scripted_bastion import NOW, end, publish, put, row, world
 A, B, C = "train-aaaaaaaaaa", "train-bbbbbbbbbb", "eval-aaaaaaaaaa"
 
 
-def published(*rows: dict[str, object]) -> tuple[Published, object]:
+def published(*rows: dict[str, object]) -> tuple[Published, MemoryStore]:
     """A bucket with these active jobs."""
     store, clock = world()
     publish(store, "queue", {"jobs": list(rows)})
@@ -109,27 +109,27 @@ def test_a_launch_is_all_of_its_jobs() -> None:
         ulid="0" * 26,
         launch=Launch(name="exp", jobs=made, together=False),
     )
-    put(store, layout.spec("blue", record.id), encode(record))  # type: ignore[arg-type]
-    end(store, jobs[0], outcome="failed", code=3)  # type: ignore[arg-type]
+    put(store, layout.spec("blue", record.id), encode(record))
+    end(store, jobs[0], outcome="failed", code=3)
     assert [job.id for job in find_all(place, record.id)] == list(jobs)
     assert [job.id for job in find_all(place, "exp")] == list(jobs)
     second = row("exp-a-1111111111", launch="exp-1111111111", submitted_at=NOW + 5)
     other = [row(job, launch=record.id) for job in jobs[1:]]
-    publish(store, "queue", {"jobs": [second, *other]})  # type: ignore[arg-type]
+    publish(store, "queue", {"jobs": [second, *other]})
     with pytest.raises(SpecError, match="'exp' names 2 jobs: exp-0000000000, exp-1111111111"):
         find_all(place, "exp")
     assert [job.id for job in find_all(place, "exp", newest=True)] == [second["id"]]
-    publish(store, "queue", {"jobs": []})  # type: ignore[arg-type]
-    end(store, jobs[1])  # type: ignore[arg-type]
-    end(store, jobs[2])  # type: ignore[arg-type]
+    publish(store, "queue", {"jobs": []})
+    end(store, jobs[1])
+    end(store, jobs[2])
     assert [job.code for job in find_all(place, record.id)] == [3, 0, 0]
 
 
 def test_finished_jobs_are_found_in_every_project() -> None:
     """A job that left the queue is found by its final record."""
     place, store = published(row(C))
-    end(store, A, project="green")  # type: ignore[arg-type]
-    end(store, B)  # type: ignore[arg-type]
+    end(store, A, project="green")
+    end(store, B)
     assert find(place, A).project == "green"
     assert find(place, "train-b").state == "succeeded"
     assert find(place, "train", project="blue").id == B
@@ -137,7 +137,7 @@ def test_finished_jobs_are_found_in_every_project() -> None:
         find(place, A, project="blue")
 
 
-def in_root(store: object, *ids: str) -> None:
+def in_root(store: MemoryStore, *ids: str) -> None:
     """Have root hold these jobs, each submitted a second after the one before."""
     jobs = {
         job: JobRecord(
@@ -152,7 +152,7 @@ def in_root(store: object, *ids: str) -> None:
         for second, job in enumerate(ids)
     }
     held = {job: plain(record) for job, record in jobs.items()}
-    put(store, layout.ROOT, json.dumps({"jobs": held}).encode())  # type: ignore[arg-type]
+    put(store, layout.ROOT, json.dumps({"jobs": held}).encode())
 
 
 def test_a_job_that_no_view_shows_yet_is_found_in_root() -> None:
@@ -217,7 +217,7 @@ def test_a_mistyped_name_is_told_with_the_nearest_job() -> None:
 def test_an_ended_job_of_exactly_that_name_goes_before_a_longer_active_one() -> None:
     """`train` is the ended job of that name, never the active `train2`."""
     place, store = published(row("train2-cccccccccc"))
-    end(store, A)  # type: ignore[arg-type]
+    end(store, A)
     assert find(place, "train").id == A
     assert find(place, "train2").id == "train2-cccccccccc"
     assert [job.id for job in find_all(place, "train", exact=True)] == [A]
@@ -230,8 +230,8 @@ def test_a_beginning_counts_for_looking_alone() -> None:
     with pytest.raises(NotFoundError, match="no job is called 'tra'; a change needs") as caught:
         find_all(place, "tra", exact=True)
     assert caught.value.hint == "did you mean train2-cccccccccc?"
-    publish(store, "queue", {"jobs": []})  # type: ignore[arg-type]
-    end(store, A)  # type: ignore[arg-type]
+    publish(store, "queue", {"jobs": []})
+    end(store, A)
     with pytest.raises(NotFoundError) as caught:
         find_all(place, "tr", exact=True)
     assert caught.value.hint == f"did you mean {A}?"
@@ -240,7 +240,7 @@ def test_a_beginning_counts_for_looking_alone() -> None:
 def test_an_ended_job_is_found_by_its_name_in_the_launch() -> None:
     """`trainer` of the launch `experiment` keeps its name when it has left the queue."""
     place, store = published()
-    end(store, "experiment-aaaaaaaaaa", name="trainer")  # type: ignore[arg-type]
+    end(store, "experiment-aaaaaaaaaa", name="trainer")
     assert find(place, "trainer").id == "experiment-aaaaaaaaaa"
 
 

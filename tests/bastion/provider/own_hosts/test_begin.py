@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ def own(tmp_path: Path) -> Iterator[Own]:
     made: list[SshProvider] = []
     with hosts(tmp_path, "one") as config:
 
-        def make(**fields: object) -> SshProvider:
+        def make(**fields: Any) -> SshProvider:
             pool = Pool(
                 name="own",
                 provider="ssh",
@@ -69,7 +70,7 @@ def own(tmp_path: Path) -> Iterator[Own]:
                 machines_per_zone=1,
                 permit_s=600.0,
                 options={"ssh_config": str(config), "python": str(python)},
-                **fields,  # type: ignore[arg-type]
+                **fields,
             )
             made.append(
                 SshProvider(f"file://{tmp_path}/root", pool, bucket="b", build=build_digest())

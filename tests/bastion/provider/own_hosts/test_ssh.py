@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,8 +95,8 @@ Own = Callable[..., SshProvider]
 def own(ssh: Path, tmp_path: Path) -> Own:
     """Makes providers of these hosts; no agent is started, for there is no bucket."""
 
-    def make(build: str = build_digest(), **fields: object) -> SshProvider:
-        pool = replace(POOL, **fields)  # type: ignore[arg-type]
+    def make(build: str = build_digest(), **fields: Any) -> SshProvider:
+        pool = replace(POOL, **fields)
         return SshProvider(
             f"file://{tmp_path}/none", pool, bucket="b", build=build, ssh=(str(ssh),)
         )

@@ -142,10 +142,10 @@ def test_doing_it_twice_changes_nothing(google: tuple[Policies, GcsAccess]) -> N
 
 def test_what_others_put_there_stays() -> None:
     """Other members, other roles, conditions, and other lifecycle rules are kept."""
-    theirs = {"role": "roles/storage.objectViewer", "members": ["x"]}
+    theirs: dict[str, Any] = {"role": "roles/storage.objectViewer", "members": ["x"]}
     conditional = {**theirs, "condition": {"expression": "false"}}
     standing = {"etag": "e", "version": 3, "bindings": [conditional, theirs]}
-    wanted = [Binding(folder="f/", role=theirs["role"], members=("x", "y"))]  # type: ignore[arg-type]
+    wanted = [Binding(folder="f/", role=theirs["role"], members=("x", "y"))]
     assert merged(standing, wanted) == {
         **standing,
         "bindings": [conditional, {**theirs, "members": ["x", "y"]}],

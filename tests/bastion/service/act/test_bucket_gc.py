@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bastion.errors import StoreRefusedError
@@ -72,9 +74,9 @@ class Old:
         return self.keys()
 
 
-def empty(**more: object) -> Root:
+def empty(**more: Any) -> Root:
     """A root as of `NOW`."""
-    return Root(epoch=1, seq=1, now=NOW, write_id="w", **more)  # type: ignore[arg-type]
+    return Root(epoch=1, seq=1, now=NOW, write_id="w", **more)
 
 
 def claim(job: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from bastion.job import HostPlace, JobClass, ReplicaPlace
 from bastion.machine import Machine
 from bastion.scheduler.plan import Admit, Plan, Verdicts
@@ -23,9 +25,9 @@ def batches(machines: list[Machine], **verdicts: Admit) -> dict[str, str]:
     return {machine.name: machine.batch for machine in batched(plan, {})}
 
 
-def new(name: str, **more: object) -> Machine:
+def new(name: str, **more: Any) -> Machine:
     """A machine of a plan."""
-    return Machine(name=name, pool="gpu", zone="a", **more)  # type: ignore[arg-type]
+    return Machine(name=name, pool="gpu", zone="a", **more)
 
 
 def test_the_machines_of_a_gang_are_a_batch() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -13,12 +13,9 @@ from bastion.spec import Job, Process, Resources
 from tests.rigs.leader import Rig
 
 
-def _jobs(*names: str, h100: int = 2, **more: object) -> tuple[Job, ...]:
+def _jobs(*names: str, h100: int = 2, **more: Any) -> tuple[Job, ...]:
     process = Process(["true"], resources=Resources(h100=h100))
-    return tuple(
-        Job(name=name, processes=(process,), scope="launch", **more)  # type: ignore[arg-type]
-        for name in names
-    )
+    return tuple(Job(name=name, processes=(process,), scope="launch", **more) for name in names)
 
 
 def _run(rig: Rig, asked: str) -> dict[str, str]:

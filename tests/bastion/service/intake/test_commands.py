@@ -72,10 +72,10 @@ def test_what_does_not_run_takes_no_command() -> None:
         ({"argv": ("true",), "max_runtime_s": 0.0}, "max_runtime: 0.0 is not allowed"),
     ],
 )
-def test_a_command_that_cannot_be_is_refused(fields: dict[str, object], problem: str) -> None:
+def test_a_command_that_cannot_be_is_refused(fields: dict[str, Any], problem: str) -> None:
     """A request is checked when it is made, with every number and text bounded."""
     with pytest.raises(SpecError, match=problem):
-        ExecRequest(job="j", **fields)  # type: ignore[arg-type]
+        ExecRequest(job="j", **fields)
 
 
 def test_a_long_command_is_an_object_of_its_own() -> None:

@@ -18,6 +18,8 @@ from bastion.service.intake.fair_share import OWNER_READS, TURN_BYTES, TURN_READ
 from bastion.service.intake.inbox import REFUSED_TURNS, REMEMBERED_BYTES, InboxBatch, InboxReader
 from bastion.spec import Job, Launch, Process
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
+from bastion.store.port import Entry
+from tests.rigs.wrapped import Wrapped
 
 
 class Box:
@@ -233,15 +235,14 @@ def test_a_body_longer_than_its_list_says_is_a_problem() -> None:
     box.ask("ben")
     key = box.ask("ann")
 
-    class Lying:
-        def __getattr__(self, name: str) -> object:
-            return getattr(box.store, name)
-
-        def list(self, *given: object, **named: object) -> object:
-            entries = box.store.list(*given, **named)  # type: ignore[arg-type]
+    class Lying(Wrapped):
+        def list(
+            self, prefix: str, *, start_after: str = "", limit: int = 1000
+        ) -> tuple[Entry, ...]:
+            entries = super().list(prefix, start_after=start_after, limit=limit)
             return tuple(replace(e, size=1) if e.key == key else e for e in entries)
 
-    reader = InboxReader(Lying(), InlineLane())  # type: ignore[arg-type]
+    reader = InboxReader(Lying(box.store), InlineLane())
     found = reader.read(skip=lambda _: False, is_active=lambda _: False)
     assert [bool(each.problems) for each in found.requests] == [False, True]
 
@@ -261,16 +262,15 @@ def test_what_vanished_is_nothing() -> None:
     key = box.ask("ann")
     box.ring("a", 0)
 
-    class Vanishing:
-        def __getattr__(self, name: str) -> object:
-            return getattr(box.store, name)
-
-        def list(self, *given: object, **named: object) -> object:
-            entries = box.store.list(*given, **named)  # type: ignore[arg-type]
-            box.store.delete(key)
+    class Vanishing(Wrapped):
+        def list(
+            self, prefix: str, *, start_after: str = "", limit: int = 1000
+        ) -> tuple[Entry, ...]:
+            entries = super().list(prefix, start_after=start_after, limit=limit)
+            self.delete(key)
             return entries
 
-    reader = InboxReader(Vanishing(), InlineLane())  # type: ignore[arg-type]
+    reader = InboxReader(Vanishing(box.store), InlineLane())
     batch = reader.read(skip=lambda _: False, is_active=lambda _: False)
     assert batch.requests == ()
     assert len(batch.bells) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bastion.errors import SpecError
@@ -196,10 +198,10 @@ def test_machines_are_cordoned_without_a_quota_file() -> None:
         ({"machines": ("a",), "deadline_s": -1.0}, "deadline_s: -1.0 is not allowed"),
     ],
 )
-def test_a_request_out_of_bounds_cannot_be_made(fields: dict[str, object], problem: str) -> None:
+def test_a_request_out_of_bounds_cannot_be_made(fields: dict[str, Any], problem: str) -> None:
     """Names, reasons and deadlines have bounds in the record itself."""
     with pytest.raises(SpecError, match=problem):
-        DrainRequest(**fields)  # type: ignore[arg-type]
+        DrainRequest(**fields)
 
 
 def test_a_burn_keeps_jobs_away_until_it_is_over() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bastion.records.requests.job_request import UpdateRequest
@@ -24,10 +26,10 @@ lend = {{ h100 = 0.5 }}
 DAY_S = 86400.0
 
 
-def job(name: str = "main", *, h100: int = 1, **fields: object) -> Job:
+def job(name: str = "main", *, h100: int = 1, **fields: Any) -> Job:
     """A job of one process."""
     process = Process(["true"], resources=Resources(**({"h100": h100} if h100 else {})))
-    return Job(name=name, processes=(process,), **fields)  # type: ignore[arg-type]
+    return Job(name=name, processes=(process,), **fields)
 
 
 def problems(rig: Rig, *jobs: Job, user: str = "ann", project: str = "blue") -> tuple[str, ...]:

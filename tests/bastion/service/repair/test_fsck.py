@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
+from typing import Any, Literal
 
 import pytest
 
+from bastion.clock import VirtualClock
 from bastion.errors import NotFoundError, RecordError
 from bastion.job import Claim, Dependency, End, Outcome, OutcomeKind, Phase, Stop, StopReason
 from bastion.machine import Batch
@@ -48,41 +50,41 @@ class Worked:
         self.array = rig.submit("array", array=Array("0-9%1"))
         rig.turn(3)
 
-    def root(self, **changes: object) -> None:
+    def root(self, **changes: Any) -> None:
         """Change root."""
         found = self.rig.bucket.read(layout.ROOT)
         assert found is not None
         writer = RootWriter(self.rig.bucket, self.rig.clock)
         held = writer.read()
         assert held is not None
-        data = writer.encoded(replace(held.root, **changes))  # type: ignore[arg-type]
+        data = writer.encoded(replace(held.root, **changes))
         self.rig.bucket.swap(layout.ROOT, data, if_version=found.version)
 
-    def job(self, job: str, **changes: object) -> None:
+    def job(self, job: str, **changes: Any) -> None:
         """Change one job in root."""
         jobs = dict(self.rig.root.jobs)
-        jobs[job] = replace(jobs[job], **changes)  # type: ignore[arg-type]
+        jobs[job] = replace(jobs[job], **changes)
         self.root(jobs=jobs)
 
-    def tasks(self, **changes: object) -> None:
+    def tasks(self, **changes: Any) -> None:
         """Change the array in root."""
         arrays = dict(self.rig.root.arrays)
-        arrays[self.array] = replace(arrays[self.array], **changes)  # type: ignore[arg-type]
+        arrays[self.array] = replace(arrays[self.array], **changes)
         self.root(arrays=arrays)
 
-    def host(self, job: str, **changes: object) -> None:
+    def host(self, job: str, **changes: Any) -> None:
         """Change the first host of a job in root."""
         attempt = self.rig.job(job).attempt
         assert attempt is not None
         (first, *more), *others = attempt.hosts
-        hosts = ((replace(first, **changes), *more), *others)  # type: ignore[arg-type]
+        hosts = ((replace(first, **changes), *more), *others)
         self.attempt(job, hosts=hosts)
 
-    def attempt(self, job: str, **changes: object) -> None:
+    def attempt(self, job: str, **changes: Any) -> None:
         """Change the attempt of a job in root."""
         attempt = self.rig.job(job).attempt
         assert attempt is not None
-        self.job(job, attempt=replace(attempt, **changes))  # type: ignore[arg-type]
+        self.job(job, attempt=replace(attempt, **changes))
 
     def found(self) -> list[tuple[str, str, str]]:
         """What the audit finds: rule, key, text."""
@@ -152,8 +154,8 @@ def _two_jobs_on_a_device(worked: Worked) -> None:
     worked.job(worked.gang, attempt=replace(other, placement=placement))
 
 
-def _end_register(kind: str) -> bytes:
-    return encode(EndRegister(write_id="x", end=End(kind=kind)))  # type: ignore[arg-type]
+def _end_register(kind: Literal["exited", "lost", "revoked"]) -> bytes:
+    return encode(EndRegister(write_id="x", end=End(kind=kind)))
 
 
 def _ended_otherwise(worked: Worked) -> None:
@@ -401,11 +403,11 @@ def test_what_is_seen_only_once_is_not_reported() -> None:
     data = found.data
     worked.rig.bucket.delete(spec)
 
-    class Mending:
+    class Mending(VirtualClock):
         def sleep(self, seconds: float) -> None:
             worked.rig.bucket.create(spec, data)
 
-    assert audit(worked.rig.bucket, Mending()) == ()  # type: ignore[arg-type]
+    assert audit(worked.rig.bucket, Mending()) == ()
 
 
 def test_a_bucket_without_a_root_is_an_error() -> None:
