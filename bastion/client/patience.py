@@ -57,6 +57,9 @@ class Outage:
     """
     Whether the store answers, and what is said while it does not.
 
+    A store may refuse a part of the bucket while it gives the rest. What is asked beside other
+    things has a name of its own: an answer to these does not end its outage.
+
     Args:
         clock: How long it lasts.
         say: Where a line goes.
@@ -65,26 +68,26 @@ class Outage:
     def __init__(self, clock: Clock, *, say: Callable[[str], None] = warn) -> None:
         self._clock = clock
         self._say = say
-        self._since: float | None = None
+        self._since: dict[str, float] = {}
+        """Since when each part fails, by its name."""
         self._said_at: float | None = None
         self.has_answered = False
         """Whether the store ever did anything but fail or refuse."""
 
-    def met(self, error: StoreError) -> None:
-        """Note that the store failed; say so when it has for a while."""
+    def met(self, error: StoreError, *, of: str = "") -> None:
+        """Note that the part `of` of the bucket failed; say so when it has for a while."""
         now = self._clock.monotonic()
-        if self._since is None:
-            self._since = now
+        since = self._since.setdefault(of, now)
         is_due = self._said_at is None or now - self._said_at >= SAID_AGAIN_S
-        if now - self._since >= SAID_AFTER_S and is_due:
+        if now - since >= SAID_AFTER_S and is_due:
             self._said_at = now
             self._say(f"{error.in_a_line}; trying again")
 
-    def over(self) -> None:
-        """Note that the store answered."""
+    def over(self, *, of: str = "") -> None:
+        """Note that the store answered about the part `of`; say so once none fails."""
         self.has_answered = True
-        self._since = None
-        if self._said_at is not None:
+        self._since.pop(of, None)
+        if self._said_at is not None and not self._since:
             self._said_at = None
             self._say("the store answers again")
 

@@ -252,8 +252,9 @@ class Follower:
                 for stream, end in self._positions.items():
                     self._log.refuse_gap_behind(stream, end)
             self._is_first = self._is_first and not self._positions
+            self._outage.over(of=self.job)
         except StoreError as error:
-            self._outage.met(error)
+            self._outage.met(error, of=self.job)
             ended = False
         self._looks = self._looks + 1 if self._positions else 0
         if ended:

@@ -272,6 +272,29 @@ def test_following_outlives_a_store_that_stutters(data: st.DataObject) -> None:
     assert shown in (b"".join(lines[n:]) for n in ((0, 3) if tail is None else (1, 2, 3)))
 
 
+def test_a_log_that_is_refused_is_told_though_views_are_given(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A user who may read the views and not a log does not wait without a word."""
+    store, clock = world()
+    publish(store, "queue", {"jobs": [row(JOB, state="running")]})
+    print_log(store, JOB, b"words\n")
+    may_read: list[bool] = []
+    clock.on_sleep.append(lambda: may_read.append(True) if caplog.messages else None)
+    clock.on_sleep.append(lambda: end(store, JOB) if len(may_read) == 2 else None)
+
+    def fault(_: str, key: str) -> Fault | None:
+        return Fault.BEFORE if key.startswith("logs/") and not may_read else None
+
+    client = Client("memory:", user="ada", store=FaultyStore(store, fault), clock=clock)
+    shown = b"".join(chunk.data for chunk in client.logs("train", follow=True))
+    assert shown == b"words\n"
+    assert caplog.messages == [
+        f"list of 'logs/blue/{JOB}/' was never answered; trying again",
+        "the store answers again",
+    ]
+
+
 def test_a_gap_is_told_when_following_ends() -> None:
     """Following stops before a gap, and says at the end that there is one."""
     script: list[Callable[[], None]] = []
