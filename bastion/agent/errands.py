@@ -171,11 +171,22 @@ class Errands:
         self._failed[key] = now + pause_s, pause_s
 
     def _reached(self, now: float) -> None:
-        # A failed errand that is not sent again says nothing about the store.
-        is_away = any(again_at > now for again_at, _ in self._failed.values())
-        if self._out_since is not None and not is_away:
+        if self._out_since is None:
+            return
+        if not any(
+            self._is_away(key, again_at, now) for key, (again_at, _) in self._failed.items()
+        ):
             self._say(f"the store answers again after {now - self._out_since:.1f} s")
             self._out_since = None
+
+    def _is_away(self, key: str, again_at: float, now: float) -> bool:
+        """
+        Whether an errand that has failed is waiting for its next try, or trying.
+
+        One that is not sent again says nothing about the store.
+        """
+        trying = self._then.get(key)
+        return now < again_at + self._retry_s or (trying is not None and not trying.is_long)
 
 
 def _raise(error: Exception) -> None:
