@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from bastion.agent.keeper.socket.request import file_name
-from bastion.agent.machine.health import has_little_room, unwell
+from bastion.agent.machine.health import disk_trouble, has_little_room, unwell
 from bastion.agent.machine.job_files import (
     is_empty,
     names_in,
@@ -138,8 +138,12 @@ class Home(Protocol):
         """Delete the files of a host's secrets."""
         ...
 
-    def leave(self, key: str) -> None:
-        """The host has ended: its folders age from now, and empty ones are deleted at once."""
+    def leave(self, key: str, *, is_saved: bool) -> None:
+        """
+        The host has ended: its folders age from now, and empty ones are deleted at once.
+
+        `is_saved` tells that the bucket has all that it kept.
+        """
         ...
 
     def unwell(self) -> str:
@@ -150,6 +154,7 @@ class Home(Protocol):
         """
         Delete files that are too old, which may take minutes.
 
+        While the disk takes no more data, folders of hosts whose output is saved go at any age.
         Times are seconds since 1970 on this machine's own clock.
 
         Args:
@@ -237,6 +242,7 @@ class FolderHome:
         path: The folder.
         lock: A file in it that stays open for as long as its agent serves; None: no check is made.
         has_little_room: Whether what runs may soon need more of the disk of a folder.
+        disk_trouble: Why the disk of a folder takes no more data, or an empty string.
     """
 
     def __init__(
@@ -245,10 +251,14 @@ class FolderHome:
         *,
         lock: IO[str] | None = None,
         has_little_room: Callable[[str], bool] = has_little_room,
+        disk_trouble: Callable[[str], str] = disk_trouble,
     ) -> None:
         self._path = os.fspath(path)
         self._lock = lock
         self._has_little_room = has_little_room
+        self._disk_trouble = disk_trouble
+        self._saved: set[str] = set()
+        """The folders of hosts that have ended since this agent began, and are saved."""
         self.cache = path / "cache"
         # An agent before the upgrade named them so; their jobs may still run.
         self._old = frozenset(name for name in names_in(f"{path}/work") if "%" in name)
@@ -359,13 +369,16 @@ class FolderHome:
         with contextlib.suppress(OSError):
             remove(f"{self._base(key)}/secrets")
 
-    def leave(self, key: str) -> None:
+    def leave(self, key: str, *, is_saved: bool) -> None:
         """See `Home`."""
         base = self._base(key)
         with contextlib.suppress(OSError):
             os.utime(base)
             for name in ("/output", "/code", ""):
                 os.rmdir(base + name)  # noqa: PTH106 - raises at the first that holds something
+            return
+        if is_saved:
+            self._saved.add(self._folder(key))
 
     def unwell(self) -> str:
         """See `Home`."""
@@ -385,9 +398,11 @@ class FolderHome:
         made = [(_made_at(f"{work}/{name}"), name) for name in names_in(work) if name not in kept]
         # None: its host has just left it, empty.
         for at, name in sorted((at, name) for at, name in made if at is not None):
-            if at < ended or (at < needed and self._has_little_room(self._path)):
+            is_needed = at < needed and self._has_little_room(self._path)
+            if at < ended or is_needed or (name in self._saved and self._disk_trouble(self._path)):
                 with contextlib.suppress(OSError):
                     remove(f"{work}/{name}")
+                self._saved.discard(name)
 
     def _cache_bytes(self) -> int:
         """Return the limit of cached code: a fraction of the disk, and 0 while the disk is full."""

@@ -108,7 +108,7 @@ class SimHome:
     def forget_secrets(self, key: str) -> None:
         """See `Home`."""
 
-    def leave(self, key: str) -> None:
+    def leave(self, key: str, *, is_saved: bool) -> None:
         """See `Home`."""
 
     def clean(self, *, ended: float, needed: float, taken: float, spared: frozenset[str]) -> None:

@@ -86,7 +86,7 @@ class HostEnd:
         self._clear()
 
     def _clear(self) -> None:
-        self._context.home.leave(self._key)
+        self._context.home.leave(self._key, is_saved=self._saving.is_kept)
         self._leave()
 
     def _wrote(self, outcome: Won[EndRegister] | Lost[EndRegister]) -> None:

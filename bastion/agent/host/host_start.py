@@ -163,7 +163,7 @@ class HostStart:
         """Delete what a set-up wrote that went on after its host had ended."""
         if self._host.stage in (Stage.ENDING, Stage.GONE):
             self._context.home.forget_secrets(self._key)
-            self._context.home.leave(self._key)
+            self._context.home.leave(self._key, is_saved=False)
 
     # 3. The barrier.
 

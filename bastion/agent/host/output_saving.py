@@ -51,6 +51,11 @@ class Saving:
         """Whether every requested saving is done, or impossible."""
         return self._wanted is None
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the last saving succeeded, where there was any, as far as this agent knows."""
+        return self._told == ""
+
     def ask(self) -> None:
         """Request a saving of the output as it is now, if there is any."""
         if self._around.home.has_output(self._key):

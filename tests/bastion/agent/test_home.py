@@ -142,12 +142,12 @@ def test_output_is_seen(home: FolderHome) -> None:
 def test_empty_folders_go_at_once(home: FolderHome, tmp_path: Path) -> None:
     """A host that left nothing leaves no folder; one that left a file keeps it."""
     home.folders(KEY)
-    home.leave(KEY)
+    home.leave(KEY, is_saved=True)
     assert list((tmp_path / "work").iterdir()) == []
     Path(home.folders(KEY).code, "file").touch()
-    home.leave(KEY)
+    home.leave(KEY, is_saved=True)
     assert Path(home.folders(KEY).code, "file").exists()
-    home.leave("never/was/a1-n/r0/h0")
+    home.leave("never/was/a1-n/r0/h0", is_saved=True)
 
 
 def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_old_folders_are_cleaned_and_living_ones_spared(home: FolderHome, tmp_pa
         folders = home.folders(key)
         Path(folders.code, "file").touch()
         os.utime(folders.marks, (1000, 1000))
-    home.leave(young)
+    home.leave(young, is_saved=True)
     home.clean(ended=2000.0, needed=0.0, taken=0.0, spared=frozenset({KEY}))
     left = {path.name for path in (tmp_path / "work").iterdir()}
     assert left == {Path(home.folders(key).marks).name for key in (KEY, young)}
@@ -176,6 +176,21 @@ def test_a_disk_with_little_room_gets_it_from_what_ended_first(tmp_path: Path) -
     home.clean(ended=0.0, needed=1004.0, taken=0.0, spared=frozenset({keys[0]}))
     left = {path.name for path in (tmp_path / "work").iterdir()}
     assert left == {Path(home.named(keys[each]).marks).name for each in (0, 3, 4)}
+
+
+def test_a_full_disk_keeps_of_what_ended_only_what_is_not_saved(tmp_path: Path) -> None:
+    """A job that filled the disk does not close its machine: its output is in the bucket."""
+    keys = [KEY.replace("r0", f"r{number}") for number in range(5)]
+    full = iter(["full", "full", ""])
+    home = FolderHome(tmp_path, has_little_room=lambda _: True, disk_trouble=lambda _: next(full))
+    for age, key in enumerate(keys):
+        folders = home.folders(key)
+        Path(folders.output, "checkpoint").touch()
+        home.leave(key, is_saved=age != 1)
+        os.utime(folders.marks, (1000 + age, 1000 + age))
+    home.clean(ended=0.0, needed=0.0, taken=0.0, spared=frozenset({keys[0]}))
+    left = {path.name for path in (tmp_path / "work").iterdir()}
+    assert left == {Path(home.named(keys[each]).marks).name for each in (0, 1, 4)}
 
 
 def test_a_pipe_in_place_of_a_folder_does_not_block_the_agent(

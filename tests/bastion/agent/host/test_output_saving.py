@@ -95,6 +95,7 @@ def test_output_that_cannot_be_read_is_told(tmp_path: Path, errors: list[int]) -
     assert "its output is not kept" in bench.said[0]
     text = os.strerror(errors[0])
     assert bench.told == [f"[Errno {errors[0]}] {text}"]
+    assert not bench.saving.is_kept
 
 
 def test_an_error_without_words_is_told_by_its_name(tmp_path: Path) -> None:
@@ -114,10 +115,12 @@ def test_output_that_is_kept_after_all_is_told(tmp_path: Path) -> None:
     assert [bool(text) for text in bench.told] == [True, False]
     bench = Bench(tmp_path)
     bench.saving.adopt()
+    assert not bench.saving.is_kept, "an earlier agent may have told that it is not"
     for _ in range(2):
         bench.saving.ask()
         bench.pass_s(1.0)
     assert bench.told == [""]
+    assert bench.saving.is_kept
 
 
 def test_a_saving_that_outlasts_its_host_is_told_at_times(tmp_path: Path) -> None:
