@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 from launch import exits
 from launch.screen.notes import in_one_line, note, tell
@@ -56,6 +59,16 @@ def report(error: BaseException, *, debug: bool) -> int:
             return _report_failure(error)
 
 
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Name `path` in an error of the operating system: those of a write or a close name nothing."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space, then try again",
     errno.EDQUOT: "the disk quota is used up: free some space, then try again",
@@ -68,7 +81,9 @@ _HINTS = {
 def explained(error: OSError) -> tuple[str, str]:
     """Return the message and the hint for an error of the operating system."""
     what = error.strerror or str(error)
-    if error.filename is None and error.errno == errno.ENOENT:  # of `getcwd`: no write has it
+    if error.filename is None and error.errno == errno.ENOENT:  # no write has it
+        if what != os.strerror(errno.ENOENT):  # of `tempfile`, which has tried to write to each
+            return what, "free some space in one of them, or let TMPDIR name another folder"
         return f"the current folder: {what}", "it was removed: change to one that is there"
     where = error.filename or "standard output"
     return f"{where}: {what}", _HINTS.get(error.errno or 0, "")

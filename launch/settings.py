@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from errno import ENOTDIR
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,8 @@ def write_profile(name: str, values: Mapping[str, str], *, activate: bool) -> No
             new.write_text(_changed(path, name, values, activate=activate))
             new.replace(path)
     except OSError as error:
+        with suppress(OSError):
+            new.unlink()
         where = error.filename or new
         why = "is not a folder" if error.errno == ENOTDIR else (error.strerror or "")
         raise BastionError(f"{path} cannot be written: {where}: {why}", hint=ELSEWHERE) from None

@@ -74,6 +74,50 @@ def test_a_folder_that_takes_no_log_is_said(bucket: Bucket, tmp_path: Path) -> N
     assert ran.stderr == f"error: {taken}/x: Not a directory\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (f"logs {JOB} --download=.", "a1-r0-h0-p0.log"),
+        ("simulate --machines=1x8 --jobs=3 --jobs_json=rows", "rows"),
+        ("simulate --machines=1x8 --jobs=3 --report=page.html", "page.html"),
+        ("config set user=ada", ".new"),
+    ],
+)
+def test_a_file_that_takes_no_byte_is_named(
+    words: str, file: str, bucket: Bucket, tmp_path: Path
+) -> None:
+    """It is no fault of the standard output, and no part of a file stays where it would mislead."""
+    print_log(bucket.store, JOB, b"a line\n")
+    put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
+    (tmp_path / "temporary").mkdir()
+    ran = subprocess.run(
+        ["bash", "-c", f'ulimit -f 0; "$@" {words} | cat', "bash", *COMMAND],
+        env=environment(bucket, tmp_path) | {"TMPDIR": str(tmp_path / "temporary")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    (told,) = (line for line in ran.stderr.splitlines() if line.startswith("error: "))
+    assert told.endswith(f"{file}: File too large")
+    assert not [*tmp_path.glob("temporary/*"), *tmp_path.glob("**/*.new")]
+
+
+def test_a_machine_without_room_for_temporary_files_is_said(bucket: Bucket, tmp_path: Path) -> None:
+    """The folders that were tried are named, and it is not the current one that is away."""
+    put(bucket.store, layout.ROOT, b'{"quota_text": %s}' % encode_text(QUOTA))
+    ran = subprocess.run(
+        ["bash", "-c", 'ulimit -f 0; "$@" quota edit | cat', "bash", *COMMAND],
+        env=environment(bucket, tmp_path),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    told, hint = ran.stderr.splitlines()
+    assert told.startswith("error: No usable temporary directory found in ['/tmp', ")
+    assert hint == "hint: free some space in one of them, or let TMPDIR name another folder"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing can be made in /proc")
 @pytest.mark.parametrize(
     ("words", "place"),

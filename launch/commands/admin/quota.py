@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.errors import UsageError
+from launch.errors import UsageError, named
 from launch.grammar.parser import Verbs
 from launch.grammar.parser import text as flag
 from launch.screen.notes import note
@@ -177,9 +177,10 @@ def _edit(session: Session) -> int:
     text = session.client.quota_text()
     folder = Path(tempfile.mkdtemp(prefix="bastion-quota-"))
     file = folder / "project-quotas.toml"
-    file.write_text(text)
     is_kept = False
     try:
+        with named(file):
+            file.write_text(text)
         note(_edited(session, str(file), text))
     except BaseException as error:
         is_kept = file.exists() and file.read_bytes() != text.encode()

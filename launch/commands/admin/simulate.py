@@ -15,7 +15,7 @@ from launch.commands.admin.study_input import (
     setup_of,
     ways_of,
 )
-from launch.errors import UsageError
+from launch.errors import UsageError, named
 from launch.grammar.parser import Verbs, choice, many, number, switch, text
 from launch.screen.notes import note
 from launch.screen.render import Column, counted
@@ -301,15 +301,19 @@ def _show(session: Session, study: Study) -> None:
 def _write(args: argparse.Namespace, study: Study, *, quiet: bool) -> None:
     told = []
     if args.report:
-        study.report(args.report)
+        with named(Path(args.report)):
+            study.report(args.report)
         told.append(f"the report is in {args.report}")
     if args.jobs_json:
         import json
 
-        Path(args.jobs_json).write_text(json.dumps(study.jobs_json()), encoding="utf-8")
+        path = Path(args.jobs_json)
+        with named(path):
+            path.write_text(json.dumps(study.jobs_json()), encoding="utf-8")
         told.append(f"the jobs are in {args.jobs_json}")
     if args.export:
-        files = study.export(args.export, args.format)
+        with named(Path(args.export)):
+            files = study.export(args.export, args.format)
         told.append(f"{counted(len(files), 'chart')} in {Path(args.export)}")
     for line in () if quiet else told:
         note(line)

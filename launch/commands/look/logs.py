@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from launch import exits
-from launch.errors import UsageError
+from launch.errors import UsageError, named
 from launch.grammar.parser import Verbs, choice, number, switch, text
 from launch.screen.followed import write
 from launch.screen.notes import note
@@ -151,7 +151,7 @@ def _download(chunks: Iterator[Chunk], folder: Path) -> None:
     for chunk in chunks:
         at = chunk.stream
         path = folder / f"a{at.attempt}-r{at.replica}-h{at.host}-p{at.process}.log"
-        with path.open("ab" if path in sizes else "wb") as file:
+        with named(path), path.open("ab" if path in sizes else "wb") as file:
             sizes[path] = sizes.get(path, 0) + file.write(chunk.data)
     for path, size in sizes.items():
         print(path)
