@@ -322,7 +322,7 @@ class GcsStore:
                 response.close()
             response.release_conn()
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise StoreError(f"gs://{self._bucket} did not answer: {error}") from error
+            raise StoreError(f"gs://{self._bucket} did not answer: {_words(error)}") from error
         if response.status == 200 and not _tells_its_end(response.headers):
             raise StoreError(f"gs://{self._bucket} sent half of an answer")
         return _Answer(status=response.status, headers=response.headers, body=received)
@@ -418,6 +418,15 @@ def _received(response: urllib3.BaseHTTPResponse, deadline: float, limit_bytes: 
         if _CLOCK.monotonic() > deadline:
             raise TimeoutError("still sending when the time was up")
     return b"".join(chunks)
+
+
+def _words(error: Exception) -> str:
+    """Return what broke, once: of a connection urllib3 gives a sentence and its cause as a pair."""
+    match error.args:
+        case (str(said), Exception() as cause):
+            return said if str(cause) in said else f"{said.rstrip('.')}: {cause}"
+        case _:
+            return str(error)
 
 
 def _tells_its_end(headers: Mapping[str, str]) -> bool:
