@@ -445,7 +445,7 @@ class Client(Reader):
         Raises:
             SpecError: It is wrong: every problem, with its line; nothing was written.
             ConflictError: The file was changed meanwhile; nothing was written.
-            StoreError: Out of reach, or in doubt.
+            StoreError: Out of reach; an InDoubtError where it may be written all the same.
         """
         return self._quota_file.apply(text, replacing=replacing)
 

@@ -2,8 +2,9 @@
 Patience with a store: what may be asked twice is asked again, for a bounded time, and it is said.
 
 Reading changes nothing, and what is named by its own bytes may be created twice: both are tried
-again with growing pauses. Requests have a rule of their own (`bastion.client.change.inbox`). Swaps
-and deletions are tried once.
+again with growing pauses. So may the quota file be written, as its writer reads it back after a
+conflict. Requests have a rule of their own (`bastion.client.change.inbox`). Other swaps and
+deletions are tried once.
 
 A refusal at the first contact is final: a bucket that is not there does not come by waiting. After
 an answer a refusal may be a binding that is being changed, and is tried again for some seconds.
@@ -119,14 +120,15 @@ class PatientStore:
         return self._tried(partial(self.hasty.read, key, unless=unless, limit_bytes=limit_bytes))
 
     def create(self, key: str, data: bytes) -> Written:
-        """See the port. A conflict may be with an earlier try where a name is made of its bytes."""
-        if key.startswith(layout.BUNDLES):
+        """See the port. A conflict may be with an earlier try, where there may be several."""
+        if key.startswith(layout.BUNDLES) or key == layout.QUOTA:
             return self._tried(partial(self.hasty.create, key, data))
         return self.hasty.create(key, data)
 
     def swap(self, key: str, data: bytes, *, if_version: Version) -> Written:
-        """See the port."""
-        return self.hasty.swap(key, data, if_version=if_version)
+        """See the port. A conflict may be with an earlier try, where there may be several."""
+        swap = partial(self.hasty.swap, key, data, if_version=if_version)
+        return self._tried(swap) if key == layout.QUOTA else swap()
 
     def delete(self, key: str) -> None:
         """See the port."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from bastion.errors import ConflictError, NotFoundError, SpecError
+from bastion.errors import (
+    ConflictError,
+    InDoubtError,
+    NotFoundError,
+    SpecError,
+    StoreError,
+    StoreRefusedError,
+)
 from bastion.records.keys import layout
 from bastion.store.port import Object, ObjectStore, Version
 
@@ -121,7 +128,8 @@ class QuotaFile:
         Raises:
             SpecError: It is wrong: every problem, with its line; nothing was written.
             ConflictError: Someone else changed the file meanwhile; nothing was written.
-            StoreError: Out of reach, or in doubt.
+            InDoubtError: The store never answered to the write, which may have arrived.
+            StoreError: Out of reach; nothing was written.
         """
         quota, data = parsed_quota(text), text.encode()
         standing = self._standing()
@@ -135,10 +143,17 @@ class QuotaFile:
             else:
                 self._store.swap(layout.QUOTA, data, if_version=standing.version)
         except ConflictError:
-            # Perhaps with our own write, which the network said twice.
+            # Perhaps with our own write, which the network said twice, or whose answer was lost.
             standing = self._standing()
             if standing is None or standing.data != data:
                 raise _changed_meanwhile() from None
+        except StoreRefusedError:
+            raise
+        except StoreError as error:
+            raise InDoubtError(
+                f"in doubt whether the quota file was written: {error}",
+                hint="bastion quota show tells what is in force; to apply it again does no harm",
+            ) from error
         return quota
 
     def _standing(self) -> Object | None:

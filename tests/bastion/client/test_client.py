@@ -10,11 +10,18 @@ import pytest
 
 from bastion.client import Client, LaunchHandle
 from bastion.clock import VirtualClock
-from bastion.errors import ConflictError, NotFoundError, RefusedError, SpecError, TimedOutError
+from bastion.errors import (
+    ConflictError,
+    InDoubtError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    TimedOutError,
+)
 from bastion.records.keys import layout
 from bastion.records.requests.job_request import JobsRequest, UpdateRequest
 from bastion.spec import BundleRef, Job, Launch, Process, Resources
-from bastion.store.memory import FaultyStore, MemoryStore
+from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import Version, Written
 from bastion.value import replace
 from bundler.code import LocalDir
@@ -588,6 +595,33 @@ def test_a_quota_file_that_arrives_twice_is_applied() -> None:
     client = Client("memory:", user="ada", store=store, clock=clock)
     client.apply_quota(QUOTA + "\n# mine\n")
     assert client.quota_text().endswith("# mine\n")
+
+
+@pytest.mark.parametrize("stands", [True, False])
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+def test_a_quota_file_whose_answer_is_lost_is_applied(fault: Fault, stands: bool) -> None:
+    """A write that may have arrived is not told as failed: it is asked again, and read back."""
+    store, clock = world()
+    if not stands:
+        store.delete(layout.QUOTA)
+    left = [fault, fault]
+
+    def faults(operation: str, _: str) -> Fault | None:
+        return left.pop() if operation in ("create", "swap") and left else None
+
+    client = Client("memory:", user="ada", store=FaultyStore(store, faults), clock=clock)
+    client.apply_quota(QUOTA + "\n# mine\n")
+    assert client.quota_text().endswith("# mine\n")
+    assert not left
+
+
+def test_a_quota_file_that_may_be_written_is_told_as_in_doubt() -> None:
+    """An admin who reads that it failed would not look whether it is in force."""
+    store, clock = world()
+    faulty = FaultyStore(store, lambda operation, _: Fault.AFTER if operation == "swap" else None)
+    client = Client("memory:", user="ada", store=faulty, clock=clock)
+    with pytest.raises(InDoubtError, match="in doubt whether the quota file was written: swap of"):
+        client.apply_quota(QUOTA + "\n# mine\n")
 
 
 @pytest.mark.parametrize(("user", "project"), [("../eve", None), ("ada", "a/b"), ("a b", None)])
