@@ -22,7 +22,7 @@ from bastion.agent.keeper.port import AttemptStart, KeeperError
 from bastion.agent.report.setup_progress import SetUpProgress
 from bastion.agent.setup.gpu_types import as_driver_counts
 from bastion.agent.setup.prepare import Prepared, is_quick, prepare, with_python
-from bastion.errors import BastionError, ConflictError, SpecError
+from bastion.errors import BastionError, ConflictError, SpecError, StoreError
 from bastion.job import End
 from bastion.machine import Start
 from bastion.records.keys import layout
@@ -133,8 +133,7 @@ class HostStart:
         assert self._planned is not None
         assert self._start is not None
         launch, job = self._planned
-        tell = self._progress.now_does
-        work = partial(prepare, context, self._key, self._of, launch, job, self._start, tell)
+        work = partial(self._prepare, launch, job, self._start)
         if is_quick(launch, job, self._of):
             try:
                 self._is_set_up(work())
@@ -147,6 +146,15 @@ class HostStart:
             )
         if self._host.stage is Stage.AT_BARRIER:
             self.pass_barrier(now)
+
+    def _prepare(self, launch: Launch, job: Job, start: Start) -> Prepared:
+        """Prepare it, in a lane; its users are told what the store does not give this machine."""
+        tell = self._progress.now_does
+        try:
+            return prepare(self._context, self._key, self._of, launch, job, start, tell)
+        except StoreError as error:
+            tell(f"its machine cannot read the bucket, and tries again: {error}")
+            raise
 
     def _is_set_up(self, prepared: Prepared) -> None:
         if self._host.stage is Stage.SETTING_UP:

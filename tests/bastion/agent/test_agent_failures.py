@@ -16,6 +16,8 @@ from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
 from bastion.logs.pace import CLOUD
 from bastion.records.keys import layout
+from bastion.records.reports.facts import Preparing
+from bastion.spec import BundleRef
 from bastion.store.memory import Fault
 from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
 
@@ -130,6 +132,25 @@ def test_the_store_may_be_away_for_long() -> None:
         "the store is out of reach, trying again",
         "the store answers again",
     ]
+
+
+def test_code_that_the_bucket_does_not_give_is_told() -> None:
+    """A machine without the right to read bundles tries on and on: `why` says what it lacks."""
+    away = [True]
+    rig = Rig(
+        faults=lambda _, key: Fault.BEFORE if away[0] and key.startswith(layout.BUNDLES) else None
+    )
+    rig.bucket.spec(job(), code=BundleRef(digest="0" * 64))
+    rig.bucket.instruct(start())
+    rig.pass_s(20, step_s=0.5)
+    (text,) = {fact.text for fact in rig.bucket.facts() if isinstance(fact, Preparing)}
+    assert text.startswith("its machine cannot read the bucket, and tries again: ")
+    assert "'bundles/manifests/000" in text
+    away[0] = False
+    rig.pass_s(10, step_s=0.5)
+    end = rig.bucket.end()
+    assert end is not None
+    assert "no bundle 0000" in end.detail
 
 
 def test_a_claim_of_an_older_life_is_never_started() -> None:
