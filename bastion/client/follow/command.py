@@ -91,9 +91,9 @@ class Command:
                     yield data
                     offset += len(data)
                 self.end = look(self._store, layout.command_end(self._prefix), CommandEnd)
-                self._outage.over()
+                self._outage.over(of=self._prefix)
             except StoreError as error:
-                self._outage.met(error)
+                self._outage.met(error, of=self._prefix)
             if self.end is not None and offset >= self.end.size_bytes:
                 return
             now = self._clock.monotonic()

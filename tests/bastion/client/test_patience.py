@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bastion.client import Client, LaunchHandle
+from bastion.client.follow.command import Command
 from bastion.client.patience import (
     LONGEST_PAUSE_S,
     PATIENCE_S,
@@ -16,7 +17,9 @@ from bastion.client.patience import (
     PatientStore,
 )
 from bastion.errors import ConflictError, NotFoundError, StoreError, StoreRefusedError
+from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
+from bastion.records.reports.registers import CommandEnd
 from bastion.records.requests.origin import Origin, store_origin
 from bastion.store.memory import Fault, FaultyStore, MemoryStore
 from bastion.store.port import READ_LIMIT_BYTES, Object, ObjectStore, Version
@@ -94,6 +97,28 @@ def test_a_short_outage_is_not_told() -> None:
     patient(FaultyStore(store, Away(clock, 10)), clock, said=said).read(layout.QUOTA)
     assert said[-1] == "the store answers again"
     assert len(said) == 2
+
+
+def test_output_of_a_command_that_is_not_given_is_told_once() -> None:
+    """That the job beside it is seen meanwhile is no end of its outage."""
+    store, clock = world()
+    said: list[str] = []
+    outage = Outage(clock, say=said.append)
+    key = layout.command_end(layout.command_log("blue", JOB, "x"))
+    store.create(key, encode(CommandEnd(write_id="w", code=0)))
+    away = Away(clock, 50)
+
+    def is_over() -> bool:
+        outage.over()
+        return False
+
+    faulty = FaultyStore(store, away)
+    command = Command(faulty, "blue", JOB, "x", clock, poll_s=1.0, outage=outage, is_over=is_over)
+    assert list(command.output()) == []
+    assert [line.rpartition("; ")[2] for line in said] == [
+        "trying again",
+        "the store answers again",
+    ]
 
 
 class Refusing(MemoryStore):
