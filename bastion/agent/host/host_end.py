@@ -74,7 +74,7 @@ class HostEnd:
                 self._drained = context.bells.ring(facts.Drained(of=self._of))
         elif context.bells.has_landed(self._drained):
             if run is None:
-                self._clear()
+                self._clear(is_saved=False)
             else:
                 context.requests.forget(self._key, partial(self._forgotten, run))
 
@@ -83,10 +83,11 @@ class HostEnd:
             raise refused
         if run.series is not None:
             run.series.forget()
-        self._clear()
+        self._clear(is_saved=self._saving.is_kept)
 
-    def _clear(self) -> None:
-        self._context.home.leave(self._key, is_saved=self._saving.is_kept)
+    def _clear(self, *, is_saved: bool) -> None:
+        """Leave its folders; what ran under an earlier life of the keeper may not be saved."""
+        self._context.home.leave(self._key, is_saved=is_saved)
         self._leave()
 
     def _wrote(self, outcome: Won[EndRegister] | Lost[EndRegister]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bastion.agent.attempt_key import key_of
 from bastion.agent.home import FolderHome, Folders
 from bastion.agent.host.claim import claim_key, end_key
 from bastion.agent.keeper.fake import Script
@@ -132,6 +133,27 @@ def test_the_store_may_be_away_for_long() -> None:
         "the store is out of reach, trying again",
         "the store answers again",
     ]
+
+
+def test_a_full_disk_takes_only_output_that_is_saved() -> None:
+    """What stands of an older life that the keeper does not know may be the only copy there is."""
+    rig = Rig(lambda _: replace(SHORT, runs_s=3.0))
+    rig.home = FolderHome(rig.home_folder, disk_trouble=lambda _: "full")
+    rig.restart()
+    older = replace(OF, nonce="n9")
+    rig.bucket.put_claim(Claim(machine=MACHINE, life=0), older)
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start(), start(older))
+    left = []
+    for of in (OF, older):
+        folder = Path(rig.home.folders(key_of(of)).output)
+        (folder / "model").write_text("weights")
+        left.append(folder)
+    rig.pass_s(5)
+    assert "drained" in rig.bucket.told()
+    assert "drained" in rig.bucket.told(older)
+    rig.home.clean(ended=0.0, needed=0.0, taken=0.0, spared=frozenset())
+    assert [folder.exists() for folder in left] == [False, True]
 
 
 def test_code_that_the_bucket_does_not_give_is_told() -> None:
