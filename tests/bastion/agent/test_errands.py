@@ -148,19 +148,23 @@ def test_an_outage_is_two_lines() -> None:
     ]
 
 
+def forget(answer: object) -> None:
+    """Take an answer and do nothing with it."""
+
+
 def test_what_is_refused_while_the_rest_is_taken_is_one_line() -> None:
     """One key that fails on and on is no outage that ends with every other answer."""
     said: list[str] = []
     slow = HeldLane()
     errands = Errands(slow, InlineLane(), retry_s=1.0, say=said.append, look_lane=InlineLane())
     for tick in range(80):
-        errands.send("log", fail, str, now=float(tick))
-        errands.send("look", lambda: 1, str, now=tick + 0.5, is_look=True)
+        errands.send("log", fail, forget, now=float(tick))
+        errands.send("look", lambda: 1, forget, now=tick + 0.5, is_look=True)
         errands.collect(tick + 0.5)
         slow.release()
         errands.collect(tick + 0.75)
     assert said == ["the store is out of reach, trying again: away"]
-    errands.send("look", lambda: 1, str, now=90.0, is_look=True)
+    errands.send("look", lambda: 1, forget, now=90.0, is_look=True)
     errands.collect(90.0)
     assert said[1:] == ["the store answers again after 89.2 s"]
 
