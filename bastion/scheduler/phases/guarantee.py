@@ -33,7 +33,6 @@ from bastion.scheduler.phases.reservations.new_promise import earlier_of, make_p
 from bastion.scheduler.phases.reservations.reserving import drop, give_up, spare_for
 from bastion.scheduler.phases.reservations.starts import waits_for_its_rest
 from bastion.scheduler.preemption.victims import Found, gives_way, is_legal
-from bastion.scheduler.queue.lines import shapes_of
 from bastion.scheduler.queue.order import Gang, Line, Projects, Queue, ids_of, usage_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.state.draft import Draft
@@ -125,38 +124,20 @@ def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
 
 
 def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: bool) -> None:
-    queues, shapes = {}, {}
+    queues = {}
     for project, lines in waiting.items():
         within, beyond = _divide(draft, project, lines, own=own)
         draft.rest.setdefault(project, []).extend(beyond)
         queues[project] = queue_of(draft, project, within)
-        shapes[project] = _foremost(within)
     submitted_at = {name: queue.next_submitted_at for name, queue in queues.items()}
     projects = Projects(submitted_at, draft.shares.usage_ratio)
-    made = len(draft.promises)
     for queue, line in projects.turns(queues.__getitem__):
-        name, rest = line.project, draft.rest[line.project]
-        if not may_be_within(draft, name, line.shape, own=own):
-            rest.append(line)
-            queue.pass_over()
-            shapes[name] = [s for s in shapes[name] if may_be_within(draft, name, s, own=own)]
-            if not shapes[name] and len(draft.promises) == made:
-                rest.extend(queue.drain())  # what is beyond the share stays so
-        elif start_or_promise(draft, line):
+        is_within = may_be_within(draft, line.project, line.shape, own=own)
+        if is_within and start_or_promise(draft, line):
             queue.serve(spent(draft, line))
         else:
-            rest.append(line)
+            draft.rest[line.project].append(line)
             queue.pass_over()
-
-
-def _foremost(lines: list[Line]) -> list[Shape]:
-    """Of every form that of the highest priority: if it is beyond the share, so are the others."""
-    found: dict[int, Shape] = {}
-    for line in lines:
-        shape = line.shape
-        if shape.form not in found or shape.priority < found[shape.form].priority:
-            found[shape.form] = shape
-    return list(found.values())
 
 
 def _divide(
@@ -164,20 +145,14 @@ def _divide(
 ) -> tuple[list[Line], list[Line]]:
     """Lines that are within a share, and those that are beyond it for the whole cycle."""
     known: dict[tuple[int, int], bool] = {}
-    fitting = set()
-    is_all = lines is draft.lines.get(project)
-    for shape in draft.backlogs[project].shapes if is_all else shapes_of(lines):
-        key = shape.form, shape.priority if draft.promised else 0  # some give way to priority
-        if key not in known:
-            known[key] = may_be_within(draft, project, shape, own=own)
-        if known[key]:
-            fitting.add(id(shape))
-    if not fitting:
-        return [], lines
     within: list[Line] = []
     beyond: list[Line] = []
     for line in lines:
-        (within if id(line.shape) in fitting else beyond).append(line)
+        shape = line.shape
+        key = shape.form, shape.priority if draft.promised else 0  # some give way to priority
+        if key not in known:
+            known[key] = may_be_within(draft, project, shape, own=own)
+        (within if known[key] else beyond).append(line)
     return within, beyond
 
 

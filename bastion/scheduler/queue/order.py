@@ -238,13 +238,6 @@ class Queue:
             row.known = None
             heappop(self._heap)
 
-    def drain(self) -> list[Line]:
-        """Every line that is left, taken out, in no order."""
-        left = [line for row in self._rows.values() for _, _, line in row.heap]
-        self._rows.clear()
-        self._heap.clear()
-        return left
-
 
 Score = float | tuple[float, ...]
 """Of a project: the lowest goes first. Of those in groups first that of the outermost group."""
