@@ -84,16 +84,13 @@ def _divide(
         ranked.append((may_be_borrowed, is_borrowed, *rank, at, each.held))
     ranked.sort()
     nominal, held = project.nominal, NOTHING
-    refused: set[Amounts] = set()
-    """What is beyond the share already: more is held from here on, never less."""
     classes: dict[str, JobClass] = {}
     for may_be_borrowed, _, leaves_share, _, _, _, name, _, units in ranked:
         is_forced = leaves_share or not may_be_borrowed
-        if units and (is_forced or (units not in refused and nominal.holds(held, units))):
+        if units and (is_forced or nominal.holds(held, units)):
             held = held + units
             classes[name] = JobClass.GUARANTEED
         else:
-            refused.add(units)
             classes[name] = JobClass.BORROWED
     return classes
 

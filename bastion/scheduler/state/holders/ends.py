@@ -50,7 +50,6 @@ class Ends:
         """Those on what others leave idle: it depends on the gang that wants them."""
         self.endless: dict[str, list[Running]] = {}
         """Project -> those that have no known end, borrowers apart."""
-        self._crowds: dict[str, tuple[int, str, str]] = {}
         for each in (*running, *starting):
             if each.is_borrowed:
                 self.borrowed.append(each)
@@ -82,10 +81,6 @@ class Ends:
 
     def crowd(self, running: Running) -> tuple[int, str, str]:
         """Those on machines with few others go first: these are drained soonest."""
-        known = self._crowds.get(running.name)
-        if known is None:
-            machines = running.footprint.masks
-            most = max((len(self._on(machine)) for machine in machines), default=0)
-            known = most, min(machines, default=""), running.name
-            self._crowds[running.name] = known
-        return known
+        machines = running.footprint.masks
+        most = max((len(self._on(machine)) for machine in machines), default=0)
+        return most, min(machines, default=""), running.name
