@@ -312,10 +312,7 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         with draft.shares.without(gone):
-            # What others keep of their shares is kept from borrowers, not from a share.
-            return draft.shares.lets_borrow(line.project, shape, units) or draft.shares.may_start(
-                line.project, units, own=not shape.borrows
-            )
+            return draft.shares.has_room(line.project, shape, units)
 
     with draft.shares.without(standing=draft.departing().sums):
         may_stop = partial(yields_to, draft, gang=gang, shape=shape)

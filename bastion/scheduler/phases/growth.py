@@ -195,8 +195,7 @@ def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
     shares, limited = draft.shares, draft.snapshot.quota.projects.get(project)
     if limited is None:
         return False
-    may_start = shares.may_start(project, units, own=not shape.borrows)
-    if not (may_start or shares.lets_borrow(project, shape, units)):
+    if not shares.has_room(project, shape, units):
         return False
     if draft.budgets.over(project, units) is not None:
         return False

@@ -114,8 +114,7 @@ def _fits(draft: Draft, chosen: Sequence[Running], standing: Standing) -> bool:
     shares, spare = draft.shares, draft.spare(chosen)
 
     def is_own(units: Amounts) -> bool:
-        may_start = shares.may_start(project, units, own=not shape.borrows)
-        return may_start and shares.is_under_group_ceilings(project, units)
+        return shares.may_start(project, units, own=not shape.borrows)
 
     def may_borrow(units: Amounts) -> bool:
         return shares.lets_borrow(project, shape, units)

@@ -125,8 +125,7 @@ class Questions:
 
     def standing(self, gone: Iterable[Running]) -> Leavers:
         """What `gone` leave, kept up to date by `gave`; more may be counted."""
-        found = Leavers(self._gifts)
-        found.be(set(gone))
+        found = self.once(gone)
         self._standing.append(found)
         return found
 
