@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.scheduler.placement.capacity import Capacity
+from bastion.scheduler.placement.scope import passes
 from bastion.scheduler.snapshot import Snapshot
 from bastion.spec.where import Where
 from quota import Amounts
@@ -29,3 +32,49 @@ def test_a_scope_outlives_the_machines_of_a_trial() -> None:
     assert [room.name for room in scope.all()] == ["p-1", made.name]
     capacity.undo()
     assert [room.name for room in scope.all()] == ["p-1"]
+
+
+MANY = {
+    f"{pool}-{n:02}": Machine(
+        name=f"{pool}-{n:02}",
+        pool=pool,
+        phase=MachinePhase.READY,
+        resources=SIZE,
+        bad_devices={"gpu": tuple(range(n % 4))},
+        cordoned="admin" if n == 7 else "",
+        labels={"net": "fast"} if n % 2 else {},
+    )
+    for pool, count in (("p", 16), ("q", 4))
+    for n in range(count)
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "is_narrow"),
+    [
+        (Where(), False),
+        (Where(pool="p"), False),
+        (Where(labels={"net": "fast"}), False),
+        (Where(hostnames=("p-03", "q-00")), True),
+        (Where(pool="q", labels={"net": "fast"}), True),
+    ],
+    ids=["all", "a pool", "half of a pool", "two by name", "two of a pool"],
+)
+def test_what_a_filter_leaves_is_in_order_however_few_it_leaves(
+    where: Where, *, is_narrow: bool
+) -> None:
+    """Machines are as many, and in the order, as a look at each of them says."""
+    pools = {n: Pool(name=n, provider="fake", resources=SIZE, max_machines=20) for n in "pq"}
+    quota = quota_of({"gpu": 320}, {"A": {"gpu": 1.0}})
+    capacity = Capacity(Snapshot(quota=quota, jobs={}, machines=MANY, pools=pools), 0.0)
+    scope = capacity.scope(where)
+    assert scope.is_narrow is is_narrow
+    capacity.begin()
+    for shelf in capacity.shelves.values():
+        capacity.make_room(shelf)
+        left = [r for r in shelf.rooms if passes(where, r.machine, r.shelf.pool)]
+        free = [(room.free("gpu"), room.ordinal) for room in left if room.opened]
+        assert scope.on(shelf) == left
+        assert [*scope.ascending(shelf, "gpu", 6)] == sorted(pair for pair in free if pair[0] >= 6)
+        by_most = sorted(free, key=lambda pair: (-pair[0], pair[1]))
+        assert [*scope.descending(shelf, "gpu")] == by_most
