@@ -63,7 +63,7 @@ class WaitingGangs:
         yield from self._with_plans()
         unseen = yield from self._not_considered()
         kept = (*draft.plans.values(), *draft.reservations.drained())
-        begun = {each.gang[0].project for each in kept}
+        begun = {each.project for each in kept}
         for project, forms in self.blocked.by_project.items():
             for form in forms:
                 if unseen or project in begun:

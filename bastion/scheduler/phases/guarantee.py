@@ -317,7 +317,7 @@ def _spared(
 ) -> tuple[list[Running], set[str]]:
     """Victims of those `weak` that would go on, and the projects that lose what is `broken`."""
     gang, shape = line.head, line.shape
-    spared, others = [], {each.gang[0].project for each in broken}
+    spared, others = [], {each.project for each in broken}
     for promise in weak:
         for victim in promise.victims:
             if victim.is_leaving or gives_way(draft, victim, gang, shape, shape.asked):

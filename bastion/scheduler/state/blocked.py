@@ -57,9 +57,7 @@ def moved(draft: Draft) -> Collection[str]:
     named = [each.gang[0] for each in draft.snapshot.promises]
     named += [each.gang[0] for each in draft.snapshot.planned]
     found = {jobs[name].project for name in named if name in jobs}
-    found |= {each.gang[0].project for each in draft.promised.values()}
-    found |= {each.gang[0].project for each in draft.plans.values()}
-    found |= {each.gang[0].project for each in draft.reservations.drained()}
+    found |= {each.project for each in (*draft.closed, *draft.reservations.drained())}
     found |= {line.project for line in draft.taken_back}
     return found | draft.search.apart | draft.admitted_by.keys()
 

@@ -66,8 +66,8 @@ class Reserved:
     @property
     def swapped(self) -> Amounts:
         """What gangs of its own project give it of their room in the quota."""
-        project = self.gang[0].project
-        return Amounts.sum(gift for running, gift in self.gifts if running.project == project)
+        own = (gift for running, gift in self.gifts if running.project == self.project)
+        return Amounts.sum(own)
 
     def draw(self) -> Charge:
         """Let those that it waits for pay of its charge what they have left; return the rest."""

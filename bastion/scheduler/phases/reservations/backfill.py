@@ -61,7 +61,7 @@ def displaces(draft: Draft, project: str, units: Amounts) -> bool:
         outgrown = draft.shares.outgrown(project, units)
     return bool(outgrown) and any(
         draft.promises[each.name].within_share
-        and any(group.name in outgrown for group in groups_of(each.gang[0].project))
+        and any(group.name in outgrown for group in groups_of(each.project))
         and not stands_within(draft, each, own=True)
         for each in draft.promised.values()
     )

@@ -24,7 +24,7 @@ def breakable_by(
     if not draft.may_break_promises:
         return plans
     found = draft.reservations.weak.values()
-    promised = [each for each in found if each.gang[0].project != project]
+    promised = [each for each in found if each.project != project]
     return [*promised, *on_shared_shares(draft, project, asked), *plans]
 
 

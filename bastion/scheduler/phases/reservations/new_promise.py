@@ -192,20 +192,16 @@ def stop_of(
     draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float, *, is_firm: bool
 ) -> PlannedStop:
     """What `victim` has to expect, and why."""
+    by, project = gang[0].id, gang[0].project
+    is_own = victim.project == project
     reason: PreemptReason
-    if victim.project == gang[0].project and victim.priority > shape.priority:
-        reason = Outranked(by=gang[0].id, priority=victim.priority, theirs=shape.priority)
-    elif victim.project == gang[0].project and victim.is_grown:
-        has, least = len(victim.places), victim.shape.replicas
-        reason = Shrunk(by=gang[0].id, replicas=has, least=least)
-    elif draft.shares.is_within(gang[0].project, shape.asked):
-        reason = Reclaimed(by=gang[0].id, project=gang[0].project, units=shape.asked)
+    if is_own and victim.priority > shape.priority:
+        reason = Outranked(by=by, priority=victim.priority, theirs=shape.priority)
+    elif is_own and victim.is_grown:
+        reason = Shrunk(by=by, replicas=len(victim.places), least=victim.shape.replicas)
+    elif draft.shares.is_within(project, shape.asked):
+        reason = Reclaimed(by=by, project=project, units=shape.asked)
     else:
-        reason = Yielded(by=gang[0].id, order=draft.options.order)
-    return PlannedStop(
-        by=gang[0].id,
-        stop_at=stop,
-        end_at=stop + victim.grace_s,
-        reason=reason,
-        is_firm=is_firm,
-    )
+        reason = Yielded(by=by, order=draft.options.order)
+    end = stop + victim.grace_s
+    return PlannedStop(by=by, stop_at=stop, end_at=end, reason=reason, is_firm=is_firm)

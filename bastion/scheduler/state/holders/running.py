@@ -43,8 +43,7 @@ class Running:
         self.places: list[tuple[Part, ReplicaPlace]] = []
         for job, part in zip(jobs, shape.parts):
             attempt = job.attempt
-            if attempt is None:
-                continue
+            assert attempt is not None, "what holds devices has an attempt"
             self.admitted_at = min(self.admitted_at, attempt.admitted_at)
             self.started_at = max(self.started_at, _began_at(attempt))
             recorded.add(attempt.job_class)
