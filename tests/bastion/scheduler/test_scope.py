@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bastion.machine import Machine, MachinePhase, Pool
@@ -42,9 +44,9 @@ MANY = {
         resources=SIZE,
         bad_devices={"gpu": tuple(range(n % 4))},
         cordoned="admin" if n == 7 else "",
-        labels={"net": "fast"} if n % 2 else {},
+        labels={"net": "fast" if n % 2 else "slow"},
     )
-    for pool, count in (("p", 16), ("q", 4))
+    for pool, count in (("p", 32), ("q", 3))
     for n in range(count)
 }
 
@@ -55,17 +57,18 @@ MANY = {
         (Where(), False),
         (Where(pool="p"), False),
         (Where(labels={"net": "fast"}), False),
-        (Where(hostnames=("p-03", "q-00")), True),
-        (Where(pool="q", labels={"net": "fast"}), True),
+        (Where(hostnames=("p-00", "p-01", "p-04")), True),
+        (Where(pool="q"), True),
     ],
-    ids=["all", "a pool", "half of a pool", "two by name", "two of a pool"],
+    ids=["all", "a pool", "half of each", "three by name", "a small pool"],
 )
 def test_what_a_filter_leaves_is_in_order_however_few_it_leaves(
     where: Where, *, is_narrow: bool
 ) -> None:
     """Machines are as many, and in the order, as a look at each of them says."""
-    pools = {n: Pool(name=n, provider="fake", resources=SIZE, max_machines=20) for n in "pq"}
-    quota = quota_of({"gpu": 320}, {"A": {"gpu": 1.0}})
+    plain = Pool(name="q", provider="fake", resources=SIZE, max_machines=40)
+    pools = {"p": replace(plain, name="p", labels={"net": "fast"}), "q": plain}
+    quota = quota_of({"gpu": 640}, {"A": {"gpu": 1.0}})
     capacity = Capacity(Snapshot(quota=quota, jobs={}, machines=MANY, pools=pools), 0.0)
     scope = capacity.scope(where)
     assert scope.is_narrow is is_narrow
