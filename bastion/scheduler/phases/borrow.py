@@ -340,12 +340,8 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
 
 def _leaving(draft: Draft) -> Sequence[Running]:
     """What is being stopped, and what is told to stop in this cycle."""
-    known = draft.search.leaving
-    if known is None or known[0] != draft.victims.version:
-        stopped = stopped_now(draft)
-        found = [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
-        known = draft.search.leaving = draft.victims.version, found
-    return known[1]
+    stopped = stopped_now(draft)
+    return [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
 
 
 def _borrows(draft: Draft) -> None:

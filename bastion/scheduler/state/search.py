@@ -62,8 +62,6 @@ class Search:
         """Running gang -> what it would lose; see `least_lost`."""
         self.by_priority: dict[str, list[Running]] = {}
         """Project -> its running gangs in the order in which its own higher priority stops them."""
-        self.leaving: tuple[int, list[Running]] | None = None
-        """At which version of the victims which gangs are told to stop, or are being stopped."""
         self.classified: tuple[int, int, tuple[Running, ...]] | None = None
         """At which promises and victims what starts was last given its class."""
         self.is_deferred = False
