@@ -73,7 +73,7 @@ def awaited(
         gives = counts_quota and (running.project == project or draft.shares.left_of(running))
         return bool(gives) or gone.is_less_with(running)
 
-    some = filter(has_ended, ending)
+    some = filter(has_ended, ending if counts_quota else gone.givers(ending))
     able = (each for each in some if each.name not in certain)
 
     def go(some: Sequence[Running], sign: int) -> None:
@@ -235,6 +235,12 @@ class _Gone:
         if running.project == self._owner:
             return True
         return any(running.footprint.frees(*where) for where in self.lacking)
+
+    def givers(self, some: Iterable[Running]) -> Iterable[Running]:
+        """Those of `some` that may give anything, in one look at each."""
+        if self.lacking:
+            return some
+        return (each for each in some if each.project == self._owner or not each.is_spent)
 
     def leaves_enough(self) -> bool:
         """Whether the tiers have room, and the machines the amounts that are lacking."""
