@@ -37,7 +37,7 @@ def test_the_first_page_shows_machines_shares_and_the_queue() -> None:
     assert "h100-west-3-0" in text
     assert "cordoned" not in text
     assert f'href="{RUNNING}"' in text
-    assert text.count("uses 4 of 7 h100, lends 1") == 2
+    assert text.count('class="bar-text">uses 4 of 7 h100, lends 1<') == 2
     assert "uses 12 of 6 h100, borrows 6" in text
     assert "1-50 of 126 jobs" in text.replace("\N{EN DASH}", "-")
     assert text.count('class="cell idle"') >= 4
