@@ -37,17 +37,18 @@ class Budgets:
     """The budgets that are spent at `now`; false where none is."""
 
     def __init__(self, quota: Quota, spent: Spent, now: float) -> None:
-        self._quota, self._now = quota, now
+        self._quota = quota
         self._spent: dict[str, list[str]] = {}
         for name, kind in sorted(spent_budgets(quota, spent)):
             self._spent.setdefault(name, []).append(kind)
+        self._renewed_at = {name: quota.budgets[name].period_at(now)[1] for name in self._spent}
 
     def __bool__(self) -> bool:
         return bool(self._spent)
 
     def renewals(self) -> Iterator[float]:
         """When those that are spent are renewed, in store's seconds."""
-        return map(self._renewed_at, self._spent)
+        return iter(self._renewed_at.values())
 
     def over(self, project: str, asked: Amounts) -> BudgetSpent | None:
         """
@@ -62,18 +63,15 @@ class Budgets:
                 found[node.name] = Amounts({kind: node.budget.hours[kind] for kind in kinds})
         if not found:
             return None
-        last = max(found, key=self._renewed_at)
+        last = max(found, key=self._renewed_at.__getitem__)
         others = tuple(name for name in found if name != last)
         return BudgetSpent(
             of=last,
             hours=found[last],
             period=self._quota.budgets[last].period,
-            until=self._renewed_at(last),
+            until=self._renewed_at[last],
             then=NextWall(kind="BudgetSpent", names=others) if others else None,
         )
-
-    def _renewed_at(self, name: str) -> float:
-        return self._quota.budgets[name].period_at(self._now)[1]
 
     def kept_out(
         self,
