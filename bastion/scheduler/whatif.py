@@ -15,6 +15,7 @@ from bastion.scheduler.effort import STEPS
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Verdict, Wait
 from bastion.scheduler.reasons.quota_file import NotMember, UnknownProject
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.holders.budgets import carried
 from bastion.value import value
 from quota.change import QuotaChange, compare
 from quota.tree import Quota
@@ -82,7 +83,8 @@ def if_quota_were(snapshot: Snapshot, quota: Quota, now: float) -> QuotaOutlook:
     """What would happen if `quota` were in force: which shares change, which jobs are preempted."""
     snapshot = replace(snapshot, steps=PATIENT)
     before = decide(snapshot, now)
-    after = decide(replace(snapshot, quota=quota, quota_problem=""), now)
+    spent = carried(snapshot.quota, quota, snapshot.spent, now)
+    after = decide(replace(snapshot, quota=quota, quota_problem="", spent=spent), now)
     changed = {
         name: verdict
         for name, verdict in after.verdicts.items()

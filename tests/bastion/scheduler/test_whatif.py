@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bastion.scheduler.reasons.reason import text
 from bastion.scheduler.whatif import if_launched, if_quota_were
+from quota import Quota
 from tests.bastion.scheduler.world import World, machines_of, quota_of
 
 HALVES = {"A": {"gpu": 0.5}, "B": {"gpu": 0.5}}
@@ -81,3 +82,25 @@ def test_another_quota_tells_which_waiting_jobs_it_shuts_out() -> None:
     assert told["b3"] == "the quota file has no project B; an admin adds it there"
     same = if_quota_were(w.snapshot(), w.quota, w.now).outlook
     assert not same.waits
+
+
+def test_another_quota_counts_as_spent_what_the_bastion_would_count() -> None:
+    """Hours of a day are not those of a month; another amount keeps them."""
+    daily = 'budget = { gpu = 10 }\nbudget_period = "day"'
+
+    def with_budget(budget: str) -> Quota:
+        return quota_of({"gpu": 16}, HALVES, options={"A": budget}, min_runtime_s=0)
+
+    w = World(with_budget(daily), machines_of(2, gpu=8))
+    w.extra["spent"] = {"A": {"gpu": 10.0}}
+    w.ask("A", "a", gpu=8)
+    w.cycle()
+    assert w.reason("a") == "BudgetSpent"
+    for budget, starts in (
+        (daily, ()),
+        ('budget = { gpu = 11 }\nbudget_period = "day"', ("a",)),
+        ("budget = { gpu = 10 }", ("a",)),
+        ("", ("a",)),
+    ):
+        found = if_quota_were(w.snapshot(), with_budget(budget), w.now).outlook
+        assert found.starts == starts, budget

@@ -33,6 +33,16 @@ def spent_budgets(quota: Quota, spent: Spent) -> frozenset[tuple[str, str]]:
     )
 
 
+def carried(old: Quota, new: Quota, spent: Spent, now: float) -> Spent:
+    """What of `spent` under `old` counts under `new`: nothing against one of another period."""
+    return {
+        name: hours
+        for name, hours in spent.items()
+        if name in new.budgets
+        and new.budgets[name].period_at(now)[0] == old.budgets[name].period_at(now)[0]
+    }
+
+
 class Budgets:
     """The budgets that are spent at `now`; false where none is."""
 
