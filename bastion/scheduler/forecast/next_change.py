@@ -1,4 +1,8 @@
-"""When the same snapshot could next give another plan, by time alone."""
+"""
+When the same snapshot could next give another plan, by time alone.
+
+What is held uses up budgets meanwhile: what is reserved for a gang is free for others from then on.
+"""
 
 from __future__ import annotations
 
@@ -55,4 +59,5 @@ def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
     if draft.blocked and holds and draft.parts.preemption.follows_order and turn_s:
         yield (now // turn_s + 1) * turn_s  # running gangs may yield when they had their turn
     if draft.blocked:
+        yield from draft.budgets.ends(draft.occupancy.held)
         yield from (stockout.until for stockout in draft.snapshot.stockouts.values())

@@ -139,6 +139,26 @@ def test_nothing_is_preempted_for_a_project_without_budget() -> None:
     assert not w.plan.promises
 
 
+def test_what_is_planned_for_a_gang_is_free_for_others_when_the_budget_is_spent() -> None:
+    """What runs uses up the rest of the budget while nothing else happens."""
+    lab = 'members = ["A"]\nbudget = { gpu = 20 }'
+    quota = quota_of({"gpu": 16}, {"A": {}, "B": {}}, groups={"lab": lab}, plan_after_s=60)
+    w = World(quota, machines_of(2, gpu=8))
+    w.ask("A", "runs", gpu=4, max_runtime_s=20_000)
+    w.cycle()
+    spend(w, 19.0, of="lab")
+    w.ask("A", "waits", replicas=2, gpu=8)
+    w.run(1000, step_s=500)
+    w.ask("B", "b", gpu=8)
+    w.run(100, step_s=50)
+    assert w.reason("b") == "PlannedForOther"
+    assert w.plan.wake_at == pytest.approx(w.now + 900, abs=2)
+    w.pass_time(901)
+    spend(w, 20.0, of="lab")
+    w.cycle()
+    assert w.runs("b")
+
+
 def test_a_gang_that_was_promised_devices_starts_although_the_budget_is_spent_meanwhile() -> None:
     """Else what was stopped for it would have been stopped in vain."""
     w = world()

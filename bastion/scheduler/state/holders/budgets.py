@@ -16,8 +16,12 @@ from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import BudgetSpent
-from quota.amounts import Amounts
+from quota.amounts import NOTHING, Amounts
+from quota.budget import HOUR_S
 from quota.tree import Quota
+
+_ROUNDING_S = 1.0
+"""What was used is a sum of many parts: at the exact end of a budget it may be a little less."""
 
 Spent = Mapping[str, Mapping[str, float]]
 """Project, or group -> unit hours by type that count against its budget now."""
@@ -47,7 +51,7 @@ class Budgets:
     """The budgets that are spent at `now`; false where none is."""
 
     def __init__(self, quota: Quota, spent: Spent, now: float) -> None:
-        self._quota = quota
+        self._quota, self._used, self._now = quota, spent, now
         self._spent: dict[str, list[str]] = {}
         for name, kind in sorted(spent_budgets(quota, spent)):
             self._spent.setdefault(name, []).append(kind)
@@ -59,6 +63,19 @@ class Budgets:
     def renewals(self) -> Iterator[float]:
         """When those that are spent are renewed, in store's seconds."""
         return iter(self._renewed_at.values())
+
+    def ends(self, held: Mapping[str, Amounts]) -> Iterator[float]:
+        """When what is left of each budget is used, if projects go on to hold what is `held`."""
+        rates: dict[str, Amounts] = {}
+        for project, units in held.items() if self._quota.budgets else ():
+            for node in self._quota.chain(project):
+                rates[node.name] = rates.get(node.name, NOTHING) + units
+        for name, budget in self._quota.budgets.items():
+            used, rate = self._used.get(name, {}), rates.get(name, NOTHING)
+            for kind, most in budget.hours.items():
+                left = most - used.get(kind, 0.0)
+                if left > 0 and rate[kind]:
+                    yield self._now + left * HOUR_S / rate[kind] + _ROUNDING_S
 
     def over(self, project: str, asked: Amounts) -> BudgetSpent | None:
         """
