@@ -4,7 +4,7 @@ Shrinkage: an elastic gang gives back what it has above its fewest to jobs of it
 Rules: a job that a limit of its user keeps out is not in the queue, so it preempts nothing there.
 Where the limit lets it in with the user's grown gangs at their fewest, and it fits beside these, as
 few of them as it needs are stopped, to start again with what fits then: of its priority or a lower
-one, once they have run for `min_runtime_s`.
+one, once they have run for `min_runtime_s`, and only what a spent budget lets start again.
 
 It must not know how elastic gangs give back to jobs in the queue: see `preemption.victims`.
 """
@@ -59,7 +59,8 @@ def _able(draft: Draft) -> Iterator[Running]:
         return
     for running in draft.occupancy.elastic.values():
         is_able = running.phase is Phase.RUNNING and running.name not in draft.victims
-        if is_able and running.is_grown and limits.waiting((running.project, running.user)):
+        is_able = is_able and running.is_grown and draft.may_return(running)
+        if is_able and limits.waiting((running.project, running.user)):
             yield running
 
 

@@ -352,7 +352,7 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     Whether `running` may be preempted for `gang`, which is not within its project's share.
 
     Inside one project, a lower priority for a higher one, and a grown gang for any of its priority:
-    it starts again with fewer replicas. Under the preemption policy `order`, a gang that is later
+    it starts again with fewer replicas, unless a budget is spent. Under the preemption policy `order`, a gang that is later
     in the order and has had its turn: of the same project, or a borrower of another.
     """
     policy = draft.parts.preemption
@@ -360,7 +360,8 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     if policy.outranks and is_own:
         if running.priority > shape.priority:
             return True
-        if running.is_grown and running.priority == shape.priority:
+        is_equal = running.priority == shape.priority
+        if is_equal and running.is_grown and draft.may_return(running):
             return True
     if not policy.follows_order or not (is_own or running.is_borrowed):
         return False

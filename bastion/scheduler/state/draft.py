@@ -142,6 +142,10 @@ class Draft:
         """What these have above their fewest replicas."""
         return Amounts.sum(each.held - self.asks(each.shape) for each in grown)
 
+    def may_return(self, running: Running) -> bool:
+        """Whether a budget would let it start again with its fewest replicas, were it stopped."""
+        return self.budgets.over(running.project, self.asks(running.shape)) is None
+
     def wait_again(self, gang: Gang) -> Line:
         """Put `gang`, which was taken out of its line, back among those that wait."""
         line = self.line_of(gang)

@@ -207,6 +207,31 @@ def test_an_elastic_job_does_not_grow_once_the_budget_is_spent() -> None:
     assert len(w.jobs["a"].alive) > before
 
 
+@pytest.mark.parametrize(
+    ("limit", "priority"), [("", 3), ("max_units_per_user = { gpu = 9, cpu = 8 }", 4)]
+)
+def test_a_grown_job_gives_nothing_back_if_it_could_not_start_again(
+    limit: str, priority: int
+) -> None:
+    """Another job of its project asks for what the budget does not bound."""
+    for hours, is_stopped in ((9.0, True), (10.0, False)):
+        quota = quota_of(
+            {"gpu": 16, "cpu": 8},
+            {"A": {"gpu": 1.0, "cpu": 1.0}},
+            options={"A": f"{BUDGET}\n{limit}"},
+            min_runtime_s=60,
+        )
+        w = World(quota, machines_of(1, gpu=8, cpu=8))
+        w.ask("A", "grown", replicas=1, most=8, priority=priority, gpu=1, cpu=1)
+        w.cycle()
+        assert len(w.jobs["grown"].alive) == 8
+        spend(w, hours)
+        w.ask("A", "other", cpu=4)
+        w.run(120, step_s=60)
+        assert ("grown" in [victim for victim, _ in w.preemptions]) == is_stopped, hours
+        assert w.runs("grown")
+
+
 def budgets_are_kept(snapshot: Snapshot, _: float, plan: Plan) -> None:
     """No job starts on a type of which its project, or a group around it, has no hours left."""
     promised = {job for promise in snapshot.promises for job in promise.gang}
