@@ -352,8 +352,9 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     Whether `running` may be preempted for `gang`, which is not within its project's share.
 
     Inside one project, a lower priority for a higher one, and a grown gang for any of its priority:
-    it starts again with fewer replicas, unless a budget is spent. Under the preemption policy `order`, a gang that is later
-    in the order and has had its turn: of the same project, or a borrower of another.
+    it starts again with fewer replicas, if no spent budget keeps it out. Under the preemption
+    policy `order`, a gang that is later in the order and has had its turn: of the same project, or
+    a borrower of another.
     """
     policy = draft.parts.preemption
     is_own = running.project == gang[0].project
