@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from bastion.client import BudgetView, ProjectView, StatusView
 
 _CONFIG = "config/bastion.toml"
-_ROUNDED_FROM = 100
-"""Hours; of fewer, three digits are told."""
 
 
 def register(verbs: Verbs) -> None:
@@ -107,16 +105,15 @@ def _projects(view: StatusView) -> list[Column[ProjectView]]:
 
 
 def _budgets(view: StatusView) -> list[Column[BudgetView]]:
-    def number(hours: float) -> str:
-        return f"{hours:,.0f}" if hours >= _ROUNDED_FROM else f"{hours:.3g}"
+    from bastion.spec.values.quantity import text_of_hours
 
     def left(budget: BudgetView) -> str:
-        return f"{number(max(0.0, budget.hours - budget.used))} {budget.kind} hours"
+        return f"{text_of_hours(max(0.0, budget.hours - budget.used))} {budget.kind} hours"
 
     return [
         Column(title="BUDGET OF", text=lambda budget: budget.of),
         Column(title="HOURS", text=lambda budget: f"{budget.hours:,} a {budget.period}"),
-        Column(title="USED", text=lambda budget: number(budget.used)),
+        Column(title="USED", text=lambda budget: text_of_hours(budget.used)),
         Column(title="LEFT", text=left),
         Column(title="RENEWED IN", text=lambda budget: span(budget.renewed_at - view.as_of)),
     ]

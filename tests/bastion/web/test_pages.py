@@ -61,6 +61,10 @@ def test_the_first_page_tells_what_is_used_of_budgets() -> None:
     assert "has used 6,000 of 5,000 h100 hours this month; renewed in 3d" in text
     assert 'class="budget" x="0" y="6" width="1000"' in text
     assert MARKUP not in text
+    few = lab | {"hours": {"h100": 4}, "used": {"h100": 3.71}}
+    publish(store, "status", view | {"budgets": {"few": few}})
+    with site(store) as client:
+        assert "few has used 3.71 of 4 h100 hours this month" in client.get("/").text
 
 
 def test_the_queue_comes_in_parts_that_can_be_searched() -> None:
