@@ -164,7 +164,7 @@ class Diagnosis:
         What is in the way of a gang that is not in line yet, once `change` has come.
 
         It `is_limited` where the limits of its user hold then, too; budgets hold unless they are
-        renewed by then.
+        renewed by then, or it starts whatever was used.
         """
         project = gang[0].project
         if (never := self.never(project, shape)) is not None:

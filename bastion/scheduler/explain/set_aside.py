@@ -85,7 +85,7 @@ class SetAside:
             shape,
             change,
             is_limited=is_limited,
-            is_renewed=isinstance(reason, BudgetSpent),
+            is_renewed=isinstance(reason, BudgetSpent) or self._joins(gang[0]),
         )
 
     def _gang(self, job: JobRecord) -> Sequence[JobRecord]:
@@ -94,6 +94,11 @@ class SetAside:
         gang = [jobs[name] for name in job.gang if name in jobs]
         waiting = [each for each in gang if each.phase in (Phase.QUEUED, Phase.STOPPING)]
         return sorted(waiting, key=lambda each: (each.index, each.id)) or [job]
+
+    def _joins(self, job: JobRecord) -> bool:
+        """Whether others of its gang run on, so that no budget keeps it out."""
+        held = (self.draft.of_job.get(name) for name in job.gang)
+        return any(each is not None and not each.is_leaving for each in held)
 
     def _ending(self, gang: Sequence[JobRecord]) -> tuple[str, ...]:
         """What of it is being stopped."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bastion.job import Phase, Stop, StopReason
 from bastion.scheduler.cycle import decide
 from bastion.scheduler.plan import Admit, Plan, Preempt
 from bastion.scheduler.reasons.reason import BudgetSpent, Promised
@@ -187,6 +188,26 @@ def test_a_job_that_was_lost_joins_its_gang_again() -> None:
     w.requeue("a1")
     w.cycle()
     assert [w.reason(name) for name in ("a0", "a1")] == ["BudgetSpent", "BudgetSpent"]
+
+
+def test_a_lost_job_whose_gang_runs_on_is_not_told_of_the_budget() -> None:
+    """It waits for another that ends; then both join the third."""
+    w = world()
+    names = ("a0", "a1", "a2")
+    for name in names:
+        w.ask("A", name, gang=names, gpu=2)
+    w.cycle()
+    spend(w, 10.0)
+    w.requeue("a0")
+    ends = w.jobs["a1"]
+    assert ends.attempt is not None
+    stop = Stop(reason=StopReason.PREEMPT, at=w.now, deadline=w.now + 50)
+    w.jobs["a1"] = replace(ends, phase=Phase.STOPPING, attempt=replace(ends.attempt, stop=stop))
+    w.cycle()
+    assert w.why("a0") == "waits for a1, which is still ending; they start together"
+    w.pass_time(50)
+    w.cycle()
+    assert [w.runs(name) for name in names] == [True, True, True]
 
 
 def test_an_elastic_job_does_not_grow_once_the_budget_is_spent() -> None:
