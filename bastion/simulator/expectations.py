@@ -17,6 +17,7 @@ from typing import Literal
 from bastion.job import Phase
 from bastion.scheduler.plan import Plan
 from bastion.scheduler.snapshot import Snapshot
+from bastion.scheduler.state.holders.budgets import spent_budgets
 from bastion.simulator.engine.driver import Driver
 from bastion.simulator.engine.jobs.life import Life
 from bastion.simulator.engine.state import State
@@ -89,9 +90,11 @@ class Expectations:
         }
         options = state.quota.scheduler
         bound = options.min_runtime_s + options.max_grace_s + SLACK_S
-        within = {name for name, life in waiting.items() if _is_within(state, life)}
+        spent = spent_budgets(state.quota, state.books.spent)
+        able = {name: life for name, life in waiting.items() if not _is_over(spent, state, life)}
+        within = {name for name, life in able.items() if _is_within(state, life)}
         free = _free(state)
-        held = {name for name, life in waiting.items() if _would_hold(free, life)}
+        held = {name for name, life in able.items() if _would_hold(free, life)}
         first = {n for n, life in waiting.items() if life.first_start is None}
         self._look("share", within, bound, state, now)
         self._look("idle", held, self._limits.idle_s, state, now)
@@ -161,6 +164,12 @@ def _named(reason: str, state: State) -> str:
         return life.job.name if life is not None else found[0]
 
     return _NUMBER.sub(name, reason)
+
+
+def _is_over(spent: Collection[tuple[str, str]], state: State, life: Life) -> bool:
+    """Whether a budget that is `spent` keeps it from starting."""
+    chain = state.quota.chain(life.job.project)
+    return any((node.name, life.job.type) in spent for node in chain)
 
 
 def _is_within(state: State, life: Life) -> bool:

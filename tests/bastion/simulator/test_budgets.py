@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bastion.simulator.cluster.cluster import Cluster, Shape
+from bastion.simulator.expectations import Limits
 from bastion.simulator.run import simulated
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.job import TraceJob, Workload
@@ -60,6 +61,17 @@ def test_a_lone_job_waits_for_the_next_day_too() -> None:
     found = starts(job("first", 0, 2.5, 4), job("second", 3, 1, 1), job("third", 50, 1, 1))
     assert found["second"] == pytest.approx(DAY_S, abs=2)
     assert found["third"] == pytest.approx(50 * HOUR_S, abs=2)
+
+
+def test_a_job_that_waits_for_a_budget_breaks_no_promise_of_the_quota_file() -> None:
+    """Neither its share nor the idle devices are for it until then; its wait still is too long."""
+    setup = Setup(
+        cluster=Cluster(shapes=(Shape(count=2, devices=4),)),
+        quota=parse(DAILY),
+        limits=Limits(max_wait_s=10 * HOUR_S),
+    )
+    found = simulated(setup, Workload(jobs=(job("first", 0, 2, 4), job("second", 3, 1, 4))))
+    assert [(each.what, each.job) for each in found.broken] == [("wait", "second")]
 
 
 def test_without_a_budget_it_starts_at_once() -> None:
