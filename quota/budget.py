@@ -26,7 +26,7 @@ HOUR_S = 3600.0
 _MONTHS: Mapping[Period, int] = {"month": 1, "quarter": 3, "year": 12}
 
 
-def text_of_hours(hours: Mapping[str, int]) -> str:
+def text_of_unit_hours(hours: Mapping[str, int]) -> str:
     """`1 h100 hour + 50 v4 hours`."""
     each = (f"{number} {kind} hour{'s' * (number != 1)}" for kind, number in sorted(hours.items()))
     return " + ".join(each)
@@ -54,7 +54,7 @@ class Budget:
 
     def __str__(self) -> str:
         """For people: `5000 h100 hours a month`."""
-        return f"{text_of_hours(self.hours)} a {self.period}" if self.hours else "none"
+        return f"{text_of_unit_hours(self.hours)} a {self.period}" if self.hours else "none"
 
     def period_at(self, now: float) -> tuple[float, float]:
         """When the period that `now` is in began, and when the next one begins."""

@@ -12,7 +12,7 @@ from bastion.scheduler.reasons.next_wall import NextWall, words_of
 from bastion.scheduler.reasons.words import counted, listed, part_of, units, when
 from bastion.value import value
 from quota.amounts import NOTHING, Amounts
-from quota.budget import Period, text_of_hours
+from quota.budget import Period, text_of_unit_hours
 from quota.limits import RUNNING
 
 
@@ -96,7 +96,7 @@ class BudgetSpent:
         """The sentence."""
         return (
             f"waits for the next {self.period}, which begins {when(self.until, now)}:"
-            f" {self.of} has used its budget of {text_of_hours(dict(self.hours.items()))}; starts"
+            f" {self.of} has used its budget of {text_of_unit_hours(dict(self.hours.items()))}; starts"
             f" then, or when an admin raises the budget in the quota file{words_of(self.then)}"
         )
 
