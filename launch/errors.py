@@ -7,10 +7,13 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from launch import exits
 from launch.screen.notes import in_one_line, note, tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class UsageError(Exception):

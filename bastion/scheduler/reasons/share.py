@@ -94,10 +94,11 @@ class BudgetSpent:
 
     def words(self, now: float) -> str:
         """The sentence."""
+        hours = text_of_unit_hours(dict(self.hours.items()))
         return (
             f"waits for the next {self.period}, which begins {when(self.until, now)}:"
-            f" {self.of} has used its budget of {text_of_unit_hours(dict(self.hours.items()))}; starts"
-            f" then, or when an admin raises the budget in the quota file{words_of(self.then)}"
+            f" {self.of} has used its budget of {hours}; starts then, or when an admin raises the"
+            f" budget in the quota file{words_of(self.then)}"
         )
 
 
