@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ def canned(
                 except OSError:
                     return
                 with client:
-                    asked = client.recv(65536)
+                    asked = _request(client)
                     if heard is not None:
                         heard.append(asked)
                     client.sendall(answer)
@@ -52,3 +53,15 @@ def canned(
             ended.set()
             listener.shutdown(socket.SHUT_RDWR)
             thread.join(5)
+
+
+def _request(client: socket.socket) -> bytes:
+    """All of a request: what answers before its end may have a client that cannot send the rest."""
+    asked = b""
+    while part := client.recv(65536):
+        asked += part
+        head, end, body = asked.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)^content-length: *(\d+)", head, re.MULTILINE)
+        if end and len(body) >= (int(length[1]) if length else 0):
+            break
+    return asked
