@@ -114,10 +114,14 @@ class Budgets:
             asks: What a gang of a shape is charged.
             begun: Gangs, by the name of their first job, that start whatever was used.
         """
-        return {
-            job.id: reason
-            for each in standing
-            if each.entry.gang[0].id not in begun
-            if (reason := self.over(each.key.project, asks(each.shape))) is not None
-            for job in each.entry.gang
-        }
+        known: dict[tuple[str, int], BudgetSpent | None] = {}
+        found: dict[str, BudgetSpent] = {}
+        for each in standing:
+            if each.entry.gang[0].id in begun:
+                continue
+            key = each.key.project, each.shape.form
+            if key not in known:
+                known[key] = self.over(each.key.project, asks(each.shape))
+            if (reason := known[key]) is not None:
+                found.update((job.id, reason) for job in each.entry.gang)
+        return found
