@@ -1,13 +1,14 @@
 """
-File names that often hold secrets.
+Files that are probably not meant: by their names secrets, and pointers of Git LFS in place of data.
 
-They are only a warning, since the user alone knows the contents. Only names are checked, so that a
-large tree costs nothing.
+They are only a warning, since the user alone knows the contents. Secrets are told by their names,
+and of other files those of the size of a pointer are read, so that a large tree costs nothing.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 _NAMES = re.compile(
     r"""(?:
@@ -26,3 +27,19 @@ _NAMES = re.compile(
 def looks_secret(name: str) -> bool:
     """Whether a file of this name (no folders) often holds a secret."""
     return _NAMES.match(name) is not None
+
+
+_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+_POINTER_BYTES = range(100, 1024)
+"""Source: the specification of Git LFS; a pointer is below 1024 bytes, and names a SHA-256."""
+
+
+def is_pointer(path: Path, size: int) -> bool:
+    """Whether the file, of that many bytes, is what Git LFS keeps in place of a large one."""
+    if size not in _POINTER_BYTES:
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_POINTER)) == _POINTER
+    except OSError:
+        return False  # told when it is bundled

@@ -23,7 +23,7 @@ from bundler.code import LocalDir
 from bundler.errors import BundleError, InvalidCodeError, UnreachableError
 from bundler.repository.git import tracked_although_ignored
 from bundler.root import find_git_top, find_root
-from bundler.suspect import looks_secret
+from bundler.suspect import is_pointer, looks_secret
 from bundler.tree import Kind, leaves_tree
 
 _ALWAYS_OUT = b"__pycache__/\n*.pyc\n.DS_Store\n"
@@ -87,7 +87,7 @@ def select(code: LocalDir, *, start: Path) -> Selection:
     refuse_oversize(
         [(one.path, one.size) for one in found], root=root, limit_bytes=code.max_size_bytes
     )
-    return Selection(root=root, found=found, warnings=(*walk.warnings, *_warnings(found)))
+    return Selection(root=root, found=found, warnings=(*walk.warnings, *_warnings(root, found)))
 
 
 def stamp_of(status: os.stat_result) -> tuple[int, ...]:
@@ -307,14 +307,20 @@ def _verdict(rules: Sequence[Rules], path: str, name: str, *, is_folder: bool) -
     return None
 
 
-def _warnings(found: Sequence[Found]) -> Iterator[str]:
+def _warnings(root: Path, found: Sequence[Found]) -> Iterator[str]:
     secrets = [one.path for one in found if looks_secret(one.path.rpartition("/")[2])]
     if secrets:
         yield (
             f"may hold secrets, and will be readable by all who can read the bucket: "
             f"{_some(secrets)}"
         )
-    if not any(one.kind == "file" for one in found):
+    files = [one for one in found if one.kind == "file"]
+    if pointers := [one.path for one in files if is_pointer(root / one.path, one.size)]:
+        yield (
+            f"only a pointer of Git LFS, without the data: {_some(pointers)}; "
+            f"`git lfs pull` fetches the data"
+        )
+    if not files:
         yield "no file is selected: the bundle is empty"
 
 

@@ -228,6 +228,16 @@ def test_likely_secrets_are_warned_about(tmp_path: Path) -> None:
     assert warning.endswith(": .env, keys/id_rsa")
 
 
+def test_pointers_of_git_lfs_are_warned_about(tmp_path: Path) -> None:
+    """What stands in place of a large file that was never fetched is named; code is not."""
+    pointer = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 9000000\n"
+    trees.write(
+        tmp_path, {"weights/a.bin": pointer, "b.py": f"x = {pointer!r}", "c.py": pointer[:43]}
+    )
+    (warning,) = select(LocalDir(str(tmp_path)), start=tmp_path).warnings
+    assert "without the data: weights/a.bin; `git lfs pull`" in warning
+
+
 @pytest.mark.parametrize(
     "name",
     [".env", ".env.local", "id_ed25519", "server.pem", "credentials.json", "gcp-credentials.json",
