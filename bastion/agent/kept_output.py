@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
 
 from bastion.agent.machine.job_files import OpenFile, create_file, files_below
-from bastion.errors import ConflictError
+from bastion.errors import BastionError, ConflictError
 from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import HostFact
@@ -33,6 +34,17 @@ _SMALL_BYTES = 64 << 10
 """Below it, sending is as cheap as asking whether it is there."""
 
 
+class PartlyKeptError(BastionError):
+    """Some of an output may not be read; all else of it is kept."""
+
+    def __init__(self, locked: Sequence[str], *, kept: int) -> None:
+        more = f" and {len(locked) - 1:,} more" if len(locked) > 1 else ""
+        super().__init__(
+            f"the agent of its machine may not read {locked[0]!r}{more}; "
+            f"files that are kept: {kept:,}"
+        )
+
+
 def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     """
     Keep what is in `directory`; how many files that were.
@@ -43,13 +55,17 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
     for an empty directory. The list gets `number`, or one above all that this host has written.
 
     Raises:
+        PartlyKeptError: Something may not be read; all else is kept.
         StoreError: Out of reach or in doubt; try again.
-        OSError: A file cannot be read.
+        OSError: Something else cannot be read; nothing is kept.
     """
-    files = [_save_file(store, of, file) for file in files_below(str(directory))]
+    locked: list[str] = []
+    files = [_save_file(store, of, file) for file in files_below(str(directory), locked=locked)]
     if files:
         with contextlib.suppress(ConflictError):
             store.create(_next_key(store, of, number), encode(Saved(files=tuple(files))))
+    if locked:
+        raise PartlyKeptError(locked, kept=len(files))
     return len(files)
 
 

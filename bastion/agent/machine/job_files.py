@@ -224,13 +224,16 @@ def give_away(folder: str, uid: int, gid: int) -> None:
             os.chown(name, uid, gid, dir_fd=handle, follow_symlinks=False)
 
 
-def files_below(folder: str, *, most_names: int = MAX_NAMES) -> Iterator[OpenFile]:
+def files_below(
+    folder: str, *, most_names: int = MAX_NAMES, locked: list[str] | None = None
+) -> Iterator[OpenFile]:
     """
     Open every plain file below `folder`, one after the other, in the order of their names.
 
     Left out are links, special files, files that are deleted meanwhile, names that are not UTF-8,
     what lies deeper than `MAX_DEPTH`, and files that say to be larger than their disk. Where the
     folder belongs to another user than this process, files of any third user are left out too.
+    With `locked` so are files and folders below it that this process may not read: it names them.
 
     Raises:
         TooManyNamesError: It holds more than `most_names` files and folders.
@@ -245,17 +248,18 @@ def files_below(folder: str, *, most_names: int = MAX_NAMES) -> Iterator[OpenFil
             return
         raise
     owner = os.fstat(top).st_uid
-    walk = _Walk(None if owner == os.geteuid() else owner, most_names)
+    walk = _Walk(None if owner == os.geteuid() else owner, most_names, locked)
     yield from _below(top, "", walk, depth=1)
 
 
 class _Walk:
     """One walk through a tree: whose files count, and how many names it has met."""
 
-    __slots__ = ("left", "most_names", "owner")
+    __slots__ = ("left", "locked", "most_names", "owner")
 
-    def __init__(self, owner: int | None, most_names: int) -> None:
+    def __init__(self, owner: int | None, most_names: int, locked: list[str] | None) -> None:
         self.owner = owner
+        self.locked = locked
         self.most_names = self.left = most_names
 
     def names_of(self, folder: int) -> list[str]:
@@ -274,19 +278,28 @@ def _some_names(folder: int, most: int = MAX_NAMES) -> list[str]:
 
 def _below(folder: int, prefix: str, walk: _Walk, *, depth: int) -> Iterator[OpenFile]:
     """Walk an open folder, and close it."""
-    owner = walk.owner
     try:
         for name in walk.names_of(folder):
-            with contextlib.suppress(FileNotFoundError, UnicodeEncodeError):
-                name.encode()
-                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISDIR(found.st_mode) and depth < MAX_DEPTH:
-                    below = _opened_folder(name, folder)
-                    yield from _below(below, f"{prefix}{name}/", walk, depth=depth + 1)
-                elif stat.S_ISREG(found.st_mode) and owner in (None, found.st_uid):
-                    yield from _one(name, folder, prefix, owner)
+            try:
+                yield from _named(name, folder, prefix, walk, depth=depth)
+            except (FileNotFoundError, UnicodeEncodeError):
+                continue
+            except PermissionError:
+                if walk.locked is None:
+                    raise
+                walk.locked.append(prefix + name)
     finally:
         os.close(folder)
+
+
+def _named(name: str, folder: int, prefix: str, walk: _Walk, *, depth: int) -> Iterator[OpenFile]:
+    name.encode()
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISDIR(found.st_mode) and depth < MAX_DEPTH:
+        below = _opened_folder(name, folder)
+        yield from _below(below, f"{prefix}{name}/", walk, depth=depth + 1)
+    elif stat.S_ISREG(found.st_mode) and walk.owner in (None, found.st_uid):
+        yield from _one(name, folder, prefix, walk.owner)
 
 
 def _remove(name: str, folder: int, *, depth: int, top: int) -> None:

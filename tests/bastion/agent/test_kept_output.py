@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from bastion.records.coding.codec import encode
 from bastion.records.keys import layout
 from bastion.records.reports.facts import HostFact
 from bastion.records.reports.output import PART_BYTES, Saved, SavedFile, read_saved
+from bastion.store.folder.local import LocalStore
 from bastion.store.memory import Fault, FaultyStore, MemoryStore, Operation
 from tests.rigs.agent import OF
 
@@ -193,6 +196,41 @@ def test_odd_names_do_not_spoil_the_rest(tmp_path: Path) -> None:
     (tmp_path / "good\nname").write_text("x")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff")).write_text("y")
     assert save(store, OF, tmp_path, 1) == 1
+
+
+SAVING = """
+import sys
+from pathlib import Path
+from bastion.agent.kept_output import PartlyKeptError, save
+from bastion.store.folder.local import LocalStore
+from tests.rigs.agent import OF
+try:
+    save(LocalStore(sys.argv[1], makes_root=True), OF, Path(sys.argv[2]), 1)
+except PartlyKeptError as error:
+    print(error)
+"""
+BOUND = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if not os.geteuid() else []
+"""Root may read everything, and would not see what this is about."""
+
+
+def test_what_may_not_be_read_does_not_keep_the_rest_from_being_kept(tmp_path: Path) -> None:
+    """One file and one folder are locked: they are told, and all others are in the bucket."""
+    output, bucket = tmp_path / "output", tmp_path / "bucket"
+    for name in ("a", "locked/b", "c", "open/d"):
+        (output / name).parent.mkdir(parents=True, exist_ok=True)
+        (output / name).write_text(name)
+    (output / "c").chmod(0)
+    (output / "locked").chmod(0)
+    words = [*BOUND, sys.executable, "-c", SAVING, str(bucket), str(output)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    (output / "c").chmod(0o600)
+    (output / "locked").chmod(0o700)
+    assert told == (
+        "the agent of its machine may not read 'c' and 1 more; files that are kept: 2\n"
+    )
+    back = tmp_path / "back"
+    assert restore(LocalStore(str(bucket)), replace(OF, attempt=OF.attempt + 1), back) == 2
+    assert content(back) == {"a": (b"a", False), "open/d": (b"open/d", False)}
 
 
 def test_an_output_folder_that_is_a_link_keeps_nothing(tmp_path: Path) -> None:
