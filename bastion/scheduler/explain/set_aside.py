@@ -29,6 +29,9 @@ from bastion.scheduler.reasons.reason import (
 )
 from bastion.scheduler.state.draft import Draft
 
+Passing = Dependency | BudgetSpent | OverUserLimit | OverLoad
+"""Reasons for which a gang is set aside until something else has ended."""
+
 
 class SetAside:
     """The jobs that one cycle sets aside."""
@@ -47,26 +50,28 @@ class SetAside:
                 return replace(reason, then=never) if isinstance(never, NeverFits) else reason
             case Dependency() | BudgetSpent() | OverUserLimit() | OverLoad():
                 gang = self._gang(job)
-                shape = self.draft.shapes.of(gang)
-                if isinstance(reason, (BudgetSpent, OverUserLimit)):
-                    never = self._diagnosis.never(job.project, shape)
-                    if isinstance(never, NeverFits):
-                        return never
-                if isinstance(reason, BudgetSpent) and reason.then is not None:
-                    return reason
-                key = reason.kind, job.project, job.user, shape.form, job.gang
-                if key not in self._known:
-                    self._known[key] = self._wall_after(gang, shape, reason)
-                then = self._known[key]
-                return reason if then is None else replace(reason, then=then)
+                return self.told(gang, self.draft.shapes.of(gang), reason)
             case _:
                 return reason
 
+    def told(self, gang: Sequence[JobRecord], shape: Shape, reason: Passing) -> WaitingReason:
+        """`reason`, with what `gang` meets once it has gone; or that it never helps."""
+        job = gang[0]
+        if isinstance(reason, (BudgetSpent, OverUserLimit)):
+            never = self._diagnosis.never(job.project, shape)
+            if isinstance(never, NeverFits):
+                return never
+        if isinstance(reason, BudgetSpent) and reason.then is not None:
+            return reason
+        user = job.user if self.draft.memory.limits_users else ""
+        key = reason.kind, job.project, user, shape.form, job.gang
+        if key not in self._known:
+            self._known[key] = self._wall_after(gang, shape, reason)
+        then = self._known[key]
+        return reason if then is None else replace(reason, then=then)
+
     def _wall_after(
-        self,
-        gang: Sequence[JobRecord],
-        shape: Shape,
-        reason: BudgetSpent | Dependency | OverUserLimit | OverLoad,
+        self, gang: Sequence[JobRecord], shape: Shape, reason: Passing
     ) -> NextWall | None:
         is_limited = True
         match reason:

@@ -17,13 +17,12 @@ from bastion.job import Phase
 from bastion.scheduler.effort import Effort, beside_searches
 from bastion.scheduler.preemption.harm import first_to_yield
 from bastion.scheduler.preemption.victims import yields_to
-from bastion.scheduler.queue.order import Standing
 from bastion.scheduler.reasons.reason import OverUserLimit, Shrunk
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.release import Release
 from bastion.scheduler.state.holders.running import Running
-from bastion.scheduler.state.holders.user_limits import User
+from bastion.scheduler.state.holders.user_limits import User, Waiting
 from quota.amounts import Amounts
 
 GANGS_JUDGED_A_STEP = 32
@@ -90,28 +89,28 @@ def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) 
 
 def _let_in(
     draft: Draft, user: User, chosen: Sequence[Running], effort: Effort
-) -> Iterator[Standing]:
+) -> Iterator[Waiting]:
     """The gangs of `user` that could start, and cannot now, with those `chosen` at their fewest."""
     assert draft.user_limits is not None, "it has users with grown gangs"
     if effort.is_spent:
         return
     effort.spend(1 + draft.user_limits.waiting(user) // GANGS_JUDGED_A_STEP)
-    for standing in draft.user_limits.let_in(user, draft.spare(chosen)):
-        gang, shape = standing.entry.gang, standing.shape
+    for waiting in draft.user_limits.let_in(user, draft.spare(chosen)):
+        gang, shape = waiting.entry.gang, waiting.shape
         if effort.is_spent or not isinstance(draft.aside.get(gang[0].id), OverUserLimit):
             continue
         if not all(yields_to(draft, running, gang, shape) for running in chosen):
             continue
         effort.spend(len(chosen))
         with draft.capacity.trial():
-            fits = _fits(draft, chosen, standing)
+            fits = _fits(draft, chosen, waiting)
         if fits:
-            yield standing
+            yield waiting
 
 
-def _fits(draft: Draft, chosen: Sequence[Running], standing: Standing) -> bool:
+def _fits(draft: Draft, chosen: Sequence[Running], waiting: Waiting) -> bool:
     """Whether it has room beside those `chosen` at their fewest; it takes the devices."""
-    project, shape = standing.key.project, standing.shape
+    project, shape = waiting.entry.gang[0].project, waiting.shape
     shares, spare = draft.shares, draft.spare(chosen)
 
     def is_own(units: Amounts) -> bool:

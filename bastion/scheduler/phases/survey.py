@@ -10,10 +10,12 @@ It must not know what fits now.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
 from bastion.scheduler.policies.admission import admit_all
 from bastion.scheduler.queue.eligibility import wait_or_queue
-from bastion.scheduler.queue.order import Standing, stand
+from bastion.scheduler.queue.lines import Lines
+from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, place_of, stand
 from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.classes import may_stand, promised_by
@@ -66,40 +68,72 @@ def _line_up(draft: Draft) -> None:
     others = [stand(gang, draft.shapes, draft.rank) for gang in waiting.gangs]
     if draft.parts.order.is_lasting and not is_failing:
         others = memory.keep_ready(others)
-    held_back: Mapping[str, WaitingReason] = {}
-    standing: Sequence[Standing] = others
+    lines = memory.line_up_only(others) if is_failing else memory.line_up(others)
+    draft.aside = dict(waiting.aside)
     if draft.parts.admission is not admit_all or memory.limits_users or draft.budgets:
-        standing = others if is_failing else [*memory.ready.values(), *others]
-        held_back = _held_back(draft, standing)
-    draft.aside = {**waiting.aside, **held_back}
-    if is_failing or held_back:
-        lines = memory.line_up_some(e for e in standing if e.entry.gang[0].id not in held_back)
-    else:
-        lines = memory.line_up(others)
+        lines.leave(_held_back(draft, lines, others))
     draft.lines, draft.backlogs = lines.by_project(), lines.backlogs
 
 
-def _begun(draft: Draft, standing: Iterable[Standing]) -> set[str]:
-    """Gangs, by their first job, for which others stop, or of which other jobs run already."""
-    gangs = (each.entry.gang[0] for each in standing)
-    joining = {job.id for job in gangs if not draft.of_job.keys().isdisjoint(job.gang)}
-    return {*draft.standing, *joining}
-
-
-def _held_back(draft: Draft, standing: Sequence[Standing]) -> Mapping[str, WaitingReason]:
-    """What budgets, admission and the limits of users keep out of the queue."""
+def _held_back(
+    draft: Draft, lines: Lines, others: Sequence[Standing]
+) -> Mapping[Line, list[Entry]]:
+    """What is left of lines of which budgets, admission or the limits of users keep gangs out."""
     quota, shares = draft.snapshot.quota, draft.shares
+    able = [
+        line
+        for found in lines.by_project().values()
+        for line in found
+        if draft.beyond(line.shape) is None
+    ]
+    left = _within_budget(draft, able, others) if draft.budgets else {}
+    waiting = [(line, left.get(line, line.entries)) for line in able]
     grown = (each for each in draft.occupancy.elastic.values() if each.is_grown)
     used = Amounts.sum(map(shares.held, shares.names()))
     used = used - draft.spare(grown)  # that is given back to what waits
-    able = [each for each in standing if draft.beyond(each.shape) is None]
-    found: dict[str, WaitingReason] = {}
-    if draft.budgets:
-        found.update(draft.budgets.kept_out(able, draft.asks, _begun(draft, able)))
-    able = [each for each in able if each.entry.gang[0].id not in found]
-    found.update(draft.parts.admission((each.entry.gang for each in able), quota, used))
-    free = [each for each in able if each.entry.gang[0].id not in found]
+    gangs = (entry.gang for _, entries in waiting for entry in entries)
+    found: dict[str, WaitingReason] = dict(draft.parts.admission(gangs, quota, used))
+    free = [(line, _without(entries, found)) for line, entries in waiting]
     first = {*draft.standing, *(planned.gang[0] for planned in draft.snapshot.planned)}
     draft.user_limits = UserLimits(quota, free, draft.running.values(), draft.asks, first)
     found.update(draft.user_limits.kept_out())
-    return found
+    draft.aside.update(found)
+    for line, entries in waiting:
+        some = _without(entries, found)
+        if len(some) < len(entries):
+            left[line] = some
+    return left
+
+
+def _without(entries: list[Entry], names: Collection[str]) -> list[Entry]:
+    return [each for each in entries if each.gang[0].id not in names] if names else entries
+
+
+def _within_budget(
+    draft: Draft, able: Iterable[Line], others: Sequence[Standing]
+) -> dict[Line, list[Entry]]:
+    """What is left of lines of which budgets keep gangs out: those for which others may stop."""
+    ready = {} if draft.memory.failing else draft.memory.ready
+    promised = (ready[name] for name in draft.standing if name in ready)
+    alone: dict[LineKey, list[Entry]] = {}
+    """Gangs of more than one job, and those that were promised devices."""
+    for key, _, entry in (*others, *promised):
+        alone.setdefault(key, []).append(entry)
+    left: dict[Line, list[Entry]] = {}
+    for line, reason in draft.budgets.kept_out(able, draft.asks).items():
+        apart = alone.get(line.own_key, [])
+        left[line] = sorted(filter(partial(_has_begun, draft), apart), key=place_of)
+        for entry in apart:
+            if not _has_begun(draft, entry):
+                draft.aside.update((job.id, reason) for job in entry.gang)
+        names = {entry.gang[0].id for entry in apart}
+        if rest := _without(line.entries, names):
+            aside = line if rest is line.entries else line.with_only(rest)
+            draft.lines_aside.append((aside, reason))
+    return left
+
+
+def _has_begun(draft: Draft, entry: Entry) -> bool:
+    """Whether others stop for this gang, or other jobs of it run already."""
+    job = entry.gang[0]
+    return job.id in draft.standing or not draft.of_job.keys().isdisjoint(job.gang)

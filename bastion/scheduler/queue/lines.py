@@ -2,7 +2,7 @@
 `Lines`: which gang waits in which line, kept in order from one cycle to the next.
 
 How gangs are sorted follows from their records alone, and few come or go between two cycles. What
-a cycle did with its lines is not kept: each begins with all that wait.
+a cycle did with its lines is not kept: each begins with all that wait, and may leave some out.
 
 It must not know what became of any gang.
 """
@@ -42,16 +42,21 @@ class Lines:
     def __init__(self) -> None:
         self._lines: dict[LineKey, Line] = {}
         self._by_project: dict[str, list[Line]] = {}
-        self.backlogs: dict[str, Backlog] = {}
-        """By project."""
+        self._backlogs: dict[str, Backlog] = {}
+        self._left: dict[Line, Line | None] = {}
+        """Lines of which gangs are left out in this cycle, and what is left of each."""
+        self._in_line: Mapping[str, list[Line]] = self._by_project
+        self.backlogs: Mapping[str, Backlog] = self._backlogs
+        """By project; without those that are left out."""
 
     def by_project(self) -> Mapping[str, list[Line]]:
-        """The lines of every project with waiting gangs; each in order, and so are the lines."""
-        return dict(sorted(self._by_project.items()))
+        """The lines of every project with gangs in them; each in order, and so are the lines."""
+        return dict(sorted(self._in_line.items()))
 
     def get(self, key: LineKey) -> Line | None:
-        """The line with that key, if any gang waits in it."""
-        return self._lines.get(key)
+        """The line with that key, without those that are left out; None if nothing waits for it."""
+        line = self._lines.get(key)
+        return None if line is None else self._left.get(line, line)
 
     def make(self, standing: Iterable[Standing]) -> None:
         """Let exactly `standing` wait."""
@@ -69,7 +74,8 @@ class Lines:
         for found in by_project.values():
             found.sort(key=of_head)
         self._lines, self._by_project = lines, by_project
-        self.backlogs = {project: Backlog(found) for project, found in by_project.items()}
+        self._backlogs = {project: Backlog(found) for project, found in by_project.items()}
+        self._leave_none()
 
     def change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
         """Let `gone` wait no longer, and `come` from now on."""
@@ -91,6 +97,24 @@ class Lines:
                 del lines[key]
         for project in {key.project for key in changed}:
             self._sort(project)
+        self._leave_none()
+
+    def _leave_none(self) -> None:
+        self._left, self._in_line, self.backlogs = {}, self._by_project, self._backlogs
+
+    def leave(self, left: Mapping[Line, list[Entry]]) -> None:
+        """Leave out all gangs of these lines but those that are named, for this cycle."""
+        in_line, backlogs = dict(self._by_project), dict(self._backlogs)
+        self._left = {
+            line: line.with_only(entries) if entries else None for line, entries in left.items()
+        }
+        for project in sorted({line.project for line in left}):
+            found = [self._left.get(line, line) for line in in_line.pop(project)]
+            some = sorted([line for line in found if line is not None], key=of_head)
+            del backlogs[project]
+            if some:
+                in_line[project], backlogs[project] = some, Backlog(some)
+        self._in_line, self.backlogs = in_line, backlogs
 
     def _changed(self, changed: dict[LineKey, list[Entry]], key: LineKey) -> list[Entry]:
         """Return all in line `key`, as a list that this change may change: plans keep the old."""
@@ -103,9 +127,9 @@ class Lines:
         left = [line for line in self._by_project[project] if line.entries]
         if left:
             self._by_project[project] = sorted(left, key=of_head)
-            self.backlogs[project] = Backlog(self._by_project[project])
+            self._backlogs[project] = Backlog(self._by_project[project])
         else:
-            del self._by_project[project], self.backlogs[project]
+            del self._by_project[project], self._backlogs[project]
 
 
 def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:

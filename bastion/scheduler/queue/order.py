@@ -80,6 +80,7 @@ class Line:
     """Gangs of one user that ask for the same, in order."""
 
     def __init__(self, key: LineKey, shape: Shape) -> None:
+        self.own_key = key
         self.project, self.user, _, self.fail_when_busy = key
         self.shape = shape
         self.key = self.project, id(shape)
@@ -98,6 +99,12 @@ class Line:
     def renew(self, entries: list[Entry]) -> None:
         """Let other gangs wait here."""
         self.entries = self.gangs = entries
+
+    def with_only(self, entries: list[Entry]) -> Line:
+        """Such a line in which these gangs wait."""
+        line = Line(self.own_key, self.shape)
+        line.renew(entries)
+        return line
 
     @property
     def is_whole(self) -> bool:

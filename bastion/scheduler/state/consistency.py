@@ -62,6 +62,10 @@ def _facts(draft: Draft) -> Iterator[tuple[str, object]]:
     )
     yield "lowest priority", {name: draft.lowest_priority(name) for name in draft.shares.names()}
     yield "set aside", draft.aside
+    yield (
+        "lines set aside",
+        {entry.name: reason for line, reason in draft.lines_aside for entry in line.entries},
+    )
     backlogs = draft.backlogs.items()
     yield (
         "backlogs",

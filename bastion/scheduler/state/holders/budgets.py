@@ -10,9 +10,9 @@ It must not know capacity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from bastion.scheduler.queue.order import Standing
+from bastion.scheduler.queue.order import Line
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import BudgetSpent
@@ -101,27 +101,21 @@ class Budgets:
         )
 
     def kept_out(
-        self,
-        standing: Iterable[Standing],
-        asks: Callable[[Shape], Amounts],
-        begun: Collection[str],
-    ) -> Mapping[str, BudgetSpent]:
+        self, lines: Iterable[Line], asks: Callable[[Shape], Amounts]
+    ) -> Mapping[Line, BudgetSpent]:
         """
-        The waiting jobs that may not start, and why.
+        The lines of which no gang may start, but those promised devices or begun; and why.
 
         Args:
-            standing: Waiting gangs.
+            lines: Waiting gangs.
             asks: What a gang of a shape is charged.
-            begun: Gangs, by the name of their first job, that start whatever was used.
         """
         known: dict[tuple[str, int], BudgetSpent | None] = {}
-        found: dict[str, BudgetSpent] = {}
-        for each in standing:
-            if each.entry.gang[0].id in begun:
-                continue
-            key = each.key.project, each.shape.form
+        found: dict[Line, BudgetSpent] = {}
+        for line in lines:
+            key = line.project, line.shape.form
             if key not in known:
-                known[key] = self.over(each.key.project, asks(each.shape))
+                known[key] = self.over(line.project, asks(line.shape))
             if (reason := known[key]) is not None:
-                found.update((job.id, reason) for job in each.entry.gang)
+                found[line] = reason
         return found

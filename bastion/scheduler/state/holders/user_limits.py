@@ -12,10 +12,10 @@ Source: Slurm, association limits GrpTRES and MaxJobs of a user.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from bastion.scheduler.queue.order import Standing, place_of
+from bastion.scheduler.queue.order import Entry, Line, place_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import OverUserLimit
 from bastion.scheduler.state.holders.running import Running
@@ -27,13 +27,20 @@ User = tuple[str, str]
 """(project, user)"""
 
 
+class Waiting(NamedTuple):
+    """A waiting gang, and what it asks for."""
+
+    entry: Entry
+    shape: Shape
+
+
 class UserLimits:
     """
     The limits of users, and the waiting gangs of those who have any.
 
     Args:
         quota: In force.
-        standing: Every waiting gang that could ever run.
+        waiting: Every waiting gang that could ever run, line by line.
         running: Everything that holds devices, what is being stopped too.
         asks: What a gang of a shape is charged.
         first: Gangs with a promise or a planned start, by the name of their first job.
@@ -42,7 +49,7 @@ class UserLimits:
     def __init__(
         self,
         quota: Quota,
-        standing: Iterable[Standing],
+        waiting: Iterable[tuple[Line, Sequence[Entry]]],
         running: Iterable[Running],
         asks: Callable[[Shape], Amounts],
         first: Collection[str],
@@ -50,38 +57,56 @@ class UserLimits:
         limited = {name for name, project in quota.projects.items() if project.has_user_limits}
         self._quota, self._asks = quota, asks
         self._usage = _usage(running) if limited else {}
-        self._waiting: dict[User, list[Standing]] = {}
-        for each in standing if limited else ():
-            if each.key.project in limited:
-                self._waiting.setdefault((each.key.project, each.key.user), []).append(each)
-        for mine in self._waiting.values():
-            mine.sort(key=lambda each: (each.entry.gang[0].id not in first, place_of(each.entry)))
+        self._waiting: dict[User, list[tuple[Line, Sequence[Entry]]]] = {}
+        for line, entries in waiting if limited else ():
+            if line.project in limited:
+                self._waiting.setdefault((line.project, line.user), []).append((line, entries))
+        self._first = first
+        self._in_order: dict[User, Sequence[Waiting]] = {}
 
     def waiting(self, user: User) -> int:
         """How many gangs of `user` wait; 0 where the user has no limit."""
-        return len(self._waiting.get(user, ()))
+        return sum(len(entries) for _, entries in self._waiting.get(user, ()))
 
     def kept_out(self) -> Mapping[str, OverUserLimit]:
         """The waiting jobs that would break a limit beside what runs, and which one."""
         return {
             job.id: reason
-            for user in self._waiting
+            for user in sorted(self._waiting)
+            if not self._has_room_for_all(user)
             for each, reason in self._judged(user, self._usage.get(user, _IDLE))
             if reason is not None
             for job in each.entry.gang
         }
 
-    def let_in(self, user: User, spare: Amounts) -> Iterator[Standing]:
+    def let_in(self, user: User, spare: Amounts) -> Iterator[Waiting]:
         """The waiting gangs of `user` that break no limit once what runs has `spare` less."""
         held, jobs = self._usage.get(user, _IDLE)
         judged = self._judged(user, _Usage(held - spare, jobs))
         return (each for each, reason in judged if reason is None)
 
-    def _judged(self, user: User, now: _Usage) -> Iterator[tuple[Standing, OverUserLimit | None]]:
+    def _has_room_for_all(self, user: User) -> bool:
+        """Whether no limit is broken if all that waits of `user` starts at once."""
+        project, name = user
+        waiting, has = self._waiting[user], self._usage.get(user, _IDLE)
+        asked = Amounts.sum(self._asks(line.shape) * len(entries) for line, entries in waiting)
+        jobs = sum(len(entry.gang) for _, entries in waiting for entry in entries)
+        limits = self._quota.projects[project].limits_of(name)
+        return limits.exceeded(has.held, asked, running=has.jobs, jobs=jobs) is None
+
+    def _sorted(self, user: User) -> Sequence[Waiting]:
+        if user not in self._in_order:
+            first, lines = self._first, self._waiting.get(user, ())
+            found = [Waiting(entry, line.shape) for line, entries in lines for entry in entries]
+            found.sort(key=lambda each: (each.entry.gang[0].id not in first, place_of(each.entry)))
+            self._in_order[user] = found
+        return self._in_order[user]
+
+    def _judged(self, user: User, now: _Usage) -> Iterator[tuple[Waiting, OverUserLimit | None]]:
         """The waiting gangs of `user` in order, with the limit that each would break."""
         project, name = user
         limits, has = self._quota.projects[project].limits_of(name), now
-        for each in self._waiting.get(user, ()):
+        for each in self._sorted(user):
             asked, jobs = self._asks(each.shape), len(each.entry.gang)
             over = limits.exceeded(has.held, asked, running=has.jobs, jobs=jobs)
             if over is None:

@@ -173,8 +173,8 @@ class Memory:
             return None
         return line, line.gangs[at]
 
-    def line_up_some(self, standing: Iterable[Standing]) -> Lines:
-        """Let only these wait in line: others are held back."""
+    def line_up_only(self, standing: Iterable[Standing]) -> Lines:
+        """Let only these wait in line, for this cycle."""
         self.lines.make(standing)
         self._are_in_line = False
         return self.lines
