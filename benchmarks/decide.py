@@ -9,6 +9,8 @@ Every job has a separate request object, as records read from a bucket have.
 before one job has ended and one has come. `full` is the same state with ten jobs ended, decided
 without a cache. `from_nothing` is a cold start: no job runs, all wait.
 `return` is a Monday: half of the projects had all machines, and the other half comes back.
+`half_spent` and `limited` are `little_changed` where half of the projects have spent their budgets,
+and where every user has a limit.
 
 Milliseconds are of processor time, the garbage collector paused as the bastion pauses it.
 """
@@ -36,7 +38,8 @@ from bastion.scheduler.state.memory.memory import Memory
 from bastion.service.python_gc import paused
 from bastion.spec.request import Request
 from benchmarks.table import show
-from quota import Amounts, Quota, parse
+from quota import Amounts, Budget, Quota, parse
+from quota.limits import Limits
 
 NOW = 1_000_000.0
 DEVICES = 8
@@ -173,6 +176,25 @@ def returned(jobs: int, projects: int, machines: int) -> Snapshot:
     return replace(busy, jobs={**whole.jobs, **busy.jobs})
 
 
+def half_spent(snapshot: Snapshot) -> Snapshot:
+    """Every other project has a budget and has spent it."""
+    projects = dict(snapshot.quota.projects)
+    budget = Budget(hours={"h100": 1})
+    spent = sorted(projects)[::2]
+    projects |= {name: replace(projects[name], budget=budget) for name in spent}
+    quota = replace(snapshot.quota, projects=projects)
+    return replace(snapshot, quota=quota, spent={name: {"h100": 2.0} for name in spent})
+
+
+def limited(snapshot: Snapshot) -> Snapshot:
+    """No user may have more than 1,000 jobs at once."""
+    projects = {
+        name: replace(project, limits=Limits(max_running=1_000))
+        for name, project in snapshot.quota.projects.items()
+    }
+    return replace(snapshot, quota=replace(snapshot.quota, projects=projects))
+
+
 def kib_a_job(snapshot: Snapshot) -> float:
     """Peak memory of one cycle, divided by jobs."""
     tracemalloc.start()
@@ -205,6 +227,8 @@ def main() -> None:
                 "from_nothing_ms": cycle_ms(3, nothing),
                 "full_ms": cycle_ms(5, full),
                 "little_changed_ms": 1000 * little_changed_s(full),
+                "half_spent_ms": 1000 * little_changed_s(half_spent(full)),
+                "limited_ms": 1000 * little_changed_s(limited(full)),
                 "return_ms": cycle_ms(1, back, NOW + 1_000),
                 "kib_a_job": kib_a_job(full),
             }
