@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import TypeVar
 
@@ -180,13 +181,21 @@ class Checks:
             try:
                 People(written=(value,))
             except (re.error, OverflowError, RecursionError) as error:
-                self.note(
-                    (*path, index),
-                    f"{as_text(value)} is not a regular expression ({error}), "
-                    "write a name or a pattern that matches a whole name",
-                )
+                self.note((*path, index), no_pattern(value, error))
             else:
                 yield value
+
+
+def no_pattern(value: str, error: Exception) -> str:
+    """Why `value` names no users; where it is meant as in a shell, how to write that."""
+    meant = re.sub(r"(?<!\.)\*", ".*", value)
+    with suppress(re.error, OverflowError, RecursionError):
+        re.compile(meant)
+        return f"{as_text(value)} is not a regular expression ({error}), write {as_text(meant)}"
+    return (
+        f"{as_text(value)} is not a regular expression ({error}), "
+        "write a name or a pattern that matches a whole name"
+    )
 
 
 def as_text(value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from quota.file.checks import Checks, as_text
+from quota.file.checks import Checks, no_pattern
 from quota.limits import UNLIMITED, Limits
 from quota.lines import Path
 from quota.tree import People
@@ -43,8 +43,7 @@ def read_user_limits(
         try:
             people = People(written=(user,))
         except (re.error, OverflowError, RecursionError) as error:
-            text = f"{as_text(user)} is not a regular expression ({error}), write a name or pattern"
-            checks.note((*path, user), text)
+            checks.note((*path, user), no_pattern(user, error))
         else:
             found.append((people, limits))
     return tuple(sorted(found, key=lambda each: each[0].has_patterns))

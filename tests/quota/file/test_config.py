@@ -210,6 +210,18 @@ TABLE = [
         ],
     ),
     (
+        BODY.replace("['v']", "['*', '*@lab.org', 'a*(']"),
+        [
+            'line 7: project_membership.q[0]: "*" is not a regular expression '
+            '(nothing to repeat at position 0), write ".*"',
+            'line 7: project_membership.q[1]: "*@lab.org" is not a regular expression '
+            '(nothing to repeat at position 0), write ".*@lab.org"',
+            'line 7: project_membership.q[2]: "a*(" is not a regular expression '
+            "(missing ), unterminated subpattern at position 2), "
+            "write a name or a pattern that matches a whole name",
+        ],
+    ),
+    (
         BODY.replace("q =", "'q/r' ="),
         [
             "line 7: project_membership.'q/r': not a project name, write up to 63 letters, "

@@ -156,7 +156,8 @@ TABLE = [
         "[project_options.p.users.'(']\nmax_run = 3\n",
         [
             "line 8: project_options.p.users.'(': \"(\" is not a regular expression "
-            "(missing ), unterminated subpattern at position 0), write a name or pattern",
+            "(missing ), unterminated subpattern at position 0), "
+            "write a name or a pattern that matches a whole name",
             "line 9: project_options.p.users.'('.max_run: unknown key, allowed are "
             "default_max_runtime, max_max_runtime, max_running, max_units, nearest is max_running",
         ],
