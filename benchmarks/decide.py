@@ -10,7 +10,7 @@ before one job has ended and one has come. `full` is the same state with ten job
 without a cache. `from_nothing` is a cold start: no job runs, all wait.
 `return` is a Monday: half of the projects had all machines, and the other half comes back.
 `half_spent` and `limited` are `little_changed` where half of the projects have spent their budgets,
-and where every user has a limit.
+and where most jobs wait for the limit of their user.
 
 Milliseconds are of processor time, the garbage collector paused as the bastion pauses it.
 """
@@ -187,9 +187,9 @@ def half_spent(snapshot: Snapshot) -> Snapshot:
 
 
 def limited(snapshot: Snapshot) -> Snapshot:
-    """No user may have more than 1,000 jobs at once."""
+    """No user may have more than four jobs at once."""
     projects = {
-        name: replace(project, limits=Limits(max_running=1_000))
+        name: replace(project, limits=Limits(max_running=4))
         for name, project in snapshot.quota.projects.items()
     }
     return replace(snapshot, quota=replace(snapshot.quota, projects=projects))

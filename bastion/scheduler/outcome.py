@@ -13,7 +13,7 @@ from bastion.job import JobClass
 from bastion.machine import Machine
 from bastion.scheduler.promise import PlannedStart, Promise
 from bastion.scheduler.queue.order import ids_of
-from bastion.scheduler.reasons.reason import Resized, Rotated, Vacated
+from bastion.scheduler.reasons.reason import Resized, Rotated, Shrunk, Vacated
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.classes import Claimant, Newcomer, covers, derive, promised_by
@@ -117,6 +117,8 @@ def is_told(draft: Draft, running: Running) -> bool:
     if stop is None or stop.stop_at > draft.now or stop.by in draft.needless:
         return False
     if isinstance(stop.reason, Vacated | Resized) or stop.by in draft.aside:
+        return True
+    if isinstance(stop.reason, Shrunk) and stop.reason.user:
         return True
     if isinstance(stop.reason, Rotated):
         return any(each.gang[0] == stop.by for each in draft.snapshot.planned)

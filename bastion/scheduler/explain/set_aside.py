@@ -28,6 +28,7 @@ from bastion.scheduler.reasons.reason import (
     WaitsFor,
 )
 from bastion.scheduler.state.draft import Draft
+from bastion.scheduler.state.holders.user_limits import User
 
 Passing = Dependency | BudgetSpent | OverUserLimit | OverLoad
 """Reasons for which a gang is set aside until something else has ended."""
@@ -40,6 +41,8 @@ class SetAside:
         self.draft = draft
         self._diagnosis = diagnosis
         self._known: dict[tuple[str, str, str, int, Ids], NextWall | None] = {}
+        self._without: dict[User, Change] = {}
+        """What has changed once a user has nothing in a project."""
         diagnosis.trials = 0  # as many again as for those in line
 
     def with_next(self, job: JobRecord, reason: WaitingReason) -> WaitingReason:
@@ -113,8 +116,10 @@ class SetAside:
     def _without_user(self, job: JobRecord) -> Change:
         """All that its user has in its project, or is kept for the user there, has ended."""
         draft, user = self.draft, (job.project, job.user)
-        there = (*draft.occupancy.by_project.get(job.project, ()), *starting(draft))
-        return Change(
-            gone=tuple(each.name for each in there if (each.project, each.user) == user),
-            opened=tuple(each.name for each in reserved_of(draft, job)),
-        )
+        if user not in self._without:
+            there = (*draft.occupancy.by_project.get(job.project, ()), *starting(draft))
+            self._without[user] = Change(
+                gone=tuple(each.name for each in there if (each.project, each.user) == user),
+                opened=tuple(each.name for each in reserved_of(draft, job)),
+            )
+        return self._without[user]

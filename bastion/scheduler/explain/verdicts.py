@@ -211,13 +211,13 @@ def _waiting(waiting: WaitingGangs) -> Iterator[tuple[str, Verdict]]:
             else:
                 yield job.id, _verdict(draft, job, wait)
     set_aside = SetAside(draft, waiting.diagnosis)
-    for line, reason in draft.lines_aside:
-        told = set_aside.told(line.head, line.shape, reason)
+    for line, entries, reason in draft.lines_aside:
+        told = set_aside.told(entries[0].gang, line.shape, reason)
         if line.fail_when_busy or can_never_run(told):
-            jobs = (entry.gang[0] for entry in line.entries)
+            jobs = (entry.gang[0] for entry in entries)
             yield from ((job.id, _verdict(draft, job, Wait(reason=told))) for job in jobs)
         else:
-            waiting.in_line.append(Crowd(tails=[(line.entries, 0)], reason=told))
+            waiting.in_line.append(Crowd(tails=[(entries, 0)], reason=told))
     for job_id, known in draft.aside.items():
         job = draft.snapshot.jobs[job_id]
         yield job_id, _verdict(draft, job, Wait(reason=set_aside.with_next(job, known)))

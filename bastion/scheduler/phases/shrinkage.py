@@ -17,7 +17,7 @@ from bastion.job import Phase
 from bastion.scheduler.effort import Effort, beside_searches
 from bastion.scheduler.preemption.harm import first_to_yield
 from bastion.scheduler.preemption.victims import yields_to
-from bastion.scheduler.reasons.reason import OverUserLimit, Shrunk
+from bastion.scheduler.reasons.reason import Shrunk
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.release import Release
@@ -74,10 +74,10 @@ def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) 
         return
     for running in chosen[:-1]:
         fewer = [each for each in chosen if each is not running]
-        if any(each is found for each in _let_in(draft, user, fewer, effort)):
+        if any(entry is found[0] for entry, _ in _let_in(draft, user, fewer, effort)):
             chosen = fewer
     _fits(draft, chosen, found)  # what it takes is not free for others
-    by = found.entry.gang[0].id
+    by = found[0].gang[0].id
     for running in chosen:
         has, least = len(running.places), running.shape.replicas
         end = draft.now + running.grace_s
@@ -96,8 +96,8 @@ def _let_in(
         return
     effort.spend(1 + draft.user_limits.waiting(user) // GANGS_JUDGED_A_STEP)
     for waiting in draft.user_limits.let_in(user, draft.spare(chosen)):
-        gang, shape = waiting.entry.gang, waiting.shape
-        if effort.is_spent or not isinstance(draft.aside.get(gang[0].id), OverUserLimit):
+        gang, shape = waiting[0].gang, waiting[1].shape
+        if effort.is_spent or gang[0].id not in draft.user_limits.over:
             continue
         if not all(yields_to(draft, running, gang, shape) for running in chosen):
             continue
@@ -110,7 +110,7 @@ def _let_in(
 
 def _fits(draft: Draft, chosen: Sequence[Running], waiting: Waiting) -> bool:
     """Whether it has room beside those `chosen` at their fewest; it takes the devices."""
-    project, shape = waiting.entry.gang[0].project, waiting.shape
+    project, shape = waiting[1].project, waiting[1].shape
     shares, spare = draft.shares, draft.spare(chosen)
 
     def is_own(units: Amounts) -> bool:

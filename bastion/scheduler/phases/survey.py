@@ -10,13 +10,11 @@ It must not know what fits now.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 
 from bastion.scheduler.policies.admission import admit_all
-from bastion.scheduler.queue.eligibility import wait_or_queue
+from bastion.scheduler.queue.eligibility import LineAside, wait_or_queue
 from bastion.scheduler.queue.lines import Lines
 from bastion.scheduler.queue.order import Entry, Line, LineKey, Standing, place_of, stand
-from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.classes import may_stand, promised_by
 from bastion.scheduler.state.holders.shares import Shares
@@ -92,17 +90,30 @@ def _held_back(
     used = Amounts.sum(map(shares.held, shares.names()))
     used = used - draft.spare(grown)  # that is given back to what waits
     gangs = (entry.gang for _, entries in waiting for entry in entries)
-    found: dict[str, WaitingReason] = dict(draft.parts.admission(gangs, quota, used))
-    free = [(line, _without(entries, found)) for line, entries in waiting]
+    over_load = draft.parts.admission(gangs, quota, used)
+    draft.aside.update(over_load)
+    free = [(line, _without(entries, over_load)) for line, entries in waiting]
     first = {*draft.standing, *(planned.gang[0] for planned in draft.snapshot.planned)}
     draft.user_limits = UserLimits(quota, free, draft.running.values(), draft.asks, first)
-    found.update(draft.user_limits.kept_out())
-    draft.aside.update(found)
+    for kept_out in draft.user_limits.kept_out():
+        _set_aside(draft, kept_out)
+    out = over_load.keys() | draft.user_limits.over
     for line, entries in waiting:
-        some = _without(entries, found)
+        some = _without(entries, out)
         if len(some) < len(entries):
             left[line] = some
     return left
+
+
+def _set_aside(draft: Draft, aside: LineAside) -> None:
+    """Gangs of more than one job each by itself: each may meet something else after that."""
+    line, entries, reason = aside
+    alone = [entry for entry in entries if not entry.gang[0].gang]
+    if alone:
+        draft.lines_aside.append(LineAside(line, alone, reason))
+    if len(alone) < len(entries):
+        gangs = (entry.gang for entry in entries if entry.gang[0].gang)
+        draft.aside.update((job.id, reason) for gang in gangs for job in gang)
 
 
 def _without(entries: list[Entry], names: Collection[str]) -> list[Entry]:
@@ -115,21 +126,15 @@ def _within_budget(
     """What is left of lines of which budgets keep gangs out: those for which others may stop."""
     ready = {} if draft.memory.failing else draft.memory.ready
     promised = (ready[name] for name in draft.standing if name in ready)
-    alone: dict[LineKey, list[Entry]] = {}
-    """Gangs of more than one job, and those that were promised devices."""
+    begun: dict[LineKey, list[Entry]] = {}
     for key, _, entry in (*others, *promised):
-        alone.setdefault(key, []).append(entry)
+        if _has_begun(draft, entry):
+            begun.setdefault(key, []).append(entry)
     left: dict[Line, list[Entry]] = {}
     for line, reason in draft.budgets.kept_out(able, draft.asks).items():
-        apart = alone.get(line.own_key, [])
-        left[line] = sorted(filter(partial(_has_begun, draft), apart), key=place_of)
-        for entry in apart:
-            if not _has_begun(draft, entry):
-                draft.aside.update((job.id, reason) for job in entry.gang)
-        names = {entry.gang[0].id for entry in apart}
-        if rest := _without(line.entries, names):
-            aside = line if rest is line.entries else line.with_only(rest)
-            draft.lines_aside.append((aside, reason))
+        left[line] = sorted(begun.get(line.own_key, ()), key=place_of)
+        names = {entry.gang[0].id for entry in left[line]}
+        _set_aside(draft, LineAside(line, _without(line.entries, names), reason))
     return left
 
 

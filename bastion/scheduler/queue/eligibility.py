@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from bastion.job import JobRecord, Phase, state_of
-from bastion.scheduler.queue.order import Gang
+from bastion.scheduler.queue.order import Entry, Gang, Line
 from bastion.scheduler.reasons.reason import (
     Backoff,
+    BudgetSpent,
     Cancelled,
     Dependency,
     Held,
     NotMember,
+    OverUserLimit,
     QuotaFileInvalid,
     UnknownProject,
     WaitingReason,
@@ -33,6 +36,14 @@ class WaitingJobs:
     gangs: list[Gang]
     """Those in the queue."""
     aside: Mapping[str, WaitingReason]
+
+
+class LineAside(NamedTuple):
+    """Gangs of one line that are set aside for the same reason; at least one."""
+
+    line: Line
+    entries: list[Entry]
+    reason: BudgetSpent | OverUserLimit
 
 
 def wait_or_queue(

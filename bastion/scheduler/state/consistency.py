@@ -64,7 +64,7 @@ def _facts(draft: Draft) -> Iterator[tuple[str, object]]:
     yield "set aside", draft.aside
     yield (
         "lines set aside",
-        {entry.name: reason for line, reason in draft.lines_aside for entry in line.entries},
+        {entry.name: reason for _, found, reason in draft.lines_aside for entry in found},
     )
     backlogs = draft.backlogs.items()
     yield (

@@ -14,10 +14,11 @@ from bastion.job import JobClass
 from bastion.scheduler.placement.feasibility import Beyond, Extent, beyond
 from bastion.scheduler.placement.place import Placed, place
 from bastion.scheduler.promise import Promise
+from bastion.scheduler.queue.eligibility import LineAside
 from bastion.scheduler.queue.lines import Backlog
 from bastion.scheduler.queue.order import Gang, Line, stand
 from bastion.scheduler.queue.shape import Shape
-from bastion.scheduler.reasons.reason import BudgetSpent, WaitingReason
+from bastion.scheduler.reasons.reason import WaitingReason
 from bastion.scheduler.snapshot import Snapshot
 from bastion.scheduler.state.decisions import Admitted, Victims
 from bastion.scheduler.state.departing import Departing, Departures
@@ -56,8 +57,8 @@ class Draft:
         """Lines with heads that cannot start now, in the order in which they were looked at."""
         self.aside: dict[str, WaitingReason] = {}
         """Waiting jobs that are not in the queue, and why."""
-        self.lines_aside: list[tuple[Line, BudgetSpent]] = []
-        """Whole lines of other jobs that are not, each job a gang of its own."""
+        self.lines_aside: list[LineAside] = []
+        """Others that are not, each a gang of its own."""
         self.budgets = Budgets(snapshot.quota, snapshot.spent, now)
         self.user_limits: UserLimits | None = None
         """None where nothing may be kept out."""

@@ -12,26 +12,27 @@ Source: Slurm, association limits GrpTRES and MaxJobs of a user.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
+from bastion.scheduler.queue.eligibility import LineAside
 from bastion.scheduler.queue.order import Entry, Line, place_of
 from bastion.scheduler.queue.shape import Shape
 from bastion.scheduler.reasons.reason import OverUserLimit
 from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
-from quota.limits import RUNNING
+from quota.limits import RUNNING, Exceeded
 from quota.tree import Quota
 
 User = tuple[str, str]
 """(project, user)"""
 
+Waiting = tuple[Entry, Line]
+"""A waiting gang and its line."""
 
-class Waiting(NamedTuple):
-    """A waiting gang, and what it asks for."""
 
-    entry: Entry
-    shape: Shape
+_place = itemgetter(0)
 
 
 class UserLimits:
@@ -63,21 +64,27 @@ class UserLimits:
                 self._waiting.setdefault((line.project, line.user), []).append((line, entries))
         self._first = first
         self._in_order: dict[User, Sequence[Waiting]] = {}
+        self.over: set[str] = set()
+        """Gangs that are `kept_out`, by the name of their first job."""
 
     def waiting(self, user: User) -> int:
         """How many gangs of `user` wait; 0 where the user has no limit."""
         return sum(len(entries) for _, entries in self._waiting.get(user, ()))
 
-    def kept_out(self) -> Mapping[str, OverUserLimit]:
-        """The waiting jobs that would break a limit beside what runs, and which one."""
-        return {
-            job.id: reason
-            for user in sorted(self._waiting)
-            if not self._has_room_for_all(user)
-            for each, reason in self._judged(user, self._usage.get(user, _IDLE))
-            if reason is not None
-            for job in each.entry.gang
-        }
+    def kept_out(self) -> Iterable[LineAside]:
+        """The waiting gangs that would break a limit beside what runs, and which one."""
+        found: dict[tuple[int, int], LineAside] = {}
+        for user in sorted(self._waiting):
+            if self._has_room_for_all(user):
+                continue
+            for (entry, line), reason in self._judged(user, self._usage.get(user, _IDLE)):
+                if reason is None:
+                    continue
+                if (id(line), id(reason)) not in found:
+                    found[id(line), id(reason)] = LineAside(line, [], reason)
+                found[id(line), id(reason)].entries.append(entry)
+                self.over.add(entry.gang[0].id)
+        return found.values()
 
     def let_in(self, user: User, spare: Amounts) -> Iterator[Waiting]:
         """The waiting gangs of `user` that break no limit once what runs has `spare` less."""
@@ -90,15 +97,18 @@ class UserLimits:
         project, name = user
         waiting, has = self._waiting[user], self._usage.get(user, _IDLE)
         asked = Amounts.sum(self._asks(line.shape) * len(entries) for line, entries in waiting)
-        jobs = sum(len(entry.gang) for _, entries in waiting for entry in entries)
+        jobs = sum([len(entry.gang) for _, entries in waiting for entry in entries])
         limits = self._quota.projects[project].limits_of(name)
         return limits.exceeded(has.held, asked, running=has.jobs, jobs=jobs) is None
 
     def _sorted(self, user: User) -> Sequence[Waiting]:
         if user not in self._in_order:
             first, lines = self._first, self._waiting.get(user, ())
-            found = [Waiting(entry, line.shape) for line, entries in lines for entry in entries]
-            found.sort(key=lambda each: (each.entry.gang[0].id not in first, place_of(each.entry)))
+            rows = [(place_of(entry), entry, line) for line, found in lines for entry in found]
+            rows.sort(key=_place)
+            found = [(entry, line) for _, entry, line in rows]
+            if first:
+                found.sort(key=lambda each: each[0].gang[0].id not in first)
             self._in_order[user] = found
         return self._in_order[user]
 
@@ -106,26 +116,20 @@ class UserLimits:
         """The waiting gangs of `user` in order, with the limit that each would break."""
         project, name = user
         limits, has = self._quota.projects[project].limits_of(name), now
+        known: dict[tuple[int, int], OverUserLimit | None] = {}
+        """(form, jobs) -> what a gang would break beside what `has` now."""
         for each in self._sorted(user):
-            asked, jobs = self._asks(each.shape), len(each.entry.gang)
-            over = limits.exceeded(has.held, asked, running=has.jobs, jobs=jobs)
-            if over is None:
-                has = _Usage(has.held + asked, has.jobs + jobs)
-                yield each, None
-                continue
-            held = now.jobs if over.limit == RUNNING else now.held[over.limit]
-            yield (
-                each,
-                OverUserLimit(
-                    project=project,
-                    user=name,
-                    limit=over.limit,
-                    asked=over.asked,
-                    held=held,
-                    ahead=over.held - held,
-                    most=over.most,
-                ),
-            )
+            entry, line = each
+            key = line.shape.form, len(entry.gang)
+            if key not in known:
+                asked = self._asks(line.shape)
+                over = limits.exceeded(has.held, asked, running=has.jobs, jobs=key[1])
+                known[key] = None if over is None else _told(user, over, now)
+            reason = known[key]
+            yield each, reason
+            if reason is None:
+                has = _Usage(has.held + self._asks(line.shape), has.jobs + key[1])
+                known.clear()
 
 
 class _Usage(NamedTuple):
@@ -134,6 +138,19 @@ class _Usage(NamedTuple):
 
 
 _IDLE = _Usage(NOTHING, 0)
+
+
+def _told(user: User, over: Exceeded, now: _Usage) -> OverUserLimit:
+    held = now.jobs if over.limit == RUNNING else now.held[over.limit]
+    return OverUserLimit(
+        project=user[0],
+        user=user[1],
+        limit=over.limit,
+        asked=over.asked,
+        held=held,
+        ahead=over.held - held,
+        most=over.most,
+    )
 
 
 def _usage(running: Iterable[Running]) -> dict[User, _Usage]:
