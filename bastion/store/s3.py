@@ -143,6 +143,7 @@ class S3Store:
                 found = self._client.get_object(Bucket=self._bucket, Key=name)
             else:
                 found = self._client.get_object(Bucket=self._bucket, Key=name, IfNoneMatch=unless)
+            _check_end(found["ResponseMetadata"]["HTTPHeaders"])
             return Object(
                 data=_received(
                     found["Body"], key, _CLOCK.monotonic() + self._deadline_s, limit_bytes
@@ -208,12 +209,11 @@ class S3Store:
         found: list[Entry] = []
         while len(found) < limit:
             query["MaxKeys"] = min(limit - len(found), _PAGE)
-            page = self._ask(lambda: self._client.list_objects_v2(**query), f"list {prefix!r}")
-            entries = [self._entry(item) for item in page.get("Contents", ())]
+            entries, token = self._ask(lambda: self._page(query), f"list {prefix!r}")
             found += [entry for entry in entries if is_key(entry.key)]
-            if not page.get("IsTruncated"):
+            if not token:
                 break
-            query["ContinuationToken"] = page["NextContinuationToken"]
+            query["ContinuationToken"] = token
         return tuple(found)
 
     def date(self) -> float | None:
@@ -236,6 +236,14 @@ class S3Store:
 
     def _name(self, key: str) -> str:
         return self._prefix + checked(key)
+
+    def _page(self, query: ListObjectsV2RequestTypeDef) -> tuple[tuple[Entry, ...], str]:
+        """Return the entries of one answer to a list, and the token of the next; empty: none."""
+        page = self._client.list_objects_v2(**query)
+        _check_end(page["ResponseMetadata"]["HTTPHeaders"])
+        entries = tuple(self._entry(item) for item in page.get("Contents", ()))
+        # An answer that is no list has no entries either, so it must say that it is all.
+        return entries, page["NextContinuationToken"] if page["IsTruncated"] else ""
 
     def _entry(self, item: ObjectTypeDef) -> Entry:
         return Entry(
@@ -357,6 +365,19 @@ def _version(etag: str) -> Version:
     if len(etag) < 3 or etag[0] != '"' or etag[-1] != '"':
         raise ValueError(f"ETag {etag!r} is not whole")
     return Version(etag)
+
+
+def _check_end(headers: Mapping[str, str]) -> None:
+    """
+    See that an answer tells where it ends.
+
+    If a connection breaks within the headers, they look complete and the body looks empty.
+
+    Raises:
+        ValueError: It tells neither its length nor that it comes in chunks.
+    """
+    if "content-length" not in headers and "transfer-encoding" not in headers:
+        raise ValueError("half of an answer")
 
 
 def _code(error: ClientError) -> str:

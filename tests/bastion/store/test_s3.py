@@ -126,6 +126,49 @@ def test_half_an_answer_to_a_write_is_no_answer(answer: bytes) -> None:
             assert not isinstance(caught.value, StoreRefusedError)
 
 
+def found(headers: str, body: str) -> bytes:
+    """An answer with what S3 says of an object."""
+    day = "Mon, 30 Nov 2026 12:00:00 GMT"
+    return f'HTTP/1.1 200 OK\r\nLast-Modified: {day}\r\nETag: "1"\r\n{headers}{body}'.encode()
+
+
+def listed(entry: str, rest: str) -> bytes:
+    """A list of one entry, as S3 writes it."""
+    body = f"<ListBucketResult><Contents><Key>x</Key>{entry}</Contents>{rest}</ListBucketResult>"
+    return found(f"Content-Length: {len(body)}\r\n\r\n", body)
+
+
+TIME = "<LastModified>2026-11-30T12:00:00.000Z</LastModified>"
+HALVES = {
+    "cut in the headers": found("Content-Ty", ""),
+    "cut behind the headers": found("\r\n", ""),
+    "no length": found("\r\n", "half of"),
+    "an empty page": found("Content-Length: 0\r\n\r\n", ""),
+    "another document": found("Content-Length: 4\r\n\r\n", "<a/>"),
+    "no ETag": listed(f"{TIME}<Size>1</Size>", "<IsTruncated>false</IsTruncated>"),
+    "no next page": listed(
+        f'{TIME}<ETag>"1"</ETag><Size>1</Size>', "<IsTruncated>true</IsTruncated>"
+    ),
+}
+
+
+@pytest.mark.parametrize("answer", HALVES.values(), ids=HALVES)
+def test_half_an_answer_to_a_list_is_no_empty_list(answer: bytes) -> None:
+    """An output that is listed as empty would be restored as empty, and lost."""
+    with saying(answer) as store, pytest.raises(StoreError) as caught:
+        store.list("")
+    assert not isinstance(caught.value, StoreRefusedError)
+
+
+@pytest.mark.parametrize("answer", list(HALVES.values())[:3], ids=list(HALVES)[:3])
+def test_half_an_answer_to_a_read_is_no_object(answer: bytes) -> None:
+    """A connection that breaks within the headers has them look complete, and the body empty."""
+    with saying(answer) as store:
+        for unless in (None, Version('"2"')):
+            with pytest.raises(StoreError):
+                store.read("a", unless=unless)
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [
