@@ -76,6 +76,8 @@ _SLOWED = frozenset(
         "ThrottledException",
     }
 )
+_REDIRECTS = frozenset({301, 302, 307, 308})
+_FOR_GOOD = frozenset({301, 308})
 _TRANSIENT = frozenset(
     {
         "RequestTimeout",
@@ -131,6 +133,7 @@ class S3Store:
             lambda: _client(endpoint_url, region_name, deadline_s), "make a client"
         )
         self._client.meta.events.register("after-call.s3", self._hear)
+        self._client.meta.events.register_first("needs-retry.s3", self._check_redirect)
 
     def read(
         self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
@@ -223,6 +226,29 @@ class S3Store:
     def _hear(self, http_response: AWSResponse, **_: object) -> None:
         """Take the date of any answer, also of one that is an error."""
         self._date.hear(http_response.headers.get("date"))
+
+    def _check_redirect(
+        self, response: tuple[AWSResponse, Mapping[str, Mapping[str, str]]] | None, **_: object
+    ) -> None:
+        """
+        See that a redirect comes from S3: for another, botocore would ask for a region without end.
+
+        Raises:
+            StoreRefusedError: It does not, and is for good.
+            StoreError: It does not.
+        """
+        if response is None or response[0].status_code not in _REDIRECTS:
+            return
+        status, headers = response[0].status_code, response[0].headers
+        code = response[1].get("Error", {}).get("Code", "")
+        if "x-amz-bucket-region" in headers or code.endswith("Redirect"):
+            return
+        kind = StoreRefusedError if status in _FOR_GOOD else StoreError
+        raise kind(
+            f"s3://{self._bucket} is answered by no S3 server: {status}, a redirect to"
+            f" {headers.get('location', 'nowhere')}",
+            hint="endpoint_url, in the address of the root, is that of the S3 server itself",
+        )
 
     def _stands(self, key: str) -> bool:
         """Whether there is certainly an object at `key`."""

@@ -126,6 +126,19 @@ def test_half_an_answer_to_a_write_is_no_answer(answer: bytes) -> None:
             assert not isinstance(caught.value, StoreRefusedError)
 
 
+@pytest.mark.parametrize(
+    ("status", "refused"), [(301, True), (308, True), (302, False), (307, False)]
+)
+def test_a_redirect_that_is_not_of_s3_is_told(status: int, refused: bool) -> None:
+    """As by a proxy that wants https, or by a portal: botocore asked it for a region for ever."""
+    head = f"HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: 0\r\n"
+    with saying(f"{head}Location: https://portal/\r\n\r\n".encode()) as store:
+        for failure in failures(store):
+            assert isinstance(failure, StoreRefusedError) is refused
+            assert f"{status}, a redirect to https://portal/" in str(failure)
+            assert "endpoint_url" in failure.hint
+
+
 def found(headers: str, body: str) -> bytes:
     """An answer with what S3 says of an object."""
     day = "Mon, 30 Nov 2026 12:00:00 GMT"
