@@ -22,7 +22,7 @@ from itertools import islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import IO
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -41,7 +41,10 @@ for at once.
 """
 
 _ROUNDS = 10_000
-"""Of removing a tree, each up to `MAX_DEPTH` folders deep: a million in all."""
+"""
+Of removing a tree, each up to `MAX_DEPTH` folders deep and `MAX_NAMES` of each folder: a million
+folders below each other in all, and 500 million files beside each other.
+"""
 
 
 class TooManyNamesError(OSError):
@@ -145,14 +148,10 @@ def remove(path: str) -> None:
         os.unlink(path)
         return
     try:
-        before: list[str] | None = None
         for _ in range(_ROUNDS):
             names = _some_names(top)
-            if names in ([], before):
+            if not any([_remove(name, top, depth=1, top=top) for name in names]):
                 break  # nothing is left, or nothing more can be removed
-            before = names
-            for name in names:
-                _remove(name, top, depth=1, top=top)
     finally:
         os.close(top)
     os.rmdir(path)
@@ -302,28 +301,45 @@ def _named(name: str, folder: int, prefix: str, walk: _Walk, *, depth: int) -> I
         yield from _one(name, folder, prefix, walk.owner)
 
 
-def _remove(name: str, folder: int, *, depth: int, top: int) -> None:
-    """Remove what can be; folders deeper than `MAX_DEPTH` move up into `top`, and go from there."""
+def _remove(name: str, folder: int, *, depth: int, top: int) -> bool:
+    """
+    Remove what can be, at most `MAX_NAMES` of each folder; return whether anything was.
+
+    Folders deeper than `MAX_DEPTH` move up into `top`, and go from there.
+    """
     try:
         handle = _opened_to_empty(name, folder)
     except FileNotFoundError:
-        return
+        return False
     except OSError:
-        with contextlib.suppress(OSError):
-            os.unlink(name, dir_fd=folder)
-        return
+        return _done(os.unlink, name, folder)
     try:
-        for child in _some_names(handle):
-            if depth < MAX_DEPTH:
-                _remove(child, handle, depth=depth + 1, top=top)
-                continue
-            with contextlib.suppress(OSError):
-                number = os.stat(child, dir_fd=handle, follow_symlinks=False).st_ino
-                os.rename(child, f"deep-{number}", src_dir_fd=handle, dst_dir_fd=top)
+        names = _some_names(handle)
+        if depth < MAX_DEPTH:
+            removed = [_remove(child, handle, depth=depth + 1, top=top) for child in names]
+        else:
+            removed = [_move_up(child, handle, top) for child in names]
     finally:
         os.close(handle)
-    with contextlib.suppress(OSError):
-        os.rmdir(name, dir_fd=folder)
+    return _done(os.rmdir, name, folder) or any(removed)
+
+
+def _move_up(name: str, folder: int, top: int) -> bool:
+    try:
+        number = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino
+        os.rename(name, f"deep-{number}", src_dir_fd=folder, dst_dir_fd=top)
+    except OSError:
+        return False
+    return True
+
+
+def _done(step: Callable[..., None], name: str, folder: int) -> bool:
+    """Unlink what may be impossible to unlink; return whether it was possible."""
+    try:
+        step(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
 
 
 def _opened_to_empty(name: str, folder: int | None) -> int:

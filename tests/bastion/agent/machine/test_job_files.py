@@ -11,6 +11,7 @@ import pytest
 
 from bastion.agent.machine.job_files import (
     MAX_DEPTH,
+    MAX_NAMES,
     TooManyNamesError,
     create_file,
     files_below,
@@ -220,6 +221,16 @@ def test_a_tree_deeper_than_the_stack_is_removed(base: Path) -> None:
     os.close(folder)
     remove(str(top))
     assert not top.exists()
+
+
+def test_a_folder_of_more_files_than_are_named_at_once_is_removed(base: Path) -> None:
+    """A job may have made millions; what runs next needs their room."""
+    many = base / "work" / "many"
+    many.mkdir(parents=True)
+    for number in range(MAX_NAMES + 1):
+        os.mknod(many / str(number))
+    remove(str(base / "work"))
+    assert not (base / "work").exists()
 
 
 def test_a_tree_of_too_many_files_is_refused(base: Path) -> None:
