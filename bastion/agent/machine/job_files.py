@@ -149,8 +149,8 @@ def remove(path: str) -> None:
         return
     try:
         for _ in range(_ROUNDS):
-            names = _some_names(top)
-            if not any([_remove(name, top, depth=1, top=top) for name in names]):
+            removed = [_remove(name, top, depth=1, top=top) for name in _some_names(top)]
+            if not any(removed):
                 break  # nothing is left, or nothing more can be removed
     finally:
         os.close(top)
