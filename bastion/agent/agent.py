@@ -320,6 +320,9 @@ class Agent:
             host = self._hosts.get(key) or self._beside(key)
             if host is None:
                 continue
+            if isinstance(event, Exited):
+                # What it left, as a full disk, is told before its devices are free for the next.
+                self._health.look_now()
             try:
                 host.saw(event, now)
             except KeeperGoneError:

@@ -382,7 +382,7 @@ class FolderHome:
 
     def unwell(self) -> str:
         """See `Home`."""
-        return unwell(self._path)
+        return self._disk_trouble(self._path) or unwell(self._path)
 
     def clean(self, *, ended: float, needed: float, taken: float, spared: frozenset[str]) -> None:
         """See `Home`; if there is too much cached code, delete the least recently used as well."""

@@ -59,7 +59,11 @@ class HealthWatch:
         if self._respects_foreign:
             self._foreign = held_devices(foreign, dict(self._declared.items()))
             if self._foreign != self._told_foreign:
-                self._look_at = 0.0
+                self.look_now()
+
+    def look_now(self) -> None:
+        """Look at the next turn, whatever the time."""
+        self._look_at = 0.0
 
     def turn(self, now: float) -> bool:
         """Look when it is time, and tell what changed; whether the machine became unwell."""
@@ -79,7 +83,8 @@ class HealthWatch:
 
     def pass_burn(self) -> None:
         """A burn that an admin asked for has passed: the one before the greeting counts no more."""
-        self._burn, self._look_at = "", 0.0
+        self._burn = ""
+        self.look_now()
 
     def _clock_trouble(self, now: float) -> str:
         """What is wrong with the clock, on a machine that is checked."""

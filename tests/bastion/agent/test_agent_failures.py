@@ -156,6 +156,21 @@ def test_a_full_disk_takes_only_output_that_is_saved() -> None:
     assert [folder.exists() for folder in left] == [False, True]
 
 
+def test_a_disk_that_a_job_left_full_is_told_before_its_devices_are_free() -> None:
+    """The next job is not placed where it could write nothing, however short the time is."""
+    rig = Rig(lambda _: replace(SHORT, runs_s=3.0))
+    full = [""]
+    rig.home = FolderHome(rig.home_folder, disk_trouble=lambda _: full[0])
+    rig.restart()
+    rig.bucket.spec(job())
+    rig.bucket.instruct(start())
+    rig.pass_s(2)
+    full[0] = "its disk is full"
+    rig.pass_s(3)
+    kinds = [fact.kind for fact in rig.bucket.facts() if getattr(fact, "unwell", True)]
+    assert kinds[-3:] == ["health", "ended", "drained"]
+
+
 def test_code_that_the_bucket_does_not_give_is_told() -> None:
     """A machine without the right to read bundles tries on and on: `why` says what it lacks."""
     away = [True]
