@@ -19,6 +19,7 @@ uses none of it.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -211,6 +212,8 @@ def _is_text(name: str) -> bool:
 
 
 _SPECIAL = re.compile(r"[^A-Za-z0-9_./-]|^\.")
+_NAME_BYTES = 255
+"""Of one name in a path, on every file system of Linux. Source: `NAME_MAX` in `limits.h`."""
 
 
 @lru_cache(maxsize=1024)
@@ -219,13 +222,19 @@ def _name(key: str) -> str:
     Return the name of a host's folder, one to one.
 
     Jobs hand their paths to programs to which a percent sign is an instruction, as to ssh, printf
-    and strftime. So there is none, nor a colon, a comma, a blank or an equals sign.
+    and strftime. So there is none, nor a colon, a comma, a blank or an equals sign. The longest
+    names of projects and jobs would make more of it than a file system takes: those end in a
+    digest.
     """
 
     def escape(found: re.Match[str]) -> str:
         return "".join(f"@{byte:02X}" for byte in found[0].encode())
 
-    return _SPECIAL.sub(escape, key).replace("/", "+")
+    name = _SPECIAL.sub(escape, key).replace("/", "+")
+    if len(name) <= _NAME_BYTES:
+        return name
+    digest = "+" + hashlib.sha256(key.encode()).hexdigest()[:32]
+    return name[: _NAME_BYTES - len(digest)] + digest
 
 
 _CACHE_SHARE = 5

@@ -63,6 +63,14 @@ def test_no_two_hosts_have_one_folder(home: FolderHome) -> None:
     assert {folder.resolve().parent for folder in folders} == {folders.pop().parent}
 
 
+def test_the_longest_names_have_folders(home: FolderHome) -> None:
+    """Whatever characters they are of, and however much of a name two hosts share."""
+    longest = f"{'p-' * 31}q/{'a' + '@' * 61 + 'b'}-0123456789.999999/a1-0123456789abcdef/r10/h"
+    folders = {home.folders(f"{longest}{host}").code for host in (1, 11)}
+    assert len(folders) == 2
+    assert all(Path(folder).is_dir() for folder in folders)
+
+
 def test_a_job_of_an_agent_before_the_upgrade_keeps_its_folder(
     home: FolderHome, tmp_path: Path
 ) -> None:
