@@ -127,6 +127,13 @@ def _fit(hint: Any) -> Callable[[Any], bool]:
 
 def problems_of(field: str, hint: Any, written: object) -> Iterator[str]:
     """Yield why `written` is no value of the annotation `hint`; nothing if it is one."""
+    if isinstance(written, str) and not _is_utf8(written):
+        yield f"{field}: {_shown(written)} is not UTF-8"
+    else:
+        yield from _problems_of(field, hint, written)
+
+
+def _problems_of(field: str, hint: Any, written: object) -> Iterator[str]:
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Literal:
         if written not in inner:
@@ -164,7 +171,17 @@ def _union_problems(field: str, hint: Any, written: object) -> Iterator[str]:
 def _is(written: object, kind: type) -> bool:
     if isinstance(written, bool):
         return kind is bool
+    if isinstance(written, str):
+        return kind is str and _is_utf8(written)
     return isinstance(written, int | float if kind is float else kind)
+
+
+def _is_utf8(text: str) -> bool:
+    """Whether it can be stored: Python's text may hold bytes that are no character."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def _described(hint: Any) -> str:

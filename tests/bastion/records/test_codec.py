@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -101,9 +102,9 @@ def test_a_key_of_a_launch_is_text() -> None:
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    """A command line may hold any; the text that has them is shown."""
+    """A path may hold any; the text that has them is shown."""
     with pytest.raises(SpecError, match=r"^'a\\udcffb' is not UTF-8"):
-        encode(Launch(name="x", jobs=[Job(processes=[Process(["cat", "a\udcffb", "c"])])]))
+        encode(Started(of=replace(OF, job="a\udcffb")))
 
 
 def test_defaults_are_left_out() -> None:

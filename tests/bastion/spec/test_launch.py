@@ -113,6 +113,21 @@ def test_a_job_is_checked(given: dict[str, object], problem: str) -> None:
     assert problems(job, **given) == (problem,)
 
 
+@pytest.mark.parametrize(
+    ("make", "given", "problem"),
+    [
+        (Process, {"command": ["run", "\udcff"]}, "command[1]: '\\udcff' is not UTF-8"),
+        (Process, {"command": "\udcff", "shell": True}, "command: '\\udcff' is not UTF-8"),
+        (Process, {"command": ["a"], "env": {"A": "\udcff"}}, "env.A: '\\udcff' is not UTF-8"),
+        (Job, {"processes": [ECHO], "on_end": ["\udcff"]}, "on_end[0]: '\\udcff' is not UTF-8"),
+        (Launch, {"name": "a", "jobs": [job()], "description": "\udcff"}, "description: '\\udcff'"),
+    ],
+)
+def test_text_is_utf8(make: object, given: dict[str, object], problem: str) -> None:
+    """A name that Python read from a disk may be none; no program could be given it again."""
+    assert problems(make, **given)[0].startswith(problem)
+
+
 def test_every_problem_is_told_at_once() -> None:
     """Three wrong fields are three problems, and a limit above its maximum is one beside others."""
     limits = {"hold_on_failure": "3d", "on_end_timeout": "1h", "idle_timeout": "soon"}

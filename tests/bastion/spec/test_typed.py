@@ -32,7 +32,7 @@ leaves = st.one_of(
     st.booleans(),
     st.integers(0, 3),
     st.floats(0, 3),
-    st.sampled_from(["", "job", "other", b"job"]),
+    st.sampled_from(["", "job", "other", "\udcff", b"job"]),
     st.just(Resources(h100=1)),
 )
 values = st.recursive(
