@@ -80,6 +80,13 @@ def test_a_number_below_its_row_says_what_it_is(
     assert capsys.readouterr().out.splitlines()[1:3] == [LONG[:35], "    preempted 8"]
 
 
+def test_a_row_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A reason of several lines is read by programs that read lines as the reason of its row."""
+    columns = [Column[str](title="TEXT", text=str), Column[str](title="SIZE", text=lambda _: "1")]
+    Output().show("rows", ["a\nb", "c"], columns, name=str)
+    assert capsys.readouterr().out == "TEXT  SIZE\na b   1\nc     1\n"
+
+
 def test_columns_that_do_not_fit_join_the_reason(bucket: Bucket, tmp_path: Path) -> None:
     """A row is never wider than the terminal; what stands below it says what it is."""
     rows = [row(JOB, text=WHY), row(OTHER, user="bob", state="running", text="short")]
