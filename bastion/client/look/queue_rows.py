@@ -111,7 +111,9 @@ class QueueRows:
         jobs: list[Any] = []
         arrays: list[Any] = []
         border = self._data.rfind(b"\n" + _ARRAYS)
-        for start, line in self._lines(json.dumps(text, ensure_ascii=False)[:-1].encode()):
+        # What is not UTF-8 is the name of nothing here.
+        needle = json.dumps(text, ensure_ascii=False)[:-1].encode(errors="surrogatepass")
+        for start, line in self._lines(needle):
             (jobs if start < border or border < 0 else arrays).append(json.loads(line))
         return jobs, arrays
 

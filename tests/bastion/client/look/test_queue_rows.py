@@ -111,6 +111,7 @@ def test_a_line_tells_what_the_view_tells(data: st.DataObject) -> None:
         "absent",
         "",
         "id",
+        "\udcff",
     ],
 )
 def test_a_name_finds_its_rows_in_the_bytes(text: str, asked: str) -> None:
