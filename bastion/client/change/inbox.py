@@ -32,6 +32,7 @@ from bastion.errors import (
 from bastion.records.coding.codec import decode, encode
 from bastion.records.keys import layout
 from bastion.records.requests.answer import Answer
+from bastion.records.requests.inbox import request_bytes
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
@@ -97,10 +98,11 @@ class Inbox:
 
         Raises:
             ConflictError: Another request has this name.
+            SpecError: It is larger than what the bastion reads.
             InDoubtError: After all retries it may have arrived, and may not.
             StoreError: The store refused it, and nothing was sent.
         """
-        data = encode(body)
+        data = request_bytes(body)
         began, pause_s = self._clock.monotonic(), FIRST_PAUSE_S
         is_sent = False
         while True:

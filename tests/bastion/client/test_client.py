@@ -76,6 +76,17 @@ def test_a_command_where_nothing_is_finds_nothing(asked: dict[str, Any], why: st
     assert len(bastion.taken) == 1
 
 
+def test_a_launch_that_no_bastion_would_read_is_not_sent() -> None:
+    """It is refused with its size, by a dry run too, before anything of it is in the bucket."""
+    client, store, _, _ = client_of()
+    long = Process(["run", "x" * 90_000])
+    launch = Launch(name="large", jobs=[Job(processes=[long] * 50)])
+    for ask in (client.checked, client.launch):
+        with pytest.raises(SpecError, match=r"^the request: 45\d* bytes is too large"):
+            ask(launch)
+    assert not store.list("inbox/")
+
+
 @pytest.mark.parametrize(
     ("argv", "why"),
     [
