@@ -47,10 +47,15 @@ class Cleaning:
         self._clean_at = clock.monotonic() + self._every_s
         self.is_due = False
         """Whether the next turn cleans, whatever the time."""
+        self._spared: frozenset[str] = frozenset()
 
     def turn(self, now: float, spared: Collection[str], *, is_full: bool) -> None:
         """Clean when it is time, and more where the machine can start nothing."""
-        if now < self._clean_at and not self.is_due:
+        left, self._spared = self._spared.difference(spared), frozenset(spared)
+        if left and is_full:
+            self.is_due = True  # their files may be what fills the disk
+        is_time = now >= self._clean_at or self.is_due
+        if not is_time or not self._errands.is_free("clean", now):
             return
         self.is_due = False
         self._clean_at = now + (_CLEAN_WHEN_FULL_S if is_full else self._every_s)
@@ -60,7 +65,7 @@ class Cleaning:
             ended=today - self._keep_s,
             needed=today - _KEEP_WHEN_FULL_S,
             taken=today - (_KEEP_WHEN_FULL_S if is_full else KEEP_ENVIRONMENT_S),
-            spared=frozenset(spared),
+            spared=self._spared,
         )
         self._errands.send(
             "clean", work, lambda _: None, otherwise=self._not_cleaned, is_long=True, now=now

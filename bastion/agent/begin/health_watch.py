@@ -16,6 +16,8 @@ from bastion.records.reports.usage import ForeignProcess
 
 _LOOK_S = 10.0
 """Between two looks at disk, descriptors and memory: some microseconds each."""
+_LOOK_UNWELL_S = 1.0
+"""The same on a machine on which nothing starts."""
 _DEVICES_S = 60.0
 """Between two looks at devices: nvidia-smi takes up to seconds, beside the agent's own thread."""
 
@@ -79,6 +81,8 @@ class HealthWatch:
         before = self.unwell
         unwell = self._report.unwell or self._burn or self._home.unwell()
         self._tell(unwell or self._clock_trouble(now), is_looked=True)
+        if self.unwell:
+            self._look_at = now + _LOOK_UNWELL_S
         return bool(self.unwell) and not before
 
     def pass_burn(self) -> None:

@@ -17,7 +17,7 @@ from bastion.agent.settings import AgentSettings, Tempo
 from bastion.job import Claim
 from bastion.logs.pace import CLOUD
 from bastion.records.keys import layout
-from bastion.records.reports.facts import Preparing
+from bastion.records.reports.facts import Health, Preparing
 from bastion.spec import BundleRef
 from bastion.store.memory import Fault
 from tests.rigs.agent import MACHINE, OF, Rig, job, start, stop
@@ -157,18 +157,19 @@ def test_a_full_disk_takes_only_output_that_is_saved() -> None:
 
 
 def test_a_disk_that_a_job_left_full_is_told_before_its_devices_are_free() -> None:
-    """The next job is not placed where it could write nothing, however short the time is."""
+    """The next job is placed where it can write: soon, for what is saved goes at once."""
     rig = Rig(lambda _: replace(SHORT, runs_s=3.0))
-    full = [""]
-    rig.home = FolderHome(rig.home_folder, disk_trouble=lambda _: full[0])
+    fill = Path(rig.home.folders(key_of(OF)).code) / "fill"
+    rig.home = FolderHome(rig.home_folder, disk_trouble=lambda _: "full" * fill.exists())
     rig.restart()
     rig.bucket.spec(job())
     rig.bucket.instruct(start())
     rig.pass_s(2)
-    full[0] = "its disk is full"
-    rig.pass_s(3)
-    kinds = [fact.kind for fact in rig.bucket.facts() if getattr(fact, "unwell", True)]
-    assert kinds[-3:] == ["health", "ended", "drained"]
+    fill.write_bytes(b"0")
+    rig.pass_s(4)
+    facts = rig.bucket.facts()
+    assert [fact.kind for fact in facts][-4:] == ["health", "ended", "drained", "health"]
+    assert [fact.unwell for fact in facts if isinstance(fact, Health)] == ["", "full", ""]
 
 
 def test_code_that_the_bucket_does_not_give_is_told() -> None:
