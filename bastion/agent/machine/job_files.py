@@ -134,6 +134,9 @@ def remove(path: str) -> None:
     """
     Remove whatever lies at `path`: a tree, a file, a pipe, a link but not what it points to.
 
+    What is mounted there or below stays, with the folders above it: a job may have left the mount
+    of a disk that others use.
+
     `shutil.rmtree` opens what it is given, and waits for ever for the other end of a pipe; a tree
     deeper than Python's stack is too much for it.
 
@@ -148,8 +151,9 @@ def remove(path: str) -> None:
         os.unlink(path)
         return
     try:
-        for _ in range(_ROUNDS):
-            removed = [_remove(name, top, depth=1, top=top) for name in _some_names(top)]
+        removal = _Removal(top, _mount_at(os.path.dirname(path)))
+        for _ in range(_ROUNDS if _mount_of(top) == removal.mount else 0):
+            removed = [removal.remove(name, top, depth=1) for name in _some_names(top)]
             if not any(removed):
                 break  # nothing is left, or nothing more can be removed
     finally:
@@ -301,27 +305,58 @@ def _named(name: str, folder: int, prefix: str, walk: _Walk, *, depth: int) -> I
         yield from _one(name, folder, prefix, walk.owner)
 
 
-def _remove(name: str, folder: int, *, depth: int, top: int) -> bool:
-    """
-    Remove what can be, at most `MAX_NAMES` of each folder; return whether anything was.
+class _Removal:
+    """One removal of a tree: its open top, and the mount on which it stays."""
 
-    Folders deeper than `MAX_DEPTH` move up into `top`, and go from there.
-    """
+    __slots__ = ("mount", "top")
+
+    def __init__(self, top: int, mount: bytes) -> None:
+        self.top = top
+        self.mount = mount
+
+    def remove(self, name: str, folder: int, *, depth: int) -> bool:
+        """
+        Remove what can be, at most `MAX_NAMES` of each folder; return whether anything was.
+
+        Folders deeper than `MAX_DEPTH` move up into the top, and go from there.
+        """
+        try:
+            handle = _opened_to_empty(name, folder)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return _done(os.unlink, name, folder)
+        try:
+            if _mount_of(handle) != self.mount:
+                return False
+            names = _some_names(handle)
+            if depth < MAX_DEPTH:
+                removed = [self.remove(child, handle, depth=depth + 1) for child in names]
+            else:
+                removed = [_move_up(child, handle, self.top) for child in names]
+        finally:
+            os.close(handle)
+        return _done(os.rmdir, name, folder) or any(removed)
+
+
+def _mount_at(folder: str) -> bytes:
+    handle = os.open(folder or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        handle = _opened_to_empty(name, folder)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return _done(os.unlink, name, folder)
-    try:
-        names = _some_names(handle)
-        if depth < MAX_DEPTH:
-            removed = [_remove(child, handle, depth=depth + 1, top=top) for child in names]
-        else:
-            removed = [_move_up(child, handle, top) for child in names]
+        return _mount_of(handle)
     finally:
         os.close(handle)
-    return _done(os.rmdir, name, folder) or any(removed)
+
+
+def _mount_of(handle: int) -> bytes:
+    """
+    Which mount an open folder lies on, as far as the kernel tells.
+
+    That is not the device: a bind mount has that of what is bound.
+
+    Source: proc_pid_fdinfo(5), `mnt_id`.
+    """
+    with open(f"/proc/self/fdinfo/{handle}", "rb") as file:
+        return next((line for line in file if line.startswith(b"mnt_id:")), b"")
 
 
 def _move_up(name: str, folder: int, top: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -229,6 +230,28 @@ def test_a_folder_of_more_files_than_are_named_at_once_is_removed(base: Path) ->
     many.mkdir(parents=True)
     for number in range(MAX_NAMES + 1):
         os.mknod(many / str(number))
+    remove(str(base / "work"))
+    assert not (base / "work").exists()
+
+
+@pytest.mark.parametrize("point", ["work/data", "work"])
+def test_what_a_job_has_mounted_is_not_removed(base: Path, point: str) -> None:
+    """Neither a folder of another disk nor one of the same: it may be what all jobs read."""
+    shared = base / "shared"
+    for folder in (shared, base / "work" / "data"):
+        folder.mkdir(parents=True)
+    (shared / "set").write_bytes(b"data")
+    (base / "work" / "own").touch()
+    words = ["mount", "--bind", str(shared), str(base / point)]
+    if subprocess.run(words, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a folder here")
+    try:
+        with pytest.raises(OSError, match=r"busy|not empty"):
+            remove(str(base / "work"))
+    finally:
+        subprocess.run(["umount", str(base / point)], check=True)
+    assert (shared / "set").read_bytes() == b"data"
+    assert (base / "work" / "own").exists() == (point == "work")
     remove(str(base / "work"))
     assert not (base / "work").exists()
 
