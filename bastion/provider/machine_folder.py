@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ NO_KEEPER = "no keeper yet, trying again: "
 """What an agent says that cannot begin, and goes on trying."""
 _LAST_BYTES = 2000
 """As much of a log as is read for its last line."""
+_OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 _DIGITS = 20
 """More digits than a process id or its start in clock ticks has."""
 
@@ -124,18 +126,37 @@ def remove_tree(place: Path) -> None:
     Remove a folder that jobs wrote to, however deep and closed it is; what cannot be removed stays.
 
     By programs of the system: `shutil.rmtree` and `os.walk` call themselves for each folder, and a
-    job may leave more below each other than Python's stack holds.
+    job may leave more below each other than Python's stack holds. What a job has mounted there is
+    unmounted first, for others may use the files in it.
     """
     if place.is_symlink() or not place.is_dir():
         return
-    for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
-        subprocess.run(
-            [*command, "--", str(place)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
+    for point in _mounts_below(place):
+        _run("umount", "-l", point)
+    if _mounts_below(place):
+        return
+    _run("chmod", "-R", "u+rwx", "--", str(place))
+    _run("rm", "-rf", "--", str(place))
+
+
+def _run(*words: str) -> None:
+    none = subprocess.DEVNULL
+    subprocess.run(words, stdin=none, stdout=none, stderr=none, check=False)
+
+
+def _mounts_below(place: Path) -> list[str]:
+    """
+    Name what is mounted in a folder, the deepest first; nothing where the kernel does not tell.
+
+    Source: proc_pid_mountinfo(5), which writes blanks and backslashes as octal numbers.
+    """
+    try:
+        lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    except OSError:
+        return []
+    top = os.fsencode(os.path.realpath(place)) + b"/"
+    points = (_OCTAL.sub(lambda m: bytes([int(m[1], 8)]), line.split()[4]) for line in lines)
+    return sorted((os.fsdecode(each) for each in points if each.startswith(top)), reverse=True)
 
 
 @contextmanager

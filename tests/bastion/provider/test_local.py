@@ -14,6 +14,7 @@ import pytest
 from bastion.clock import VirtualClock
 from bastion.machine import Machine, Pool
 from bastion.provider.local import COMMAND, LocalProvider
+from bastion.provider.machine_folder import remove_tree
 from bastion.spec import Job, Process
 from bastion.store.folder.local import LocalStore
 from quota.amounts import Amounts
@@ -242,6 +243,24 @@ def test_the_work_of_a_machine_is_kept_for_a_week(site: Site) -> None:
     assert site.state() == "gone"
     assert site.provider.list() == (), "nothing of it is left in the end"
     assert not home.parent.exists()
+
+
+def test_what_a_job_has_mounted_is_kept_when_its_machine_is_deleted(tmp_path: Path) -> None:
+    """Its folder goes, and no file of what others may use."""
+    shared, machine = tmp_path / "shared", tmp_path / "machine of a job"
+    point = machine / "work" / "data"
+    for folder in (shared, point):
+        folder.mkdir(parents=True)
+    (shared / "set").write_bytes(b"data")
+    words = ["mount", "--bind", str(shared), str(point)]
+    if subprocess.run(words, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount a folder here")
+    try:
+        remove_tree(machine)
+        assert (shared / "set").read_bytes() == b"data"
+        assert not machine.exists()
+    finally:
+        subprocess.run(["umount", "-l", str(point)], check=False, capture_output=True)
 
 
 def test_folders_of_a_job_that_are_too_deep_for_python_are_deleted(tmp_path: Path) -> None:
