@@ -180,5 +180,5 @@ sh start </dev/null >>boot.log 2>&1 &
 while [ -z "$is_over" ] && kill -0 "$!" 2>/dev/null; do
   wait "$!"
 done
-cd / && rm -rf "$BASTION_BOOT_DIR"
+cd / && rm -rf --one-file-system "$BASTION_BOOT_DIR"
 """
