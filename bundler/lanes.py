@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -13,7 +13,7 @@ _Result = TypeVar("_Result")
 
 def in_lanes(
     work: Callable[[_Item], _Result], items: Iterable[_Item], *, lanes: int
-) -> Iterator[_Result]:
+) -> Generator[_Result, None, None]:
     """
     Yield `work(item)` for every item, computed on `lanes` threads, in order.
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from bastion.agent.machine.job_files import OpenFile, create_file, files_below
@@ -29,6 +31,10 @@ from bastion.records.reports.output import (
     saved_lists,
 )
 from bastion.store.port import ObjectStore
+from bundler.lanes import in_lanes
+
+LANES = 4
+"""Parts that are sent or read at once, of 16 MiB each at most; as many more wait in memory."""
 
 _SMALL_BYTES = 64 << 10
 """Below it, sending is as cheap as asking whether it is there."""
@@ -60,7 +66,10 @@ def save(store: ObjectStore, of: HostFact, directory: Path, number: int) -> int:
         OSError: Something else cannot be read; nothing is kept.
     """
     locked: list[str] = []
-    files = [_save_file(store, of, file) for file in files_below(str(directory), locked=locked)]
+    files: list[SavedFile] = []
+    parts = _parts(files_below(str(directory), locked=locked), files)
+    for _ in in_lanes(partial(_send, store, of), parts, lanes=LANES):
+        pass
     if files:
         with contextlib.suppress(ConflictError):
             store.create(_next_key(store, of, number), encode(Saved(files=tuple(files))))
@@ -99,8 +108,11 @@ def restore(store: ObjectStore, of: HostFact, directory: Path) -> int:
     # What is a file on one host and a folder on another is a folder.
     folders = {str(above) for path in wanted for above in PurePosixPath(path).parents}
     files = [file for path, file in wanted.items() if path not in folders]
-    for file in files:
-        _restore_file(store, of, directory, file)
+    digests = (digest for file in files for digest in file.parts)
+    read = partial(read_part, store, of.project, of.job)
+    with closing(in_lanes(read, digests, lanes=LANES)) as parts:
+        for file in files:
+            _write_file(directory, file, islice(parts, len(file.parts)))
     return len(files)
 
 
@@ -116,30 +128,41 @@ def _newest(store: ObjectStore, of: HostFact) -> tuple[str, ...]:
     return tuple(key for *_, key in order)
 
 
-def _save_file(store: ObjectStore, of: HostFact, found: OpenFile) -> SavedFile:
-    parts, size = [], 0
-    with os.fdopen(found.handle, "rb", closefd=False) as file:
-        # A file that grows as fast as it is read has no end: what it had when it was opened counts.
-        while data := file.read(min(PART_BYTES, found.size - size)):
-            size += len(data)
-            parts.append(hashlib.sha256(data).hexdigest())
-            key = layout.output_content(of.project, of.job, parts[-1])
-            if len(data) < _SMALL_BYTES or not _stands(store, key):
-                with contextlib.suppress(ConflictError):
-                    store.create(key, data)
-            if len(data) < PART_BYTES:
-                break  # of a file that shrinks meanwhile, only its last part may be short
-    return SavedFile(path=found.path, parts=tuple(parts), executable=found.executable, size=size)
+def _parts(found: Iterable[OpenFile], files: list[SavedFile]) -> Iterator[tuple[str, bytes]]:
+    """Every part of every file with its digest; a file is in `files` once its parts were given."""
+    for each in found:
+        digests, size = [], 0
+        with os.fdopen(each.handle, "rb", closefd=False) as file:
+            # A file that grows as fast as it is read has no end: what it had when it was opened
+            # counts.
+            while data := file.read(min(PART_BYTES, each.size - size)):
+                size += len(data)
+                digests.append(hashlib.sha256(data).hexdigest())
+                yield digests[-1], data
+                if len(data) < PART_BYTES:
+                    break  # of a file that shrinks meanwhile, only its last part may be short
+        saved = SavedFile(
+            path=each.path, parts=tuple(digests), executable=each.executable, size=size
+        )
+        files.append(saved)
+
+
+def _send(store: ObjectStore, of: HostFact, part: tuple[str, bytes]) -> None:
+    """Put a part into the bucket, unless it is there."""
+    digest, data = part
+    key = layout.output_content(of.project, of.job, digest)
+    if len(data) < _SMALL_BYTES or not _stands(store, key):
+        with contextlib.suppress(ConflictError):
+            store.create(key, data)
 
 
 def _stands(store: ObjectStore, key: str) -> bool:
     return any(entry.key == key for entry in store.list(key, limit=1))
 
 
-def _restore_file(store: ObjectStore, of: HostFact, directory: Path, file: SavedFile) -> None:
+def _write_file(directory: Path, file: SavedFile, parts: Iterable[bytes]) -> None:
     path = directory / file.path
     path.parent.mkdir(parents=True, exist_ok=True)
     with create_file(str(path)) as out:
         os.fchmod(out.fileno(), 0o755 if file.executable else 0o644)
-        for digest in file.parts:
-            out.write(read_part(store, of.project, of.job, digest))
+        out.writelines(parts)

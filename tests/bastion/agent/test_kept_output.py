@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from bastion.records.reports.facts import HostFact
 from bastion.records.reports.output import PART_BYTES, Saved, SavedFile, read_saved
 from bastion.store.folder.local import LocalStore
 from bastion.store.memory import Fault, FaultyStore, MemoryStore, Operation
+from bastion.store.port import READ_LIMIT_BYTES, Object, Version, Written
 from tests.rigs.agent import OF
 
 SECOND = replace(OF, attempt=2, nonce="n2")
@@ -123,6 +125,39 @@ def test_an_attempt_does_not_restore_itself(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     assert restore(store, OF, target) == 0
+
+
+class Meeting(MemoryStore):
+    """Answers about a part of an output only while it is asked about another, too."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: 0.0)
+        self.both = threading.Barrier(2, timeout=30)
+
+    def create(self, key: str, data: bytes) -> Written:
+        """See the port."""
+        if "/content/" in key:
+            self.both.wait()
+        return super().create(key, data)
+
+    def read(
+        self, key: str, *, unless: Version | None = None, limit_bytes: int = READ_LIMIT_BYTES
+    ) -> Object | None:
+        """See the port."""
+        if "/content/" in key:
+            self.both.wait()
+        return super().read(key, unless=unless, limit_bytes=limit_bytes)
+
+
+def test_many_files_are_sent_and_read_at_once(tmp_path: Path) -> None:
+    """Of a job that starts again, thousands of files take as long as they must."""
+    store = Meeting()
+    for number in range(8):
+        (tmp_path / f"{number}").write_text(f"{number}")
+    assert save(store, OF, tmp_path, 1) == 8
+    back = tmp_path / "back"
+    assert restore(store, replace(OF, attempt=OF.attempt + 1), back) == 8
+    assert content(back) == {f"{n}": (f"{n}".encode(), False) for n in range(8)}
 
 
 def test_what_did_not_change_is_not_sent_again(tmp_path: Path) -> None:
