@@ -123,6 +123,7 @@ def test_bad_rows_are_left_out_and_counted(run: Run, tmp_path: Path) -> None:
         ("--export=pyproject.toml/charts", "--export: pyproject.toml/charts: Not a directory"),
         ("--format=svg", "--format is of --export"),
         ("--replay=30d", "--replay has its own jobs and machines: leave --machines out"),
+        ("--more=gpu=1", "--more is of --replay"),
         ("--jobs_json=missing/x.json", "--jobs_json: missing: no such folder"),
         ("--skew=much", "--skew: 'much' is not a number"),
         ("--round=-1", "--round: -1 is not allowed; 0 to 1000000000"),
@@ -241,3 +242,27 @@ def test_the_record_is_played_under_another_file(
     assert labels == ["in force", "fifo", "srtf"]
     ran = run("simulate", "--replay=5000d", "--machines=2x4")
     assert (ran.code, "leave --machines out" in ran.err) == (2, True)
+
+
+def test_a_replay_may_have_more_machines(
+    run: Run, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """What waited for a machine starts sooner; totals that nobody could hold are refused."""
+    request.getfixturevalue("record")
+    for asked, told in (
+        ("gpu", "--more: 'gpu' is not allowed; POOL=N with N from 1 to 10,000"),
+        ("gpu=0", "--more: 'gpu=0' is not allowed"),
+        ("cpu=1", "--more: no pool 'cpu' here, allowed is gpu"),
+        ("gpu=1", "there are 24 h100, and the quota file has 16 to divide"),
+    ):
+        ran = run("simulate", "--replay=1d", f"--more={asked}")
+        assert (ran.code, told in ran.err) == (2, True), ran.err
+    assert "write h100 = 24 there, and add --quota=new.toml" in ran.err
+    quota = tmp_path / "new.toml"
+    quota.write_text(QUOTA.replace("h100 = 16", "h100 = 24"))
+    ran = run("simulate", "--replay=1d", "--more=gpu=1", f"--quota={quota}")
+    assert ran.code == 0, ran.err
+    sooner = {line.split()[0]: line.split()[2] for line in ran.out.splitlines()[1:]}
+    assert sum(map(int, sooner.values())) == 1, ran.out
+    ran = run("simulate", "--replay=1d", f"--quota={quota}")
+    assert "nothing would have changed" in ran.err, "without the machine it has nowhere to start"

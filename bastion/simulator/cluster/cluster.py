@@ -8,7 +8,7 @@ type may differ in it. The scheduler gets ordinary `Machine` and `Pool` records.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from bastion.machine import Machine, MachinePhase, Pool
 from bastion.simulator.workload.job import TraceJob
@@ -72,6 +72,24 @@ class Cluster:
         for index, shape in enumerate(self.shapes):
             named[shape.name or f"{shape.type.replace('_', '-')}-{index}"] = shape
         object.__setattr__(self, "named", named)
+
+    def grown(self, more: Mapping[str, int]) -> Cluster:
+        """
+        Return it with more machines, by pool.
+
+        Where all machines of a pool stand they stand from the beginning, elsewhere so many more may
+        be made.
+        """
+        shapes = [
+            replace(
+                shape,
+                name=name,
+                count=shape.count + (more.get(name, 0) if shape.count >= shape.most else 0),
+                most=max(shape.count, shape.most) + more.get(name, 0),
+            )
+            for name, shape in self.named.items()
+        ]
+        return replace(self, shapes=tuple(shapes))
 
     @property
     def shrinks(self) -> bool:

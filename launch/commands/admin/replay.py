@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from launch.errors import UsageError
 from launch.screen.notes import note
 from launch.screen.render import Column, counted
 from launch.session import Session
+from quota.choice import choose
 
 if TYPE_CHECKING:
+    from bastion.simulator.cluster.cluster import Cluster
     from bastion.simulator.replay.difference import Difference, ProjectChange
     from bastion.simulator.replay.record import Recorded
     from bastion.simulator.setup import Setup
@@ -21,7 +24,12 @@ MOST_JOBS = 20
 
 
 def replayed(
-    session: Session, time: str, others: dict[str, Quota], *, ways: dict[str, Setup] | None = None
+    session: Session,
+    time: str,
+    others: dict[str, Quota],
+    *,
+    ways: dict[str, Setup] | None = None,
+    more: dict[str, int] | None = None,
 ) -> tuple[Study, Difference | None]:
     """
     Play the record of the bucket again, under its own quota file and `others`.
@@ -31,6 +39,7 @@ def replayed(
         time: How far back, such as `30d`.
         others: Quota files to compare with the one in force, by label.
         ways: Setups to compare, by label, each with the file in force and the bucket's machines.
+        more: Machines that all `ways` have besides, by pool.
     """
     from bastion.admin import Admin
     from bastion.errors import BastionError
@@ -50,6 +59,7 @@ def replayed(
     since = session.client.store_now() - seconds_of("--replay", time)
     then = recorded_in(store, url, since=since)
     cluster = cluster_in(store)
+    wider = _grown(cluster, more or {})
     quota = session.client.quota()
     workload = fitted(then.workload, cluster, skip_bad=True)
     if not session.is_quiet:
@@ -63,7 +73,9 @@ def replayed(
     for label, other in others.items():
         setups.append(replace(plain, quota=other, keeps_quota=True, label=label))
     for label, way in (ways or {}).items():
-        kept = replace(way, cluster=cluster, is_replay=True, label=label)
+        if more:
+            _check_totals(wider, way.quota or session.client.quota(), more)
+        kept = replace(way, cluster=wider, is_replay=True, label=label)
         setups.append(replace(kept, quota=way.quota or quota, keeps_quota=way.quota is not None))
     names = tuple(job.name for job in workload.jobs)
     points = [Point(setup=setup, workload=workload, names=names) for setup in setups]
@@ -80,6 +92,37 @@ def replayed(
         note(f"under the file in force {100 * part:.0f} % of the recorded starts come again")
     others_found = [result for result in runs.results if result is not before]
     return study, difference(before, others_found[0]) if others_found else None
+
+
+def _grown(cluster: Cluster, more: dict[str, int]) -> Cluster:
+    """
+    Return `cluster` with more machines.
+
+    Raises:
+        UsageError: A pool is not there.
+    """
+    for name in more:
+        if name not in cluster.named:
+            raise UsageError(f"--more: no pool {name!r} here, {choose(name, [*cluster.named])}")
+    return cluster.grown(more)
+
+
+def _check_totals(cluster: Cluster, quota: Quota, more: dict[str, int]) -> None:
+    """
+    See that the quota file has the devices of the machines that are added.
+
+    Raises:
+        UsageError: It has fewer, so nobody could hold them.
+    """
+    for kind in sorted({cluster.named[name].type for name in more} & quota.types):
+        units, total = cluster.totals[kind], quota.totals[kind]
+        if total < units:
+            raise UsageError(
+                f"--more: with these there are {units} {kind}, and the quota file has {total} to"
+                " divide: nobody could hold the others",
+                hint="bastion quota show -o wide > new.toml, write"
+                f" {kind} = {units} there, and add --quota=new.toml",
+            )
 
 
 def _files(then: Recorded) -> str:

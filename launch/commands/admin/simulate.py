@@ -11,6 +11,7 @@ from launch.commands.admin.study_input import (
     COSTS,
     check_not_drawn,
     check_places,
+    more_machines,
     points_of,
     setup_of,
     ways_of,
@@ -52,7 +53,8 @@ def register(verbs: Verbs) -> None:
         text="TRACE is a CSV or JSON file of jobs; without one, jobs are drawn as --load says."
         " Lists with commas are compared, side by side on all cores.",
         example="bastion simulate trace.csv --machines=64x8 --order=fair,srtf --report=study.html\n"
-        "bastion simulate --machines=32x4 --load=1..9 --order=fifo,las --round=300 --ideal",
+        "bastion simulate --machines=32x4 --load=1..9 --order=fifo,las --round=300 --ideal\n"
+        "bastion simulate --replay=30d --more=h100-pod=1 --quota=new.toml",
     )
     parser.add_argument("trace", nargs="?", default="", metavar="TRACE", help="a CSV or JSON file")
     group = parser.add_argument_group("what runs where")
@@ -62,6 +64,7 @@ def register(verbs: Verbs) -> None:
     number(group, "--first", "only so many jobs of the trace")
     switch(group, "--skip_bad", "leave out rows with problems, and count them")
     text(group, "--replay", "the record of your bucket of the last 30d, 12h, ...", metavar="TIME")
+    text(group, "--more", "replay: so many more machines, as h100-pod=2", metavar="POOL=N,...")
     group = parser.add_argument_group("jobs that are drawn")
     text(
         group,
@@ -122,6 +125,8 @@ def simulate(args: argparse.Namespace) -> int:
         if args.on:
             raise UsageError("--on: a replay runs on this machine", hint="leave one out")
         return _replay(session)
+    if args.more:
+        raise UsageError("--more is of --replay", hint="--machines says it for other jobs")
     points = points_of(args)
     _tell_workload(points[0].workload, quiet=session.is_quiet)
     runs = _run(session, points)
@@ -251,10 +256,12 @@ def _replay(session: Session) -> int:
     args.ideal = True  # starts and stops are in the recorded lengths
     base = setup_of(args, Cluster(shapes=()))
     setups = ways_of(args, base)
-    ways = {each.name: each for each in setups if each != base or args.quota}
-    if args.quota and base in setups:
-        ways = {args.quota: base}
-    study, found = replayed(session, args.replay, {}, ways=ways)
+    more = more_machines(args.more)
+    is_other = " and ".join(filter(None, (args.more, args.quota)))
+    ways = {each.name: each for each in setups if each != base or is_other}
+    if is_other and base in setups:
+        ways = {is_other: base}
+    study, found = replayed(session, args.replay, {}, ways=ways, more=more)
     if found is not None and len(study.results) == 2:
         show_difference(session, found)
     else:

@@ -35,6 +35,7 @@ _DRAWN = {
     "skew": "",
 }
 """The flags that say how jobs are drawn -> what they are when they are not given."""
+_MOST_MACHINES = 10_000
 _MOST_S = 10**9
 """Thirty years, which stand for never: a clock that counts more no longer tells seconds."""
 
@@ -288,6 +289,25 @@ def _track(written: str) -> tuple[int, int] | None:
     if not (low.isdigit() and high.isdigit() and int(low) <= int(high)):
         raise UsageError(f"--track: {written!r} is not a range", hint="--track=3000..4000")
     return int(low), int(high)
+
+
+def more_machines(written: str) -> dict[str, int]:
+    """
+    Return how many machines more `--more` asks for, by pool.
+
+    Raises:
+        UsageError: It is not written so.
+    """
+    found: dict[str, int] = {}
+    for word in words_of(written):
+        pool, _, count = word.partition("=")
+        if not pool or not count.isdecimal() or not 0 < int(count) <= _MOST_MACHINES:
+            raise UsageError(
+                f"--more: {word!r} is not allowed; POOL=N with N from 1 to {_MOST_MACHINES:,},"
+                " such as h100-pod=2"
+            )
+        found[pool] = found.get(pool, 0) + int(count)
+    return found
 
 
 def words_of(written: str) -> list[str]:

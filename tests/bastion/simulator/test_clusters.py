@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from bastion.errors import SpecError
+from bastion.simulator.cluster.cluster import Cluster, Shape
 from bastion.simulator.cluster.words import cluster_of
+from quota import Amounts
 
 POOLS = """
 [[machines]]
@@ -53,3 +55,16 @@ def test_machines_that_come_may_go_again(tmp_path: Path) -> None:
     tables = [f'[[changes]]\nat_s = {at}\npool = "old"\ncount = {n}\n' for at, n in changes]
     path.write_text(POOLS + "".join(tables))
     assert [each.count for each in cluster_of(str(path)).changes] == [2, -4]
+
+
+def test_a_cluster_grows_by_machines_that_stand_or_may_be_made() -> None:
+    """As its pool has them; the others stay as they are."""
+    shapes = (
+        Shape(name="own", count=4, most=4, devices=8, type="h100", names=("a", "b", "c", "d")),
+        Shape(name="cloud", count=1, most=3, devices=8, type="h100"),
+        Shape(name="old", count=2, devices=4, type="a100"),
+    )
+    grown = Cluster(shapes=shapes).grown({"own": 1, "cloud": 2})
+    assert [(each.count, each.most) for each in grown.shapes] == [(5, 5), (1, 5), (2, 2)]
+    assert grown.totals == Amounts({"h100": 80, "a100": 8})
+    assert [*grown.machines()][:5] == ["a", "b", "c", "d", "own-0004"]
