@@ -31,9 +31,13 @@ VERBS = {
     "scontrol": "show JOB",
     "seff": "show JOB",
     "requeue": "rerun JOB",
+    "qsub": "launch -- COMMAND",
+    "qstat": "list",
+    "qdel": "cancel JOB",
     # sky, dstack, kubectl, xpk, axlearn
     "submit": "launch -- COMMAND",
     "shell": "exec JOB -- bash",
+    **dict.fromkeys(("port_forward", "forward", "tunnel"), "ssh JOB --forward=PORT"),
     "apply": "launch FILE.toml",
     "secret": "help secrets",
     "secrets": "help secrets",
@@ -95,6 +99,13 @@ VERBS = {
     "reason": "why JOB",
     "event": "events JOB",
     "members": "quota show",
+    **dict.fromkeys(("group", "groups", "limits", "maintenance"), "quota show"),
+    **dict.fromkeys(("reserve", "reservation", "reservations"), "help write-a-quota-file"),
+    **dict.fromkeys(("budget", "budgets"), "status"),
+    **dict.fromkeys(("report", "chargeback", "billing"), "usage"),
+    **dict.fromkeys(("backup", "snapshot"), "help recover-a-bucket"),
+    "migrate": "help come-from-another-system",
+    "convert": "import FILE.sbatch",
     "shares": "quota show",
     "bug_report": "doctor",
     "projects": "quota show",
@@ -148,7 +159,6 @@ NOT_YET = {
         "a job reads buckets itself, and bastion fetch JOB brings what it kept in"
         " BASTION_OUTPUT_DIR",
     ),
-    "port_forward": "ssh -L PORT:MACHINE:PORT, where the job's machine can be reached",
 }
 """What Bastion has no verb for, and what serves meanwhile."""
 

@@ -43,6 +43,7 @@ _SHOWN = {
     **dict.fromkeys(("node", "nodes"), "machines"),
     **dict.fromkeys(("partition", "partitions", "part"), "pool"),
     **dict.fromkeys(("config", "daemons"), "status"),
+    **dict.fromkeys(("reservation", "reservations", "res", "assoc", "assoc_mgr"), "quota show"),
 }
 """What `scontrol show` shows beside jobs."""
 _OF_NODES = {
@@ -137,6 +138,8 @@ def _scontrol(rest: Sequence[str]) -> str:
         return "status"
     if rest[:1] == ["write"]:  # batch_script
         return f"show {shlex.join(map(_own_id, rest[2:3])) or 'JOB'}"
+    if rest[1:] and rest[0] == "create" and rest[1].lower().startswith("res"):
+        return "help write-a-quota-file"
     if rest and rest[0] in _OF_ADMINS:
         return "help come-from-another-system"
     if rest[:1] == ["top"]:

@@ -37,6 +37,7 @@ _DEVICE = pattern(r"(?:[abghltv]\d+|mi\d+|rtx|tpu)[\w-]*")
 _MORE = "more: bastion help come-from-another-system"
 _FLAG_NAME = pattern(r"--[\w-]+")
 _FLAG = pattern(r"--?\w+")
+_PORTS = pattern(r"\d+(?::\d+)?")
 _OF_A_JOB = ("-n", "--name", "--job", "--jobs", "--job_name")
 _SENDS_CODE = ("--code", "--workdir", "-D", "--chdir", "--bundler")
 _NEAR = 0.7
@@ -199,6 +200,14 @@ def hint_instead_of(word: str, rest: Sequence[str], verbs: Sequence[str]) -> str
     return _nearest(word, verbs) or _as_command(word, rest)
 
 
+def _forwarding(rest: Sequence[str]) -> str:
+    """Return what opens the way to a port of a job: others write its own port last, we first."""
+    ports = [word for word in rest if _PORTS.fullmatch(word)]
+    jobs = [word for word in rest if not word.startswith("-") and word not in ports]
+    port = ":".join(reversed(ports[0].split(":"))) if ports else "PORT"
+    return f"bastion ssh {jobs[-1].rpartition('/')[2] if jobs else 'JOB'} --forward={port}"
+
+
 def _of_file(file: str, rest: Sequence[str]) -> str:
     """Return what launches a file, or runs a script that submits nothing as a job."""
     runs = file.endswith(".py") and not submits(Path(file))
@@ -291,6 +300,8 @@ def _quoted(word: str) -> str:
 
 def _in_place(command: str, rest: Sequence[str]) -> str:
     """Our command with the user's own words, where they can only be its jobs, file or command."""
+    if command.endswith("=PORT"):
+        return _forwarding(rest)
     own, _, place = command.rpartition(" ")
     if place == "JOB" and rest and rest[0] in NOUNS:
         rest = rest[1:]
