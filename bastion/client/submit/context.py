@@ -108,6 +108,8 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
     Raises:
         SpecError: There is none, or several; the message lists them.
     """
+    from quota.refusal import AmbiguousProject
+
     if quota is None:
         if project:
             return project
@@ -118,7 +120,7 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
     found = quota.resolve_project(user, project or None)
     if isinstance(found, str):
         return found
-    raise SpecError(
-        f"project: {found}",
-        hint="-p names a project, --pool=NAME a pool, --user_id=USER says who you are",
-    )
+    hint = "-p names a project, --pool=NAME a pool, --user_id=USER says who you are"
+    if isinstance(found, AmbiguousProject):
+        hint += "; bastion config set project=NAME names one for every launch"
+    raise SpecError(f"project: {found}", hint=hint)

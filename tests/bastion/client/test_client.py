@@ -174,6 +174,8 @@ def test_a_project_that_cannot_be_resolved_is_refused_here(
         client.launch(launch_of())
     assert str(caught.value) == message
     assert "--pool=NAME" in caught.value.hint  # which -p is in Slurm
+    keeps = "bastion config set project=NAME names one for every launch"
+    assert (keeps in caught.value.hint) == (user == "eve")
     assert not store.list(layout.INBOX)
 
 
