@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bastion.records.keys import layout
 from launch import exits
+from launch.screen.render import iso
 from tests.launch.bucket import JOB, Bucket
 from tests.launch.command_line import Run
 from tests.launch.terminal import drawn
@@ -39,6 +40,40 @@ def test_events_are_cut_by_number_and_by_time(run: Run, bucket: Bucket) -> None:
     assert len(told(run("events").out)) == 8, "a program gets all"
     ran = run("events", "--tail=-1")
     assert (ran.code, "0 or more events" in ran.err) == (exits.USAGE, True)
+
+
+def test_events_tell_the_longest_wait_in_the_queue(run: Run, bucket: Bucket) -> None:
+    """With the command that says what held devices meanwhile; a hold is no wait, nor a minute."""
+    script = [
+        (0, "submitted"),
+        (1, "held"),
+        (500, "queued"),
+        (510, "starting"),
+        (600, "preempted"),
+        (700, "starting"),
+        (730, "succeeded"),
+    ]
+
+    def told_of(happened: list[tuple[int, str]], *words: str) -> str:
+        events = [
+            {"n": n, "at": NOW - 1000 + at, "job": JOB, "what": what}
+            for n, (at, what) in enumerate(happened)
+        ]
+        put(bucket.store, layout.ROOT, json.dumps({"events": events}).encode())
+        publish(bucket.store, "queue", {"jobs": [row(JOB, submitted_at=NOW - 1000)]})
+        return run("events", *words, JOB).err
+
+    since, until = iso(NOW - 400), iso(NOW - 300)
+    asks = f"bastion usage --by=project,user --since={since}"
+    assert told_of(script) == (
+        f"{JOB} waited 1m 40s in the queue, since {since} until {until}\n"
+        f"what held devices meanwhile: {asks} --until={until}\n"
+    )
+    assert told_of(script[:4]) == ""
+    assert told_of(script[:5]).splitlines()[0].startswith(f"{JOB} has waited 6m")
+    assert told_of(script[:5]).splitlines()[1] == f"what held devices meanwhile: {asks}"
+    assert told_of(script[:2]) == "", "it waits for its user"
+    assert told_of(script, "-q") == told_of(script, "--json") == ""
 
 
 def test_quiet_events_name_jobs(run: Run, bucket: Bucket) -> None:

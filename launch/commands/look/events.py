@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from launch import exits
 from launch.errors import UsageError
 from launch.grammar.parser import Verbs, number, switch, text
 from launch.screen.notes import note
-from launch.screen.render import Column, counted, iso, local, plain, write_lines
+from launch.screen.render import Column, counted, iso, local, plain, span, write_lines
 from launch.session import Session
 
 if TYPE_CHECKING:
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
 
 _TAIL = 50
 """What a terminal shows where nothing says how much: the newest, about a screen."""
+_LONG_S = 60.0
+"""A wait in the queue that is told of."""
+_JOINS = ("submitted", "ready", "queued", "preempted")
+"""What happens to a job that joins the queue."""
+
+
+class _Wait(NamedTuple):
+    """One time in the queue."""
+
+    length_s: float
+    job: str
+    since: float
+    until: float | None
+    """None: it waits still."""
 
 
 def register(verbs: Verbs) -> None:
@@ -56,8 +70,41 @@ def show_events(args: argparse.Namespace) -> int:
     if len(shown) < len(events) and not session.is_quiet:
         total = counted(len(events), "event")
         note(f"the last {len(shown)} of {total}; --tail=N or --since=TIME shows more")
+    if args.job and out.format in ("table", "wide"):
+        _tell_wait(session, events)
     session.note_absence()
     return exits.OK
+
+
+def _tell_wait(session: Session, events: Sequence[EventView]) -> None:
+    """Say how long one of them waited at most, and what tells which jobs held devices meanwhile."""
+    found = max(_waits(events, now=session.client.queue_as_of()), default=None)
+    if found is None or found.length_s < _LONG_S:
+        return
+    moment = session.out.time
+    told = "has waited" if found.until is None else "waited"
+    until = "" if found.until is None else f" until {moment(found.until)}"
+    asks = f"bastion usage --by=project,user --since={iso(found.since)}"
+    asks += "" if found.until is None else f" --until={iso(found.until)}"
+    length, since = span(found.length_s), moment(found.since)
+    note(f"{found.job} {told} {length} in the queue, since {since}{until}")
+    note(f"what held devices meanwhile: {asks}")
+
+
+def _waits(events: Iterable[EventView], *, now: float) -> list[_Wait]:
+    """Every time in the queue that ended with a start, or has not ended."""
+    from bastion.client.look.views import ENDED
+
+    found: list[_Wait] = []
+    joined: dict[str, float] = {}
+    for event in events:
+        if event.what in _JOINS:
+            joined[event.job] = event.at
+        elif event.what in ("starting", "held", *ENDED):
+            since = joined.pop(event.job, None)
+            if since is not None and event.what == "starting":
+                found.append(_Wait(event.at - since, event.job, since, event.at))
+    return found + [_Wait(now - since, job, since, None) for job, since in joined.items()]
 
 
 def _follow(session: Session, since: float) -> int:

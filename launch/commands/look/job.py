@@ -221,4 +221,4 @@ def _tell_why(session: Session, why: Why) -> None:
         lines.append(f"starts about {start}")
     write_lines([part for line in lines for part in out.prose(line)])
     if why.state in ENDED:
-        note(f"it ended {out.time(why.as_of)}")
+        note(f"it ended {out.time(why.as_of)}; how long it waited: bastion events {why.job}")
