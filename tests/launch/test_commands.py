@@ -994,6 +994,7 @@ def test_the_command_line_comes_before_a_slurm_script(
         (["launch", "bad.sbatch"], "error: bad.sbatch: line 2: --qos=high: there is none"),
         (["launch", "bad.json"], "error: bad.json: not JSON"),
         (["import", "spec.toml"], "error: 'spec.toml' is neither a Slurm script nor"),
+        (["import", "task.yaml"], "error: 'task.yaml' is neither a Slurm script nor"),
     ],
 )
 def test_what_cannot_be_imported_is_told(
@@ -1007,6 +1008,8 @@ def test_what_cannot_be_imported_is_told(
     ran = run(*words)
     assert ran.err.startswith(problem)
     assert ran.out == ""
+    told = "of others: bastion help come-from-another-system" in ran.err
+    assert told == (words[0] == "import")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,8 @@ def convert(args: argparse.Namespace) -> int:
     if not is_foreign(args.source[0]):
         raise UsageError(
             f"{args.source[0]!r} is neither a Slurm script nor an AXLearn job spec",
-            hint="they are called .sbatch, .slurm, .sh or .bash, and .json",
+            hint="they are called .sbatch, .slurm, .sh or .bash, and .json;"
+            " of others: bastion help come-from-another-system",
         )
     launch = foreign_launch(session)
     if session.out.format == "json":
