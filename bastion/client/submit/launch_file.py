@@ -166,7 +166,21 @@ def launch_text(launch: Launch) -> str:
     # Tables stand last in TOML.
     order = sorted(table.items(), key=lambda item: isinstance(item[1], (dict, list)))
     # A screen shows these as \x85, which TOML does not have.
-    return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", tomlkit.dumps(dict(order)))
+    return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", tomlkit.dumps(_on_lines(dict(order))))
+
+
+def _on_lines(part: Any) -> Any:
+    """`part` with each text of several lines as TOML that has those lines, so that it is read."""
+    import tomlkit
+
+    if isinstance(part, Mapping):
+        return {key: _on_lines(each) for key, each in part.items()}
+    if isinstance(part, (list, tuple)):
+        return [_on_lines(each) for each in part]
+    if not isinstance(part, str) or "\n" not in part or "'''" in part or part.endswith("'"):
+        return part
+    is_plain = all(line.isprintable() for line in part.replace("\t", "").split("\n"))
+    return tomlkit.value(f"'''\n{part}'''") if is_plain else part
 
 
 def _listed(table: dict[str, Any]) -> Iterator[str]:

@@ -265,6 +265,31 @@ def test_control_characters_are_written_as_toml_reads_them() -> None:
     assert parse_launch(text, source="f") == launch
 
 
+SCRIPT = '#!/bin/bash\nif true; then\n\techo "a\\tb" $1\nfi\n'
+
+
+def test_a_script_is_written_line_by_line() -> None:
+    """A person reads and edits the file that `import` and `--dry_run` print."""
+    launch = Launch(name="x", jobs=[Job(processes=[Process(["bash", "-c", SCRIPT])])])
+    text = launch_text(launch)
+    assert SCRIPT in text
+    assert parse_launch(text, source="f") == launch
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["\na\n", "a\n'''", "a\n'", "a\n\x85b", "a\r\nb", "a\n\u2028b", "\n", "a\n\x07", 'a\n"""\\'],
+)
+def test_every_text_of_several_lines_comes_back(odd: str) -> None:
+    """Where TOML's plain lines cannot have it, it is escaped, in commands and variables alike."""
+    launch = Launch(
+        name="x",
+        description=odd,
+        jobs=[Job(processes=[Process(["sh", odd, "b"], env={"A": odd})], on_end=["sh", odd])],
+    )
+    assert parse_launch(launch_text(launch), source="f") == launch
+
+
 _HUGE = f"0x{'f' * 6000}"
 
 
