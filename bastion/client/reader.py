@@ -308,7 +308,9 @@ class Reader(EventReader):
             NotFoundError: No bastion has published anything here yet.
             StoreError: Out of reach.
         """
-        return self._published.pools()
+        from bastion.client.look.rows import in_maintenance
+
+        return in_maintenance(self._published.pools(), self._quota_file.known())
 
     def top(self) -> TopView:
         """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 from bastion.records.coding.codec import encode
@@ -18,7 +20,7 @@ from launch import exits
 from tests.launch.bucket import Bucket
 from tests.launch.command_line import Run
 from tests.launch.terminal import drawn
-from tests.rigs.scripted_bastion import ScriptedBastion, publish
+from tests.rigs.scripted_bastion import ScriptedBastion, publish, put
 
 
 def row(name: str, **fields: object) -> dict[str, object]:
@@ -108,6 +110,38 @@ def test_pools_name_the_machines_that_take_no_job(run: Run, bucket: Bucket) -> N
     assert told[5] == "2 machines more of such; bastion machines shows all"
     assert "gpu-2" not in "".join(told)
     assert "creating: its agent does not begin" in run("machines").out
+
+
+def test_what_maintenance_closes_is_not_free(run: Run, bucket: Bucket) -> None:
+    """From its begin to its end; before that it is announced, and afterwards forgotten."""
+    found = bucket.store.read(layout.QUOTA)
+    assert found is not None
+    window = (
+        "[[maintenance]]\nfrom = 2026-08-01T06:00:00Z\nuntil = 2026-08-01T12:00:00Z\n"
+        'pools = ["gpu"]\nreason = "new firmware"\n'
+    )
+    put(bucket.store, layout.QUOTA, found.data + window.encode())
+    rows = [
+        row("gpu-1-0", resources={"h100": 8}, free={"h100": 8}),
+        row("big-1-0", resources={"h100": 8}, free={"h100": 8}, pool="big"),
+    ]
+    note = "maintenance closes gpu from 2026-08-01 06:00 to 2026-08-01 12:00 UTC: new firmware"
+
+    def at(hour: int) -> tuple[list[str], str, bool]:
+        as_of = datetime(2026, 8, 1, hour, tzinfo=UTC).timestamp()
+        publish(bucket.store, "pool", {"now": as_of, "machines": rows})
+        pools = run("pool")
+        machines = run("machines")
+        (phase,) = [
+            re.split("  +", line)[2] for line in machines.out.splitlines() if "gpu-1-0" in line
+        ]
+        free = [re.split("  +", line)[3] for line in pools.out.splitlines()[1:]]
+        assert (note in pools.err) == (note in machines.err)
+        return free, phase, note in pools.err
+
+    assert at(5) == (["8 h100", "8 h100"], "ready", True)
+    assert at(6) == (["8 h100", "0 h100"], "ready, closed for maintenance", True)
+    assert at(12) == (["8 h100", "8 h100"], "ready", False)
 
 
 def answering(bastion: ScriptedBastion, outcome: CheckOutcome) -> None:

@@ -7,6 +7,7 @@ What a row does not have, because an older bastion wrote it, is left at what its
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,16 @@ from bastion.client.look.views import (
     EventView,
     JobView,
     MachineView,
+    PoolsView,
     ShortageView,
     name_of,
 )
-from quota.amounts import Amounts
+from quota.amounts import NOTHING, Amounts
 
 if TYPE_CHECKING:
     from bastion.records.requests.result import Result
     from bastion.spec.request import Request
+    from quota.tree import Quota
 
 
 def range_of(request: Request) -> tuple[int, int] | None:
@@ -181,3 +184,16 @@ def event_of(line: Mapping[str, Any]) -> EventView:
         what=line.get("what", ""),
         text=line.get("text", ""),
     )
+
+
+def in_maintenance(view: PoolsView, quota: Quota | None) -> PoolsView:
+    """`view` with the windows that have not ended; nothing is free of what one closes by then."""
+    windows = () if quota is None else quota.maintenance
+    left = [window for window in windows if window.ends_at > view.as_of]
+    now = [window for window in left if window.starts_at <= view.as_of]
+    machines = []
+    for machine in view.machines:
+        found = [each for each in now if each.covers(machine.pool, machine.name, machine.hostname)]
+        closed = replace(machine, closed=str(found[0]), free=NOTHING) if found else machine
+        machines.append(closed)
+    return replace(view, machines=tuple(machines), maintenance=tuple(map(str, left)))

@@ -202,6 +202,8 @@ class MachineView:
     """When jobs that still run there are preempted; None: they run to their end."""
     drained_at: float | None = None
     """When nothing ran there any more, of a machine that is drained."""
+    closed: str = ""
+    """The maintenance that closes it now, or empty."""
     unwell: str = ""
     """Why it starts nothing now, or empty."""
     bad: str = ""
@@ -279,6 +281,8 @@ class PoolsView:
     shortages: tuple[ShortageView, ...] = ()
     warm: Mapping[str, WarmView] = field(default_factory=dict)
     """By pool."""
+    maintenance: tuple[str, ...] = ()
+    """What closes machines now or will, as the quota file has it: which, when and why."""
 
     def __repr__(self) -> str:
         number = len(self.machines)

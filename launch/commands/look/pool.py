@@ -14,7 +14,7 @@ from launch.screen.render import Column, amounts, counted, iso, span
 from launch.session import Session
 
 if TYPE_CHECKING:
-    from bastion.client import MachineView
+    from bastion.client import MachineView, PoolsView
     from quota.amounts import Amounts
 
 
@@ -88,6 +88,7 @@ def show_pools(args: argparse.Namespace) -> int:
                     for lacks in view.shortages
                 ],
                 "problems": problems,
+                "maintenance": view.maintenance,
                 "warm": {
                     pool: {"machines": warm.machines, "until": iso(warm.until), "by": warm.by}
                     for pool, warm in view.warm.items()
@@ -98,6 +99,7 @@ def show_pools(args: argparse.Namespace) -> int:
     session.out.show("pools", sorted(by_pool), columns, name=str)
     if not session.is_quiet:
         _note_troubles(view.machines, view.as_of)
+        _note_maintenance(view)
     for name, warm in view.warm.items():
         left = span(max(0.0, warm.until - view.as_of))
         kept = f"for {left} more" if session.out.terminal else f"until {iso(warm.until)}"
@@ -116,13 +118,18 @@ def show_pools(args: argparse.Namespace) -> int:
 
 def _note_troubles(machines: Sequence[MachineView], now: float) -> None:
     """Say which machines take no new job, or leave devices alone, and why."""
-    told = [(each.name, _phase(each) + _silence(each, now)) for each in machines]
+    told = [(m.name, _phase(m) + _silence(m, now)) for m in machines if not m.closed]
     troubled = [f"{name}: {phase}" for name, phase in told if phase not in _UNTROUBLED]
     for line in troubled[:_MOST_TROUBLES]:
         note(line)
     more = len(troubled) - _MOST_TROUBLES
     if more > 0:
         note(f"{counted(more, 'machine')} more of such; bastion machines shows all")
+
+
+def _note_maintenance(view: PoolsView) -> None:
+    for window in view.maintenance:
+        note(f"maintenance closes {window}")
 
 
 def _problems(session: Session) -> list[str]:
@@ -219,6 +226,7 @@ def show_machines(args: argparse.Namespace) -> int:
         more={"as_of": iso(view.as_of)},
     )
     if not session.is_quiet:
+        _note_maintenance(view)
         note(f"as of {session.out.time(view.as_of)}")
     session.note_absence()
     return exits.OK
@@ -247,6 +255,8 @@ def _phase(machine: MachineView) -> str:
         return f"{machine.phase}, {word}: {machine.cordoned}"
     if machine.cordoned:
         return f"{machine.phase}, cordoned: {machine.cordoned}"
+    if machine.closed:
+        return f"{machine.phase}, closed for maintenance"
     if machine.waits:
         return f"{machine.phase}, waits at its provider: {machine.waits}"
     if machine.stuck:
