@@ -8,7 +8,7 @@ from typing import assert_never
 from bastion.job import JobRecord, Phase, Stop, StopReason
 from bastion.lifecycle import Admitted, Reclassed, StopWanted
 from bastion.scheduler.plan import Admit, Keep, Plan, Preempt, Refuse, Wait
-from bastion.scheduler.reasons.reason import Resized
+from bastion.scheduler.reasons.reason import Resized, Vacated
 from bastion.service.decide.machine_batches import batched
 from bastion.service.draft.root_draft import Draft
 
@@ -52,6 +52,8 @@ def _preempt(draft: Draft, job: JobRecord, verdict: Preempt) -> bool:
     why, by = StopReason.PREEMPT, verdict.by
     if isinstance(verdict.reason, Resized):
         why, by = StopReason.RESIZE, f"{verdict.reason.fits} in place of {verdict.reason.replicas}"
+    elif isinstance(verdict.reason, Vacated):
+        by = f"maintenance: {verdict.reason.window}"
     stop = Stop(reason=why, at=draft.now, deadline=verdict.deadline, by=by)
     draft.apply(job.id, StopWanted(stop=stop))
     return True
