@@ -24,6 +24,8 @@ _OF_MACHINES: Mapping[str, Deed] = {
     "machine uncordoned": "uncordon",
     "machine well": "uncordon",
 }
+_RESTARTED = "machine ready"
+"""An agent that begins again: what made its machine unwell is no longer told of it."""
 
 
 @value
@@ -56,6 +58,7 @@ def script_of(events: Iterable[Event], *, since: float) -> Script:
     files: list[tuple[float, Quota]] = []
     jobs = _Jobs()
     text = ""
+    unwell: set[str] = set()
     moments: dict[float, None] = {}
     replicas: dict[tuple[str, int], tuple[float, ...]] = {}
     for event in events:
@@ -68,9 +71,17 @@ def script_of(events: Iterable[Event], *, since: float) -> Script:
                 files += _file(event.at, text)
         elif event.job:
             happenings += jobs.told(event)
+        elif event.what == _RESTARTED:
+            if (machine := event.text.partition(" ")[0]) in unwell:
+                unwell.remove(machine)
+                happenings.append(Happening(at_s=event.at, what="uncordon", name=machine))
         elif deed := _OF_MACHINES.get(event.what):
             machine = event.text.partition(":")[0].removesuffix(" may start jobs again")
             happenings.append(Happening(at_s=event.at, what=deed, name=machine))
+            if event.what == "machine unwell":
+                unwell.add(machine)
+            else:
+                unwell.discard(machine)
     before = [quota for at, quota in files if at <= since]
     later = [(at, quota) for at, quota in files if at > since]
     happenings += [Happening(at_s=at, what="quota", quota=quota) for at, quota in later]

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from bastion.records.root import Event
 from bastion.simulator.cluster.cluster import Cluster, Shape
 from bastion.simulator.engine.result import Result
 from bastion.simulator.replay.difference import difference
 from bastion.simulator.replay.record import decisions_of, recorded, same_starts
+from bastion.simulator.replay.script import script_of
 from bastion.simulator.run import simulated
 from bastion.simulator.setup import Setup
 from bastion.simulator.workload.generate import Recipe, generated
@@ -148,3 +150,18 @@ def test_a_time_limit_cuts_no_attempt_that_was_longer() -> None:
     then = recorded([row], source="record")
     again = simulated(setup_of(), then.workload, names=then.names)
     assert [each.outcome for each in again.jobs] == ["succeeded"]
+
+
+def test_a_machine_whose_agent_begins_again_is_open_unless_an_admin_closed_it() -> None:
+    """A bastion forgets then what made it unwell, and tells nothing but that it is ready."""
+    told = (
+        ("machine unwell", "a: it is out of memory"),
+        ("machine unwell", "b: it is out of memory"),
+        ("machine cordoned", "b: new disk (ada)"),
+        ("machine ready", "a (8 h100), life 2"),
+        ("machine ready", "b (8 h100), life 2"),
+        ("machine ready", "a (8 h100), life 3"),
+    )
+    events = [Event(n=n, at=float(n), what=what, text=text) for n, (what, text) in enumerate(told)]
+    deeds = [(each.what, each.name) for each in script_of(events, since=0.0).happenings]
+    assert deeds == [("cordon", "a"), ("cordon", "b"), ("cordon", "b"), ("uncordon", "a")]
