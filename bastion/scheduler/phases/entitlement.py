@@ -161,8 +161,8 @@ def is_in_vain(
 
     It waits within its share, and only borrowers may be preempted for it: where `going` stand on
     a share, their own project would have preempted them for the gang of another. Where `gang` is
-    on the share of a `group`, only projects in that have the right. `nested` as in
-    `would_be_taken`.
+    on the share of a `group`, only what is nearer to its own share has the right, in that group.
+    `nested` as in `would_be_taken`.
     """
     stays = (r for r in going if not r.is_leaving)
     is_any_safe = any(r.cover or not r.is_borrowed for r in stays)
@@ -179,7 +179,8 @@ def would_be_taken(
         draft: Unchanged when this returns.
         gang: They would be stopped for it.
         going: Those who would be stopped.
-        group: Only projects in it count, where one is named.
+        group: Only projects in it count, where one is named, and only within the share on which
+            each meets that of `gang`.
         nested: Whether this is asked of a gang that would take what others leave. Then it is not
             asked who would take what its own victims leave.
     """
@@ -189,8 +190,9 @@ def would_be_taken(
     if group:
         groups_of = draft.snapshot.quota.groups_of
         others = [name for name in others if any(g.name == group for g in groups_of(name))]
+    losers = [gang[0].project] if group else []
     return any(
-        _would_take(draft, line, gang, going, nested=nested)
+        _would_take(draft, line, gang, going, losers, nested=nested)
         for line in chain.from_iterable(draft.rest[name] for name in others)
         if line.key in draft.search.hopeless and not line.is_over
         if not is_out_of_reach(draft, line, going)
@@ -209,7 +211,13 @@ def is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) -> 
 
 
 def _would_take(
-    draft: Draft, line: Line, gang: Gang, going: Sequence[Running], *, nested: bool
+    draft: Draft,
+    line: Line,
+    gang: Gang,
+    going: Sequence[Running],
+    losers: Collection[str],
+    *,
+    nested: bool,
 ) -> bool:
     """
     Whether the head of `line`, within its share, could start once `going` have gone.
@@ -223,7 +231,7 @@ def _would_take(
         called_in(draft, [plan for plan in ahead if plan.hold is None]),
         counted(draft, [plan for plan in ahead if not plan.holds_quota]),
     ):
-        found = _found_beside(draft, line, gang, going, ahead)
+        found = _found_beside(draft, line, gang, going, ahead, losers)
         if found is None or not found.victims or nested:
             return found is not None
         gone, units = [*going, *found.victims], found.placed.total
@@ -231,9 +239,18 @@ def _would_take(
 
 
 def _found_beside(
-    draft: Draft, line: Line, gang: Gang, going: Sequence[Running], ahead: Sequence[Reserved]
+    draft: Draft,
+    line: Line,
+    gang: Gang,
+    going: Sequence[Running],
+    ahead: Sequence[Reserved],
+    losers: Collection[str],
 ) -> Found | None:
-    """Where the head of `line` would start once `going` have gone, and for which victims."""
+    """
+    Where the head of `line` would start once `going` have gone, and for which victims.
+
+    Within the share on which it meets each of the `losers`.
+    """
     own = draft.plans.get(line.head[0].id)
     with discounted(draft, [own] if own is not None and own.holds_quota else []):
         if not may_be_within(draft, line.project, line.shape, later=True):
@@ -244,7 +261,7 @@ def _found_beside(
     weak = [each for each in weak if each.hold is not None]  # the others are lent already
     kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
     with lent(draft, weak, kept):
-        return found_within_share(draft, line, without={*going}, going=going)
+        return found_within_share(draft, line, without={*going}, going=going, others=losers)
 
 
 def goes_to_a_sibling(
