@@ -90,7 +90,8 @@ def _claimants_after(draft: Draft) -> list[Claimant]:
     for name, promise in draft.promises.items():
         (kept if _is_same(promise, draft.standing.get(name)) else new).append(promise)
     newcomers += [draft.newcomers[p.gang[0]] for p in kept if p.gang[0] in draft.newcomers]
-    newcomers += promised_by(new, draft.snapshot.jobs, draft.cost_of)
+    made = len(draft.snapshot.promises)
+    newcomers += promised_by(new, draft.snapshot.jobs, draft.cost_of, made)
     changed = {each.project for each in newcomers}
     changed |= {draft.snapshot.jobs[name].project for name in draft.class_of_promise}
     by_project = draft.occupancy.by_project

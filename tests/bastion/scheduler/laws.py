@@ -46,7 +46,7 @@ from tests.bastion.scheduler.byhand import (
 
 Devices = Counter[tuple[str, str, int]]
 Law = Callable[[Snapshot, float, Plan], None]
-_Claim = tuple[bool, bool, bool, bool, float, float, str, Amounts, Sequence[JobRecord]]
+_Claim = tuple[bool, bool, bool, bool, float, float, int, str, Amounts, Sequence[JobRecord]]
 
 
 def devices(placements: Iterable[Placement]) -> Devices:
@@ -143,8 +143,8 @@ def _goes_over(
     return any(taken[t] > max(ceiling[t], before[t]) for t in asked)
 
 
-_Comer = tuple[tuple[bool, float, int, str], Amounts, list[JobRecord]]
-"""((is being stopped, since when it holds something, priority, name), what, its jobs)"""
+_Comer = tuple[tuple[bool, float, int, int, str], Amounts, list[JobRecord]]
+"""((is being stopped, since when it holds something, priority, number, name), what, its jobs)"""
 
 
 def _comers(snapshot: Snapshot) -> list[_Comer]:
@@ -160,13 +160,13 @@ def _comers(snapshot: Snapshot) -> list[_Comer]:
         leaves = jobs[0].phase is Phase.STOPPING
         first = min(jobs, key=lambda job: (job.index, job.id))
         priority = min(job.request.priority for job in jobs)
-        found.append(((leaves, at, priority, first.id), held, jobs))
-    for promise in snapshot.promises:
+        found.append(((leaves, at, priority, 0, first.id), held, jobs))
+    for number, promise in enumerate(snapshot.promises):
         left = waiting(snapshot, promise.gang)
         if promise.within_share and left:
             cost = promised(snapshot, None, promise)
             priority = min(job.request.priority for job in left)
-            found.append(((False, float("inf"), priority, promise.gang[0]), cost, left))
+            found.append(((False, float("inf"), priority, number, promise.gang[0]), cost, left))
     return found
 
 
@@ -258,8 +258,9 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
     What never borrows has its place whatever the share is.
     What is being stopped, or named to be for a gang on the share, has its place until it has ended,
     each job of it on its own, and after all that run on: two that follow each other never cost a
-    third its place. In a group a promise comes after what runs on, whatever its priority: it may
-    rest on the share of the group, and then needs no place on the project's own.
+    third its place. Of promises of equal priority the one made first has its place. In a group a
+    promise comes after what runs on, whatever its priority: it may rest on the share of the group,
+    and then needs no place on the project's own.
     """
     found = set()
     named = {name for promise in _firm(snapshot) for name, _ in promise.victims}
@@ -285,9 +286,9 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
         is_named = not named.isdisjoint(j.id for j in members)
         leaves = (job.phase is Phase.STOPPING or is_named) and not was
         never = _never_borrows(snapshot, members)
-        entry = (leaves or not never, was, leaves, False, priority, at, first, held, members)
+        entry = (leaves or not never, was, leaves, False, priority, at, 0, first, held, members)
         gangs[job.project].append(entry)
-    for promise in snapshot.promises:
+    for number, promise in enumerate(snapshot.promises):
         left = waiting(snapshot, promise.gang)
         is_sound = all(
             host.machine in snapshot.machines
@@ -301,12 +302,13 @@ def guaranteed(snapshot: Snapshot) -> set[str]:
             project = left[0].project
             is_last = bool(snapshot.quota.groups_of(project))
             stands = _never_borrows(snapshot, left)
-            order = (not stands, False, False, is_last, priority, float("inf"), promise.gang[0])
+            first = promise.gang[0]
+            order = (not stands, False, False, is_last, priority, float("inf"), number, first)
             entry = (*order, held, left)
             gangs[project].append(entry)
     for project, entries in gangs.items():
         room = snapshot.quota.project(project).nominal
-        for may_borrow, _, leaves, *_, held, jobs in sorted(entries, key=lambda entry: entry[:7]):
+        for may_borrow, _, leaves, *_, held, jobs in sorted(entries, key=lambda entry: entry[:8]):
             is_forced = leaves or not may_borrow
             if held and (is_forced or all(units <= room[t] for t, units in held.items())):
                 room = room - held

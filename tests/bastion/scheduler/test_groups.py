@@ -219,6 +219,29 @@ def test_a_sibling_beyond_its_own_share_does_not_keep_a_team_from_its_own_lower_
     assert w.runs("first")
 
 
+def test_a_later_promise_does_not_take_the_place_of_an_earlier_one_on_a_share() -> None:
+    """`alpha` was promised its start after `omega`: all promises stand, and none is made anew."""
+    shares = {"vision": {"gpu": 0.25}, "speech": {"gpu": 0.5}, "web": {"gpu": 0.25}}
+    groups = {"research": 'members = ["vision", "speech"]'}
+    quota = quota_of({"gpu": 12}, shares, groups=groups, min_runtime_s=100, grace_s=10)
+    w = World(quota, machines_of(2, gpu=4))
+    w.ask("vision", "wide", gpu=4)
+    w.ask("vision", "low", gpu=2, priority=5)
+    w.cycle()
+    w.pass_time(50)
+    w.ask("speech", "own", gpu=1)
+    w.ask("vision", "omega", gpu=3)
+    w.cycle()
+    w.ask("vision", "alpha", gpu=1)
+    w.ask("web", "other", gpu=3)
+    w.cycle()
+    promises = w.plan.promises
+    assert [each.gang for each in promises] == [("omega",), ("other",), ("alpha",)]
+    w.pass_time(1)
+    w.cycle()
+    assert w.plan.promises == promises
+
+
 def test_idle_capacity_goes_by_department_and_then_by_team() -> None:
     """Two teams of one department get together what the only team of another gets."""
     shares = {"a": {"gpu": 0.125}, "b": {"gpu": 0.125}, "c": {"gpu": 0.25}, "rest": {"gpu": 0.5}}

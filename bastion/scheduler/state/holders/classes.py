@@ -3,7 +3,7 @@ Classes: which admitted gangs stand on their project's own share.
 
 Rules: a fixed order, so nothing changes class unless something came, went or was cut: those that
 were guaranteed first (last among them those that are being stopped), then priority, then the time
-of admission, then name. A quota cut therefore demotes the lowest priority first, then the newest.
+of admission (of promises the order in which they were made), then name. A quota cut therefore demotes the lowest priority first, then the newest.
 What never borrows comes before all that, and keeps its class when the share is cut below it.
 
 It must not know machines.
@@ -35,6 +35,8 @@ class Newcomer(NamedTuple):
     borrows: bool
     """Whether it would stand beyond the share rather than not at all."""
     is_leaving: bool = False
+    number: int = 0
+    """Among promises: the first made has the lowest."""
 
     @property
     def is_promised(self) -> bool:
@@ -80,12 +82,12 @@ def _divide(
         leaves_share = not is_borrowed and (each.is_leaving or each.name in stopped)
         # In a group a promise may rest on the share of the group: it demotes none that runs on.
         is_last = bool(project.group) and isinstance(each, Newcomer) and each.is_promised
-        rank = leaves_share, is_last, each.priority, each.admitted_at, each.name
+        rank = leaves_share, is_last, each.priority, each.admitted_at, _number(each), each.name
         ranked.append((may_be_borrowed, is_borrowed, *rank, at, each.held))
     ranked.sort()
     nominal, held = project.nominal, NOTHING
     classes: dict[str, JobClass] = {}
-    for may_be_borrowed, _, leaves_share, _, _, _, name, _, units in ranked:
+    for may_be_borrowed, _, leaves_share, *_, name, _, units in ranked:
         is_forced = leaves_share or not may_be_borrowed
         if units and (is_forced or nominal.holds(held, units)):
             held = held + units
@@ -124,8 +126,12 @@ def covers(
     return found
 
 
-def _coming(each: Claimant) -> tuple[bool, float, int, str]:
-    return each.is_leaving, each.admitted_at, each.priority, each.name
+def _coming(each: Claimant) -> tuple[bool, float, int, int, str]:
+    return each.is_leaving, each.admitted_at, each.priority, _number(each), each.name
+
+
+def _number(each: Claimant) -> int:
+    return each.number if isinstance(each, Newcomer) else 0
 
 
 def classify(
@@ -160,10 +166,19 @@ def promised_by(
     promises: Iterable[Promise],
     jobs: Mapping[str, JobRecord],
     cost: Callable[[Promise, Gang], Amounts],
+    made: int = 0,
 ) -> list[Newcomer]:
-    """The gangs that have a promise within their project's share, and still wait; its `cost`."""
+    """
+    The gangs that have a promise within their project's share, and still wait.
+
+    Args:
+        promises: In the order in which they were made.
+        jobs: Of the cycle.
+        cost: What a promise is charged.
+        made: How many were made before them.
+    """
     found = []
-    for promise in promises:
+    for number, promise in enumerate(promises, made):
         gang = tuple([jobs[name] for name in promise.gang if name in jobs])
         is_waiting = bool(gang) and all(job.phase is Phase.QUEUED for job in gang)
         if not (promise.within_share and is_waiting):
@@ -177,6 +192,7 @@ def promised_by(
                 admitted_at=math.inf,
                 held=cost(promise, gang),
                 borrows=all(job.request.borrow for job in gang),
+                number=number,
             )
         )
     return found
