@@ -193,7 +193,7 @@ class Client(Reader):
         """
         from bastion.client.submit.check import check
         from bastion.client.submit.context import read_context
-        from bastion.records.requests.inbox import request_bytes
+        from bastion.records.coding.codec import encode_request
         from bastion.spec.launch import Launch
 
         if not isinstance(launch, Launch):
@@ -210,7 +210,7 @@ class Client(Reader):
             find=self._target,
         )
         good = check(launch, context)
-        request_bytes(good)  # what cannot be stored is told before anything is sent
+        encode_request(good)  # what cannot be stored is told before anything is sent
         return good
 
     def what_if(self, launch: Launch | str | Path) -> Outlook:

@@ -218,7 +218,7 @@ def test_an_argument_that_is_not_utf8_reaches_the_spec(bucket: Bucket, tmp_path:
         check=False,
     )
     assert ran.returncode == 2
-    assert ran.stderr == b"error: '\\udcff' is not UTF-8\nhint: write it in UTF-8\n"
+    assert ran.stderr == b"error: command[1]: '\\udcff' is not UTF-8\n"
 
 
 @pytest.mark.parametrize(

@@ -29,10 +29,9 @@ from bastion.errors import (
     StoreRefusedError,
     TimedOutError,
 )
-from bastion.records.coding.codec import decode, encode
+from bastion.records.coding.codec import decode, encode, encode_request
 from bastion.records.keys import layout
 from bastion.records.requests.answer import Answer
-from bastion.records.requests.inbox import request_bytes
 from bastion.store.port import ObjectStore
 from bastion.value import value
 
@@ -102,7 +101,7 @@ class Inbox:
             InDoubtError: After all retries it may have arrived, and may not.
             StoreError: The store refused it, and nothing was sent.
         """
-        data = request_bytes(body)
+        data = encode_request(body)
         began, pause_s = self._clock.monotonic(), FIRST_PAUSE_S
         is_sent = False
         while True:

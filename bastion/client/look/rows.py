@@ -7,7 +7,6 @@ What a row does not have, because an older bastion wrote it, is left at what its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -188,6 +187,8 @@ def event_of(line: Mapping[str, Any]) -> EventView:
 
 def in_maintenance(view: PoolsView, quota: Quota | None) -> PoolsView:
     """`view` with the windows that have not ended; nothing is free of what one closes by then."""
+    from dataclasses import replace
+
     windows = () if quota is None else quota.maintenance
     left = [window for window in windows if window.ends_at > view.as_of]
     now = [window for window in left if window.starts_at <= view.as_of]

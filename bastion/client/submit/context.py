@@ -108,8 +108,6 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
     Raises:
         SpecError: There is none, or several; the message lists them.
     """
-    from quota.refusal import AmbiguousProject
-
     if quota is None:
         if project:
             return project
@@ -120,6 +118,8 @@ def resolve_project(quota: Quota | None, user: str, project: str) -> str:
     found = quota.resolve_project(user, project or None)
     if isinstance(found, str):
         return found
+    from quota.refusal import AmbiguousProject
+
     hint = "-p names a project, --pool=NAME a pool, --user_id=USER says who you are"
     if isinstance(found, AmbiguousProject):
         hint += "; bastion config set project=NAME names one for every launch"

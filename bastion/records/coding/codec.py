@@ -44,6 +44,10 @@ _UNKNOWN_KIND = "unknown_kind"
 _Path = tuple[int | str, ...]
 
 
+MAX_REQUEST_BYTES = 4 << 20
+"""Of what a user sends: the bastion reads no larger one."""
+
+
 def encode(record: object) -> bytes:
     """
     Return `record` as JSON without the fields at their defaults.
@@ -58,6 +62,26 @@ def encode(record: object) -> bytes:
         before = text[: error.start].rpartition('"')[2][-40:]
         after = text[error.start :].partition('"')[0][:40]
         raise SpecError(f"{before + after!r} is not UTF-8", hint="write it in UTF-8") from None
+
+
+def encode_request(body: object) -> bytes:
+    """
+    Return a request, or what is sent in one, as it is stored.
+
+    Raises:
+        SpecError: It is larger than what the bastion reads, or a text in it is not UTF-8.
+    """
+    data = encode(body)
+    if len(data) > MAX_REQUEST_BYTES:
+        raise SpecError(
+            f"the request: {too_large(len(data))}", hint="put what is long into files of its code"
+        )
+    return data
+
+
+def too_large(size_bytes: int) -> str:
+    """Why a request of that size is not read."""
+    return f"{size_bytes} bytes is too large; at most {MAX_REQUEST_BYTES}"
 
 
 def plain(record: object) -> Any:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bastion.errors import SpecError
-from bastion.records.coding.codec import encode
+from bastion.records.coding.codec import MAX_REQUEST_BYTES, too_large
 from bastion.records.keys import layout
 from bastion.records.keys.layout import RequestName
 from bastion.store import Entry, ObjectStore
@@ -25,27 +24,8 @@ PER_OWNER = 200
 """Maximum number of requests of one user, or bells of one machine, in one turn."""
 PER_TURN = 2000
 """Maximum number of requests, and of bells, in one turn: it bounds the turn's length."""
-MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = MAX_REQUEST_BYTES
 """Per request or bell; a larger one is never read."""
-
-
-def request_bytes(body: object) -> bytes:
-    """
-    Return a request, or what is sent in one, as it is stored.
-
-    Raises:
-        SpecError: It is larger than what the bastion reads, or a text in it is not UTF-8.
-    """
-    data = encode(body)
-    if len(data) > MAX_BYTES:
-        raise SpecError(
-            f"the request: {_too_large(len(data))}", hint="put what is long into files of its code"
-        )
-    return data
-
-
-def _too_large(size_bytes: int) -> str:
-    return f"{size_bytes} bytes is too large; at most {MAX_BYTES}"
 
 
 @value
@@ -153,7 +133,7 @@ def _sorted(entries: Sequence[Entry]) -> Inbox:
     for entry in entries:
         bell = layout.parse_bell(entry.key)
         name = layout.parse_request(entry.key)
-        problem = _too_large(entry.size) if entry.size > MAX_BYTES else ""
+        problem = too_large(entry.size) if entry.size > MAX_BYTES else ""
         if name is not None and bell is None:
             requests.append(Waiting(entry=entry, name=name, problem=problem))
         elif bell is not None and not problem:

@@ -3,8 +3,9 @@ Classes: which admitted gangs stand on their project's own share.
 
 Rules: a fixed order, so nothing changes class unless something came, went or was cut: those that
 were guaranteed first (last among them those that are being stopped), then priority, then the time
-of admission (of promises the order in which they were made), then name. A quota cut therefore demotes the lowest priority first, then the newest.
-What never borrows comes before all that, and keeps its class when the share is cut below it.
+of admission (of promises the order in which they were made), then name. A quota cut therefore
+demotes the lowest priority first, then the newest. What never borrows comes before all that, and
+keeps its class when the share is cut below it.
 
 It must not know machines.
 """
