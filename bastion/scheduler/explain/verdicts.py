@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bastion.job import JobClass, JobRecord
 from bastion.scheduler.explain.census import censuses
@@ -21,6 +22,7 @@ from bastion.scheduler.outcome import (
     planned_of,
     promises_of,
 )
+from bastion.scheduler.phases.maintenance import stops
 from bastion.scheduler.plan import (
     Admit,
     Estimate,
@@ -34,11 +36,11 @@ from bastion.scheduler.plan import (
 )
 from bastion.scheduler.queue.order import Gang
 from bastion.scheduler.queue.positions import Crowd
+from bastion.scheduler.reasons.holding import MaintenanceStop
 from bastion.scheduler.reasons.reason import (
     Borrowing,
     Ending,
     Held,
-    HoldingReason,
     Promised,
     ToBePreempted,
     WaitsFor,
@@ -125,6 +127,10 @@ def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, 
             yield job.id, verdict
 
 
+Standing = WithinShare | Borrowing
+"""On what a gang stands that goes on."""
+
+
 class Holding:
     """The verdicts on gangs that keep what they hold, worked out when they are asked for."""
 
@@ -132,7 +138,12 @@ class Holding:
         self._running = draft.running
         self._shares = draft.shares
         self._now, self._min_runtime_s = draft.now, draft.options.min_runtime_s
-        self._reasons: dict[tuple[str, JobClass, float, tuple[str, ...]], HoldingReason] = {}
+        self._reasons: dict[
+            tuple[str, JobClass, float, tuple[str, ...]], WithinShare | Borrowing
+        ] = {}
+        self._stops = {
+            name: MaintenanceStop(at=at, window=str(window)) for name, at, window in stops(draft)
+        }
 
     def verdicts(self) -> Iterator[tuple[str, Verdict]]:
         """Of every job that holds devices, as if nothing happened to any of them."""
@@ -150,11 +161,13 @@ class Holding:
         """`running` goes on."""
         types = running.held.types()
         reason = self.reason(running.project, job_class, running.started_at, types)
+        if running.name in self._stops:
+            reason = replace(reason, maintenance=self._stops[running.name])
         return Keep(job_class=job_class, reason=reason)
 
     def reason(
         self, project: str, job_class: JobClass, started_at: float, types: tuple[str, ...]
-    ) -> HoldingReason:
+    ) -> Standing:
         """On what a gang of `project` stands that holds these types."""
         is_own = job_class is JobClass.GUARANTEED
         key = project, job_class, 0.0 if is_own else started_at, types
@@ -165,7 +178,7 @@ class Holding:
 
     def _reason(
         self, project: str, job_class: JobClass, started_at: float, types: tuple[str, ...]
-    ) -> HoldingReason:
+    ) -> Standing:
         held = self._shares.held(project).only(types)
         nominal = self._shares.project(project).nominal.only(types)
         if job_class is JobClass.GUARANTEED:

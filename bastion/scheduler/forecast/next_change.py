@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from bastion.scheduler.outcome import is_told
 from bastion.scheduler.phases.growth import grows_at
-from bastion.scheduler.phases.maintenance import vacates_at, window_of
+from bastion.scheduler.phases.maintenance import stops
 from bastion.scheduler.phases.shrinkage import shrinks_at
 from bastion.scheduler.state.blocked import Blocked
 from bastion.scheduler.state.draft import Draft
@@ -36,10 +36,7 @@ def _times(draft: Draft, blocked: Blocked) -> Iterator[float]:
     now = draft.now
     if draft.capacity.closures:
         yield from draft.capacity.closures.times()
-        for running in draft.running.values():
-            window = window_of(draft, running)
-            if window is not None:
-                yield vacates_at(running, window)
+        yield from (at for _, at, _ in stops(draft))
     yield from grows_at(draft)
     yield from shrinks_at(draft)
     for name in draft.aside:  # jobs that wait for a time stand there

@@ -9,6 +9,8 @@ It must not know which gang gets the devices.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from bastion.scheduler.reasons.reason import Vacated
 from bastion.scheduler.state.decisions import PlannedStop
 from bastion.scheduler.state.draft import Draft
@@ -18,12 +20,10 @@ from quota.maintenance import Window
 
 def vacate(draft: Draft) -> None:
     """Name what runs into a window and has to be told now; all else of the cycle is done."""
-    if not draft.capacity.closures:
-        return
-    for running in draft.running.values():
-        window = window_of(draft, running)
-        if window is not None and vacates_at(running, window) <= draft.now:
-            draft.victims[running.name] = PlannedStop(
+    for name, at, window in stops(draft):
+        if at <= draft.now:
+            running = draft.running[name]
+            draft.victims[name] = PlannedStop(
                 by="",
                 stop_at=draft.now,
                 end_at=draft.now + running.grace_s,
@@ -31,7 +31,15 @@ def vacate(draft: Draft) -> None:
             )
 
 
-def window_of(draft: Draft, running: Running) -> Window | None:
+def stops(draft: Draft) -> Iterator[tuple[str, float, Window]]:
+    """The gangs to be stopped for maintenance, when, so that their grace is over, and for which."""
+    for running in draft.running.values() if draft.capacity.closures else ():
+        window = _window_of(draft, running)
+        if window is not None:
+            yield running.name, window.starts_at - running.grace_s, window
+
+
+def _window_of(draft: Draft, running: Running) -> Window | None:
     """The window that `running` will not have left by itself, if it resumes after it."""
     if running.is_leaving or not running.shape.resumes:
         return None
@@ -40,8 +48,3 @@ def window_of(draft: Draft, running: Running) -> Window | None:
     if window is None or draft.ends_at(running) <= window.starts_at:
         return None
     return window
-
-
-def vacates_at(running: Running, window: Window) -> float:
-    """When it is told to stop, so that its grace is over when the window begins."""
-    return window.starts_at - running.grace_s

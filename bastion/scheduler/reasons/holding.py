@@ -19,6 +19,19 @@ from quota.amounts import Amounts
 
 
 @value
+class MaintenanceStop:
+    """It will be stopped for maintenance, unless it has ended by then, and resumes later."""
+
+    at: float
+    window: str
+    """What is closed and when, and why, for people."""
+
+
+def _stopped(stop: MaintenanceStop | None, now: float) -> str:
+    return "" if stop is None else f"; stopped {when(stop.at, now)} for maintenance: {stop.window}"
+
+
+@value
 class WithinShare:
     """It runs within its project's own share: no other project can preempt it."""
 
@@ -28,13 +41,15 @@ class WithinShare:
     """Of the types under quota that it asks for, as far as it is within the share."""
     nominal: Amounts
     """The share, of the types that it asks for."""
+    maintenance: MaintenanceStop | None = None
 
-    def words(self, _: float) -> str:
+    def words(self, now: float) -> str:
         """The sentence."""
         held = (
             f"{self.project} holds {units(self.held)} of its share of {units(self.nominal)}, and "
         )
-        return f"guaranteed: {held if self.held else ''}no other project can preempt it"
+        free = f"guaranteed: {held if self.held else ''}no other project can preempt it"
+        return free + _stopped(self.maintenance, now)
 
 
 @value
@@ -48,12 +63,14 @@ class Borrowing:
     nominal: Amounts
     safe_until: float = 0.0
     """It is not preempted before."""
+    maintenance: MaintenanceStop | None = None
 
     def words(self, now: float) -> str:
         """The sentence."""
         left_s = self.safe_until - now
         safe = f", but not in the next {text_of_seconds(left_s)}" if left_s > 0 else ""
-        return f"{self._what()}; may be preempted for a gang within its share{safe}"
+        may_be = f"; may be preempted for a gang within its share{safe}"
+        return self._what() + may_be + _stopped(self.maintenance, now)
 
     def _what(self) -> str:
         if not self.held:

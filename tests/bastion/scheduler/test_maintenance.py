@@ -79,6 +79,18 @@ def test_what_cannot_end_starts_where_no_window_is() -> None:
     assert placement[0].hosts[0].machine == "p-001"
 
 
+def test_what_runs_is_told_when_maintenance_stops_it() -> None:
+    """One that has ended before then, or that is stopped by nothing, is not."""
+    w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, reason="new drivers"))
+    w.ask("A", "resumes", gpu=1)
+    w.ask("A", "ends", gpu=1, max_runtime_s=HOUR - 120)
+    w.cycle()
+    w.cycle()
+    assert "can preempt it; stopped in 59m 30s for maintenance: everything from" in w.why("resumes")
+    assert w.why("resumes").endswith(" UTC: new drivers")
+    assert w.why("ends").endswith("can preempt it")
+
+
 def test_what_resumes_runs_until_its_notice_and_continues_after_the_window() -> None:
     """It is told 30 seconds before the window begins, waits, and starts when the window ends."""
     w = world(Window(starts_at=HOUR, ends_at=2 * HOUR, reason="new drivers"))

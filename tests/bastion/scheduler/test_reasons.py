@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 
 from bastion.job import Dependency
 from bastion.scheduler.reasons import reason as reasons
+from bastion.scheduler.reasons.holding import MaintenanceStop
 from bastion.scheduler.reasons.next_wall import NextWall
 from bastion.scheduler.reasons.reason import Reason, text
 from bastion.spec.where import Where
@@ -32,6 +33,16 @@ EXAMPLES: list[tuple[Reason, str]] = [
         reasons.Borrowing(project="A", held=GPU, nominal=TWO, safe_until=190),
         "borrowed: A holds 8 gpu, 6 gpu beyond its share; may be preempted for a gang within"
         " its share, but not in the next 1m 30s",
+    ),
+    (
+        reasons.Borrowing(
+            project="A",
+            held=ONE,
+            nominal=TWO,
+            maintenance=MaintenanceStop(at=130, window="p from 10:00 to 11:00 UTC"),
+        ),
+        "borrowed: A holds 1 gpu, all within its share; may be preempted for a gang within its"
+        " share; stopped in 30s for maintenance: p from 10:00 to 11:00 UTC",
     ),
     (
         reasons.Ending(cause="preempt", deadline=130),
