@@ -133,14 +133,14 @@ def _is_kept(draft: Draft, reserved: Reserved) -> bool:
     ):
         return False
     if draft.promises[reserved.name].within_share:
-        return not draft.shares.is_nested or _is_still_within(draft, reserved)
+        return not draft.shares.is_nested or is_still_within(draft, reserved)
     if _lacks_room(draft, reserved):
         return False
     with lent(draft, [reserved]):
         return not is_in_vain(draft, reserved.gang, reserved.victims)
 
 
-def _is_still_within(draft: Draft, reserved: Reserved) -> bool:
+def is_still_within(draft: Draft, reserved: Reserved) -> bool:
     """Whether others of its group, within their own share, have left it its place on the share."""
     if draft.has_own_place(reserved.name):
         return True

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from bastion.scheduler.effort import left_for_searches
+from bastion.scheduler.phases.promises import is_still_within
 from bastion.scheduler.phases.reservations.fulfilment import sharing
 from bastion.scheduler.phases.reservations.lending import reopened, set_apart
 from bastion.scheduler.phases.reservations.new_promise import make_promise
-from bastion.scheduler.phases.reservations.reserving import drop
+from bastion.scheduler.phases.reservations.reserving import drop, reserve
 from bastion.scheduler.preemption.lack import Lack
 from bastion.scheduler.preemption.victims import Found, find, yields_to
 from bastion.scheduler.promise import Promise
@@ -59,9 +60,27 @@ def _spare(draft: Draft, promise: Promise) -> None:
         draft.victims.update(stops)
         if fewest is not None:
             drop(draft, reserved)
-    if fewest is not None:
-        found, within_share = fewest
-        make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
+    if fewest is None:
+        return
+    found, within_share = fewest
+    resting, promises = _on_shares_of_groups(draft), dict(draft.promises)
+    anew = make_promise(draft, reserved.gang, reserved.shape, found, within_share=within_share)
+    if not all(is_still_within(draft, each) for each in resting):
+        drop(draft, anew)  # it may count on the victims of a promise that loses its share by it
+        reserved.is_dropped = False
+        draft.promises.clear()
+        draft.promises.update(promises)
+        draft.victims.update(stops)
+        reserve(draft, reserved)
+
+
+def _on_shares_of_groups(draft: Draft) -> list[Reserved]:
+    """The promises with victims that rest on the share of a group, and may lose it to others."""
+    if not draft.shares.is_nested:
+        return []
+    with_victims = [each for each in draft.promised.values() if each.victims]
+    within = [each for each in with_victims if draft.promises[each.name].within_share]
+    return [each for each in within if is_still_within(draft, each)]
 
 
 def _fewest(

@@ -18,7 +18,7 @@ from tests.bastion.scheduler.world import World, machines_of, quota_of
 from tests.rigs.length import at_length
 
 KEPT = (
-    *(88, 131, 256, 391, 454, 756, 788, 820, 1_392, 1_859, 2_080),
+    *(88, 131, 256, 391, 454, 756, 788, 820, 1_392, 1_859, 2_080, 2_298),
     *(100_196, 100_485),
 )
 """Histories in which a job started to be stopped, was stopped in vain, or plans took turns."""
