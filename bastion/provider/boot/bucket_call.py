@@ -29,12 +29,14 @@ def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
     prefix = unquote(parts.path).strip("/")
     name = "%s/%s" % (prefix, key) if prefix else key
     if parts.scheme == "file":
-        path = os.path.join(unquote(parts.path), key)
+        folder = unquote(parts.path)
+        path = os.path.join(folder, key)
         if data is None:
             with open(path, "rb") as file:
                 return file.read()
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        keep(path, data.decode())
+        # Where a store writes, too: beside its object it would be one more in a list.
+        keep(path, data.decode(), "%s/.tmp/%s.boot.tmp" % (folder, os.urandom(8).hex()))
         return b""
     if parts.scheme == "gs":
         request = of_gcs(parts.netloc, name, method)
@@ -140,10 +142,11 @@ def metadata(url: str, headers: Mapping[str, str], method: str = "GET") -> str:
         return bytes(answer.read()).decode()
 
 
-def keep(path: str, said: str) -> None:
-    """Replace a file: a reader sees the old text or the new."""
-    with open(path + ".tmp", "w") as file:
+def keep(path: str, said: str, temp: str = "") -> None:
+    """Replace a file: a reader sees the old text or the new. It is written as `temp`."""
+    temp = temp or path + ".tmp"
+    with open(temp, "w") as file:
         file.write(said)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(path + ".tmp", path)
+    os.replace(temp, path)

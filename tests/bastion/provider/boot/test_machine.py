@@ -190,6 +190,18 @@ def test_a_failed_boot_is_told_though_its_log_takes_no_line(tmp_path: Path) -> N
     assert told.text == "ValueError('wheels/w in the bucket is not what its name says')"
 
 
+def test_what_is_being_written_is_no_object(tmp_path: Path) -> None:
+    """Of a write that does not come to its end nothing is in a list: it would be set aside."""
+    store = open_store(f"file://{tmp_path}", makes_root=True)
+    store.create("inbox/bell.json/below", b"")  # so that nothing can be at its key
+    with pytest.raises(IsADirectoryError):
+        send(f"file://{tmp_path}", "PUT", "inbox/bell.json", b"said")
+    assert [entry.key for entry in store.list("")] == ["inbox/bell.json/below"]
+    send(f"file://{tmp_path}", "PUT", "inbox/other.json", b"said")
+    found = store.read("inbox/other.json")
+    assert found is not None and found.data == b"said"
+
+
 @pytest.mark.parametrize("kind", ["gs", "s3"])
 def test_objects_travel_without_a_library(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bootstrap reads what a store wrote, and a store what the bootstrap wrote."""
