@@ -270,7 +270,7 @@ class Output:
     ) -> Iterator[str]:
         """Its heads, then its rows, with what stands `beside` each under `title`."""
         texts = (all_visible([column.text(item) for item in items]) for column in columns)
-        # A row is one line, also where somebody wrote a reason of several.
+        # A row is one line, also where the reason of a cordon has several.
         cells = [[text.replace("\n", " ") or "-" for text in column] for column in texts]
         widths = [max(map(len, (c.title, *cell))) for c, cell in zip(columns, cells, strict=True)]
         heads = [f"{c.title:<{width}}" for c, width in zip(columns, widths, strict=True)]

@@ -247,7 +247,7 @@ def test_the_record_is_played_under_another_file(
 def test_a_replay_may_have_more_machines(
     run: Run, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """What waited for a machine starts sooner; totals that nobody could hold are refused."""
+    """What waited for a machine starts sooner; totals that no project could hold are refused."""
     request.getfixturevalue("record")
     for asked, told in (
         ("gpu", "--more: 'gpu' is not allowed; POOL=N with N from 1 to 10,000"),

@@ -18,6 +18,7 @@ from bastion.client.look.views import (
     ShortageView,
     name_of,
 )
+from bastion.value import replace
 from quota.amounts import NOTHING, Amounts
 
 if TYPE_CHECKING:
@@ -186,9 +187,7 @@ def event_of(line: Mapping[str, Any]) -> EventView:
 
 
 def in_maintenance(view: PoolsView, quota: Quota | None) -> PoolsView:
-    """`view` with the windows that have not ended; nothing is free of what one closes by then."""
-    from dataclasses import replace
-
+    """`view` with the windows that have not ended; of what one closes now nothing is free."""
     windows = () if quota is None else quota.maintenance
     left = [window for window in windows if window.ends_at > view.as_of]
     now = [window for window in left if window.starts_at <= view.as_of]

@@ -112,14 +112,14 @@ def _check_totals(cluster: Cluster, quota: Quota, more: dict[str, int]) -> None:
     See that the quota file has the devices of the machines that are added.
 
     Raises:
-        UsageError: It has fewer, so nobody could hold them.
+        UsageError: It has fewer, so no project could hold them.
     """
     for kind in sorted({cluster.named[name].type for name in more} & quota.types):
         units, total = cluster.totals[kind], quota.totals[kind]
         if total < units:
             raise UsageError(
                 f"--more: with these there are {units} {kind}, and the quota file has {total} to"
-                " divide: nobody could hold the others",
+                " divide: no project could hold the others",
                 hint="bastion quota show -o wide > new.toml, write"
                 f" {kind} = {units} there, and add --quota=new.toml",
             )
