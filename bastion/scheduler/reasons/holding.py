@@ -28,7 +28,7 @@ class MaintenanceStop:
 
 
 def _stopped(stop: MaintenanceStop | None, now: float) -> str:
-    return "" if stop is None else f"; stopped {when(stop.at, now)} for maintenance: {stop.window}"
+    return "" if stop is None else f"; maintenance stops it {when(stop.at, now)}: {stop.window}"
 
 
 @value

@@ -86,7 +86,7 @@ def test_what_runs_is_told_when_maintenance_stops_it() -> None:
     w.ask("A", "ends", gpu=1, max_runtime_s=HOUR - 120)
     w.cycle()
     w.cycle()
-    assert "can preempt it; stopped in 59m 30s for maintenance: everything from" in w.why("resumes")
+    assert "can preempt it; maintenance stops it in 59m 30s: everything from" in w.why("resumes")
     assert w.why("resumes").endswith(" UTC: new drivers")
     assert w.why("ends").endswith("can preempt it")
 

@@ -42,7 +42,7 @@ EXAMPLES: list[tuple[Reason, str]] = [
             maintenance=MaintenanceStop(at=130, window="p from 10:00 to 11:00 UTC"),
         ),
         "borrowed: A holds 1 gpu, all within its share; may be preempted for a gang within its"
-        " share; stopped in 30s for maintenance: p from 10:00 to 11:00 UTC",
+        " share; maintenance stops it in 30s: p from 10:00 to 11:00 UTC",
     ),
     (
         reasons.Ending(cause="preempt", deadline=130),
