@@ -1,17 +1,18 @@
 """
 Which job runs next, where, and why: `decide(snapshot, now) -> Plan`, a pure function.
 
-Policy lives here and nowhere else. Nothing here reads a clock, does I/O or keeps state.
+All scheduling policy is here and nowhere else. This package reads no clock, does no I/O and keeps
+no state.
 
-Read `cycle` first: it is the whole of a cycle on one screen, from `snapshot` (the input) to `plan`
-(the output). From there the way leads down, and no folder knows one that comes before it here:
-`explain/` tells every job its reason, `forecast/` when it will start; `phases/` decide;
-`preemption/` finds victims; `state/` is what they decide on; `policies/` are the choices that a
-quota file has; `placement/` is machines and devices, `queue/` the waiting jobs, and `reasons/` what
-they are told.
+Start with `cycle`: it shows a whole cycle on one screen, from `snapshot` (the input) to `plan` (the
+output). The folders below it form layers, and no folder imports one that is listed before it:
+`explain/` gives every job its reason, and `forecast/` estimates when it will start; `phases/` makes
+the decisions; `preemption/` finds victims; `state/` is the state on which they work; `policies/`
+are the options of a quota file; `placement/` is machines and devices, `queue/` the waiting jobs,
+and `reasons/` the reasons and their sentences.
 
-Beside them: `promise` is what a cycle commits itself to, `outcome` what comes of it, and `effort`
-how much it may search. `runs` are how long earlier jobs took, `charge` what an admitted one holds,
-and `machine_report` what a job met at a machine that may not wait. `whatif` asks what another quota
-file or one more job would change.
+Beside them, `promise` is what a cycle commits to, `outcome` what it results in, and `effort` how
+much it may search. `runs` keeps how long earlier jobs took, `charge` computes what an admitted job
+holds, and `machine_report` describes why a machine could not take a job. `whatif` answers what
+another quota file or one more job would change.
 """

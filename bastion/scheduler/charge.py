@@ -1,10 +1,11 @@
 """
-Charge: what an admitted job holds in the quota, from its record, and how usage of it decays.
+Charge: what an admitted job holds under quota, from its record, and how past usage decays.
 
-A job is charged what it asks for, replica by replica as they end. One that takes whole machines
-(`exclusive`, or a slice) is charged all that these machines have, since no other job can use it.
+A job is charged what it asks for, replica by replica until each ends. A job that takes whole
+machines (`exclusive`, or a slice) is charged everything that they have, because no other job can
+use it.
 
-It must not know shares.
+This module must not know shares.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from quota.amounts import NOTHING, Amounts
 
 def held_by(job: JobRecord, machines: Mapping[str, Machine]) -> Amounts:
     """
-    What `job` is charged now, of every type.
+    Return what `job` is charged now, for every type.
 
     Args:
-        job: Whether admitted or not; one that is not holds nothing.
-        machines: By name, each with what it has; one that is not known any more is not charged.
+        job: An admitted job, or any other: a job that is not admitted holds nothing.
+        machines: By name, each with what it has; a machine that is not in it is not charged.
     """
     if not job.request.takes_whole:
         return len(job.alive) * job.request.per_replica
@@ -33,10 +34,11 @@ def held_by(job: JobRecord, machines: Mapping[str, Machine]) -> Amounts:
 
 def faded(passed_s: float, half_life_s: float) -> tuple[float, float]:
     """
-    Which part of earlier usage is left after a time, and for how many seconds what is held counts.
+    Return the fraction of earlier usage left after a time, and the seconds to count for what is
+    held.
 
-    Usage fades while it is held, too. So the sum does not depend on the moments at which it is
-    taken, and a service and its replay, which take it at others, come to the same.
+    Usage decays while it accrues, too. The sum therefore does not depend on when it is computed,
+    and a service and its replay, which compute it at different times, agree.
     """
     rate = log(2) / half_life_s
     gone = -expm1(-passed_s * rate)

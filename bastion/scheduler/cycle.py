@@ -1,8 +1,9 @@
 """
 `decide`: one cycle of the scheduler, six phases on one screen.
 
-A function of a frozen snapshot and nothing else: the service calls it every turn, the simulator on
-a virtual clock, `whatif` to tell what would happen. A memory that is handed in saves time.
+It depends on a frozen snapshot and nothing else: the service calls it every turn, the simulator
+calls it on a virtual clock, and `whatif` calls it to answer what would happen. A memory passed in
+saves time.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ def decide(
     snapshot: Snapshot, now: float, memory: Memory | None = None, *, tells: bool = True
 ) -> Plan:
     """
-    Decide what to do now: which jobs start, which are preempted for which, which wait and why.
+    Decide what to do now: which jobs start, which are preempted for which, and which wait and why.
 
-    Deterministic, and stable: with its own promises and plans handed back, the same state gives
-    the same plan. Every job of the snapshot that is queued or admitted has exactly one verdict;
-    those that are draining or done hold nothing and have none.
+    The result is deterministic and stable: given its own promises and plans back, the same state
+    gives the same plan. Every job of the snapshot that is queued or admitted gets exactly one
+    verdict. Draining and done jobs hold nothing and get none.
 
     Args:
-        snapshot: Everything it may know.
-        now: Seconds of the store's clock.
-        memory: Kept by the caller from one cycle to the next: records that have not changed are
-            not read again. The plan is the same without it, or with any other.
+        snapshot: The whole input.
+        now: In seconds of the store's clock.
+        memory: Kept by the caller from one cycle to the next, so that unchanged records are not
+            read again. The plan is the same without it, and with any other.
         tells: As in `decide_with`.
     """
     return decide_with(chosen(snapshot.quota.scheduler), snapshot, now, memory, tells=tells)
@@ -56,9 +57,9 @@ def decide_with(
     tells: bool = True,
 ) -> Plan:
     """
-    `decide` with other parts than the quota file names.
+    Run `decide` with other parts than the quota file names.
 
-    Without `tells` jobs for which nothing is done have no verdict: to find out what each waits for
+    Without `tells`, jobs for which nothing is done get no verdict: finding what each waits for
     takes more time than everything else.
     """
     memory = memory or Memory()
@@ -81,7 +82,7 @@ def decide_with(
 
 
 def _surveyed(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> Draft:
-    """1. Ledger and 2. order: holders, what is free, which gangs wait, in which order."""
+    """1. Ledger and 2. order: what is held, what is free, and which gangs wait, in order."""
     draft = Draft(snapshot, now, parts, memory)
     survey(draft)
     if memory.is_check_due:
@@ -95,7 +96,7 @@ def _surveyed(parts: Parts, snapshot: Snapshot, now: float, memory: Memory) -> D
 
 
 PHASES = (
-    # 3. Guarantee: what was promised and planned first, then gangs within their project's share.
+    # 3. Guarantee: first existing promises and plans, then gangs within their project's share.
     stand_by,
     take_over_plans,
     spare_victims,
@@ -103,16 +104,16 @@ PHASES = (
     plan_ahead,
     guarantee,
     start_others,
-    # 4. Plan: a start in the future for the oldest blocked gang of each pool.
+    # 4. Plan: a future start for the oldest blocked gang of each pool.
     plan_starts,
-    # 5. Borrow: all other gangs, on what is left idle.
+    # 5. Borrow: all other gangs, on idle capacity.
     borrow,
-    # No victim is told to stop for what became free meanwhile.
+    # Spare victims that are no longer needed because devices became free.
     spare_victims_again,
-    # Grown gangs give back to jobs that their user's limit keeps out; others grow.
+    # Grown gangs shrink for jobs that their user's limit blocks; other gangs grow.
     shrink,
     grow,
-    # Victims run on until the promises are due that are left, and into no maintenance.
+    # Victims keep running until the remaining promises are due, but not into maintenance.
     let_victims_run_on,
     vacate,
 )

@@ -1,4 +1,4 @@
-"""One line of a census: what a job met at one machine; apart from how that is found out."""
+"""One line of a census: why a machine could not take a job, apart from how that is found."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from quota.amounts import NOTHING, Amounts
 
 @value
 class MachineReport:
-    """One machine, or what a pool could still make, as a job that could not start met it."""
+    """A machine, or what a pool could still create, as seen by a job that could not start."""
 
     job: str
     machine: str
     asked: Amounts = NOTHING
     """By one replica."""
     free: Amounts = NOTHING
-    """Of the types asked for, and open to it."""
+    """Of the requested types, and available to the job."""
     fits: int = 0
-    """Replicas that it could take now."""
+    """Replicas that fit now."""
     why_not: str = ""
-    """Why it can take none, or empty."""
+    """Why none fits, or empty."""

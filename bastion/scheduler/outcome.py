@@ -1,7 +1,7 @@
 """
-The outcome of a cycle: what is stopped, promised, planned and made, and the classes at its end.
+The outcome of a cycle: stops, promises, plans, new machines, and the classes at its end.
 
-It must not know how any of it was found.
+This module must not know how any of it was found.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from bastion.scheduler.state.holders.running import Running
 
 
 def stopped_now(draft: Draft) -> dict[str, PlannedStop]:
-    """Victims that are told to stop in this cycle, by name."""
+    """Return the victims that must stop in this cycle, by name."""
     return {n: stop for n, stop in draft.victims.items() if is_told(draft, draft.running[n])}
 
 
 def promises_of(draft: Draft) -> tuple[Promise, ...]:
-    """What `draft` promises, in the order in which it was promised: the first stops a victim."""
+    """Return the promises of `draft` in their order; the first stops a shared victim."""
     return tuple(sorted(draft.promises.values(), key=lambda p: p.made_at))
 
 
 def planned_of(draft: Draft) -> tuple[PlannedStart, ...]:
-    """What `draft` plans, and then what it drains."""
+    """Return the planned starts of `draft`, then the plans that drain."""
     kept = [*draft.plans.values(), *draft.reservations.drained()]
     kept.sort(key=lambda plan: (plan.until, ids_of(plan.gang)))
     return tuple(
@@ -45,7 +45,7 @@ def planned_of(draft: Draft) -> tuple[PlannedStart, ...]:
 
 
 def machines_made(draft: Draft) -> tuple[Machine, ...]:
-    """Machines to be made for the gangs that start."""
+    """Return the machines to create for the gangs that start."""
     return tuple(
         replace(room.machine, created_at=draft.now)
         for room in draft.capacity.created
@@ -55,9 +55,9 @@ def machines_made(draft: Draft) -> tuple[Machine, ...]:
 
 def classes_after(draft: Draft) -> dict[str, JobClass]:
     """
-    At the end of the cycle, of the gangs of every project where something starts or is promised.
+    Return the classes at the end of the cycle, for projects where a job starts or is promised.
 
-    In the others classes are those of the beginning: deriving them again gives the same.
+    Elsewhere the classes are those at the beginning: deriving them again would give the same.
     """
     firm = {name for name, stop in draft.victims.items() if stop.is_firm}
     stopped = firm | stopped_now(draft).keys()
@@ -65,7 +65,7 @@ def classes_after(draft: Draft) -> dict[str, JobClass]:
 
 
 def covers_after(draft: Draft, classes: Mapping[str, JobClass]) -> dict[str, str]:
-    """The groups on whose shares gangs will stand, with these classes of `classes_after`."""
+    """Return the groups whose shares will cover gangs, given these results of `classes_after`."""
     others = [running for running in draft.running.values() if running.name not in classes]
     known = {running.name: running.job_class for running in others}
     claimants = [*others, *_claimants_after(draft)]
@@ -100,7 +100,7 @@ def _claimants_after(draft: Draft) -> list[Claimant]:
 
 
 def _is_same(promise: Promise, before: Promise | None) -> bool:
-    """Whether its gang takes part in the shares as when the cycle began."""
+    """Whether its gang counts in the shares exactly as at the beginning of the cycle."""
     return (
         before is not None
         and promise.placements is before.placements
@@ -110,9 +110,9 @@ def _is_same(promise: Promise, before: Promise | None) -> bool:
 
 def is_told(draft: Draft, running: Running) -> bool:
     """
-    Whether it is told to stop now: its time has come, and the last cycle had named it too.
+    Whether it must stop now: its stop time has come, and the last cycle named it as well.
 
-    What one cycle names, the next looks at again, so nothing is stopped in vain.
+    What one cycle names, the next checks again, so that nothing is stopped in vain.
     """
     stop = draft.victims.get(running.name)
     if stop is None or stop.stop_at > draft.now or stop.by in draft.needless:

@@ -1,4 +1,4 @@
-"""The output of one cycle: a verdict for every job, and nothing left to choose."""
+"""The output of one cycle: a verdict for every job, with nothing left to choose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bastion.value import value
 
 
 class Admit(NamedTuple):
-    """Start it now, exactly here."""
+    """Start the job now, exactly here."""
 
     job_class: JobClass
     placement: Placement
@@ -24,7 +24,7 @@ class Admit(NamedTuple):
 
 @value
 class Preempt:
-    """Stop it: `by` (a job's id) may have its devices; killed at `deadline`."""
+    """Stop the job: `by` (a job's id) takes its devices; it is killed at `deadline`."""
 
     by: str
     deadline: float
@@ -33,7 +33,7 @@ class Preempt:
 
 @value
 class Keep:
-    """It holds what it holds; `job_class` as derived at the end of this cycle."""
+    """The job keeps what it holds; `job_class` is its class at the end of this cycle."""
 
     job_class: JobClass
     reason: Reason
@@ -44,34 +44,34 @@ class Estimate:
     """A probable start."""
 
     at: float
-    """In store's seconds."""
+    """In seconds of the store's clock."""
     rests_on: int = 0
-    """Earlier runs of the job that has to end last; 0: it rests on limits alone."""
+    """Earlier runs of the job that must end last; 0: the estimate rests on time limits alone."""
     off_by_s: float = 0.0
-    """How far from it the start may be, more likely than not."""
+    """How far from it the start is, more likely than not."""
 
 
 @value
 class Wait:
-    """It waits, and `reason` says what for."""
+    """The job waits, and `reason` says for what."""
 
     reason: Reason
     start: Estimate | None = None
-    """When it will probably start; `start_of` says how sure that is."""
+    """When it will probably start; `start_of` says how certain that is."""
 
     @property
     def estimated_at(self) -> float | None:
-        """The time of that, in store's seconds."""
+        """The time of that estimate, in seconds of the store's clock."""
         return self.start.at if self.start else None
 
 
 @value
 class Refuse:
-    """It asked to start now or not at all (`when_busy="fail"`), or can never run."""
+    """The job asked to start now or not at all (`when_busy="fail"`), or can never run."""
 
     reason: Reason
     machines: tuple[MachineReport, ...] = ()
-    """Why on none of them, where it may not wait."""
+    """Why no machine takes it, for a job that may not wait."""
 
 
 Verdict = Admit | Preempt | Keep | Wait | Refuse
@@ -79,13 +79,14 @@ Verdict = Admit | Preempt | Keep | Wait | Refuse
 
 class Verdicts(Mapping[str, Verdict]):
     """
-    One verdict a job, in the order of their names; frozen.
+    One verdict per job, in the order of job names; frozen.
 
     Args:
-        decided: On every job for which something is to be done, and on others, in any order.
-        in_line: Jobs for which nothing is done: they wait.
+        decided: Verdicts on every job for which something is to be done, and on others, in any
+            order.
+        in_line: Waiting jobs for which nothing is done.
         starts: When gangs among those will probably start, by their first job.
-        holding: Gives the verdicts on jobs that hold devices, as if nothing happened to them.
+        holding: Returns the verdicts on jobs that hold devices, as if nothing happened to them.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Verdicts(Mapping[str, Verdict]):
         holding: Callable[[], Iterator[tuple[str, Verdict]]] | None = None,
     ) -> None:
         self.decided = decided
-        """All that has to be acted on; a job that is not in it waits, or goes on as it is."""
+        """The verdicts to act on; every other job waits or continues unchanged."""
         self._holding = holding
         self.in_line = in_line
         self.starts = starts or {}
@@ -130,18 +131,18 @@ class Verdicts(Mapping[str, Verdict]):
 
 @value
 class Plan:
-    """What `decide` wants done; every job that is queued or admitted has exactly one verdict."""
+    """The decisions of `decide`; every job that is queued or admitted has exactly one verdict."""
 
     verdicts: Verdicts
     promises: tuple[Promise, ...]
     planned: tuple[PlannedStart, ...]
     new_machines: tuple[Machine, ...]
-    """To be made, named, with pool, zone and slice; placements may already name them."""
+    """To be created, with name, pool, zone and slice; placements may already refer to them."""
     considered: frozenset[tuple[str, bool]] = frozenset()
     """
-    Searches that this round of cycles has made; empty once all that wait were considered.
+    Searches made in this round of cycles; empty once every waiting gang was considered.
 
-    The next snapshot takes it over, so that the next cycle goes on where this one ended.
+    The next snapshot takes it over, so that the next cycle continues where this one ended.
     """
     wake_at: float | None = None
-    """When the same snapshot could next give another plan; None when only a change of it could."""
+    """When the same snapshot could first give another plan; None if only a change of it could."""

@@ -1,16 +1,16 @@
 """
-How long earlier runs took: the few numbers of each kind of job that root keeps.
+How long earlier runs took: a few numbers per kind of job, kept in root.
 
-Jobs of one kind are those of one project and one user whose names are the same but for numbers:
-`sweep-7-lr0.1` and `sweep-12-lr0.03` are. Of each kind the latest lengths are kept, in whole
-seconds, so that equal histories give equal bytes.
+Jobs of one project and one user whose names differ only in numbers are of one kind, such as
+`sweep-7-lr0.1` and `sweep-12-lr0.03`. The latest run times of each kind are kept in whole seconds,
+so that equal histories give equal bytes.
 
-Rules: no place in the order, share or promise follows from this. It tells when a job will
-likely end, and only estimates ask.
+No position in the order, share or promise depends on this. It predicts when a job will probably
+end, and only estimates use it.
 
-Source: what a user ran last under a name tells more than what they ask for (Tsafrir, Etsion and
-Feitelson 2007, on backfilling with predictions); whole distributions of it, cut at what a job has
-run already: 3Sigma (Park et al., EuroSys 2018).
+Source: a user's latest run times under a name predict better than the limits they ask for (Tsafrir,
+Etsion and Feitelson 2007, on backfilling with predictions). Whole distributions, conditioned on how
+long the job has already run: 3Sigma (Park et al., EuroSys 2018).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from bastion.job import JobRecord, OutcomeKind
 from bastion.value import value
 
 MAX_LENGTHS = 16
-"""Of one kind: enough for quartiles, and few enough to follow a change of the code."""
+"""Per kind: enough for quartiles, and few enough to follow changes of the code."""
 MAX_KINDS_OF_USER = 24
-"""Names made of letters at random must cost the history of their own user only."""
+"""Users with random names must only lose their own history."""
 MAX_KINDS = 600
-"""In root: about 70 kB of JSON at most, a tenth of what 3,000 jobs are."""
+"""In root: at most about 70 kB of JSON, a tenth of 3,000 jobs."""
 
 _NUMBER = re.compile(r"\d+")
 
@@ -36,23 +36,24 @@ class Runs:
     """How long the latest runs of one kind took."""
 
     at: int
-    """When the last of them ended, in whole store's seconds."""
+    """When the last of them ended, in whole seconds of the store's clock."""
     lengths: tuple[int, ...]
-    """Whole seconds, the oldest first."""
+    """In whole seconds, oldest first."""
 
 
 def kind_of(job: JobRecord) -> str:
-    """`<project>/<user>/<name>` with a `#` for every number of the name."""
+    """Return `<project>/<user>/<name>`, with `#` for every number in the name."""
     return f"{job.project}/{job.user}/{_NUMBER.sub('#', job.name)}"
 
 
 def with_end(runs: Mapping[str, Runs], job: JobRecord, now: float) -> Mapping[str, Runs]:
     """
-    `runs` with that of `job`, whose attempt has just ended; `runs` itself where it tells nothing.
+    Return `runs` with the attempt of `job` that has just ended, or `runs` itself if it is no
+    evidence.
 
-    What succeeded at the first attempt counts. A later attempt may have gone on from a checkpoint
-    and be shorter than the work. What failed, was cancelled, preempted or cut off by a limit says
-    of the work only that it takes longer, or that it was broken.
+    Only a success at the first attempt counts. A later attempt may have resumed from a checkpoint
+    and be shorter than the work. A job that failed, was cancelled, was preempted or hit its limit
+    only shows that the work takes longer, or was broken.
     """
     attempt, last = job.attempt, job.last
     if attempt is None or last is None or last.kind is not OutcomeKind.SUCCEEDED:
@@ -69,7 +70,7 @@ def with_end(runs: Mapping[str, Runs], job: JobRecord, now: float) -> Mapping[st
 
 
 def _make_room(runs: dict[str, Runs], user: str) -> None:
-    """Forget what ended longest ago, so that one more kind of `user` fits."""
+    """Drop the kind that ended longest ago, so that one more kind of `user` fits."""
     own = [name for name in runs if name.startswith(user)]
     if len(own) >= MAX_KINDS_OF_USER:
         del runs[_oldest(own, runs)]

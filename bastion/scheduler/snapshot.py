@@ -17,33 +17,33 @@ from quota import Quota
 
 @value
 class Snapshot:
-    """Everything `decide` may know."""
+    """The whole input of `decide`."""
 
     quota: Quota
     quota_problem: str = ""
     """Why the newest quota file is not in force, or empty."""
     jobs: Mapping[str, JobRecord]
     arrays: Mapping[str, str] = field(default_factory=dict)
-    """Array -> in which states all its tasks are, for the jobs that wait for it."""
+    """Array -> the states of all its tasks, for the jobs that wait for it."""
     machines: Mapping[str, Machine]
     pools: Mapping[str, Pool]
     promises: tuple[Promise, ...] = ()
     planned: tuple[PlannedStart, ...] = ()
     considered: frozenset[tuple[str, bool]] = frozenset()
-    """Searches that earlier cycles of this round made: `Plan.considered` of the last plan."""
+    """Searches made by earlier cycles of this round: `Plan.considered` of the last plan."""
     steps: int = STEPS
-    """How many steps of search the cycle may take."""
+    """How many search steps the cycle may take."""
     seq: int = 0
-    """Of the commit this plan will go into: new machines are named `<pool>-<seq>-<i>`."""
+    """Of the commit that will contain the plan: new machines are named `<pool>-<seq>-<i>`."""
     decayed: Mapping[str, float] = field(default_factory=dict)
-    """Project, or group -> what it borrowed, decayed to now: dominant share x seconds."""
+    """Project or group -> what it borrowed, decayed to now: dominant share x seconds."""
     decayed_by_user: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(project, user) -> what the user held, decayed to now: dominant share x seconds."""
     spent: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Project, or group -> unit hours by type that count against its budget now."""
+    """Project or group -> unit hours by type that count against its budget now."""
     stockouts: Mapping[str, ProviderStockout] = field(default_factory=dict)
-    """Pool -> why its provider makes no machines now, and until when."""
+    """Pool -> why its provider creates no machines now, and until when."""
     runs: Mapping[str, Runs] = field(default_factory=dict)
-    """Kind of job -> how long its latest runs took; only estimates ask."""
+    """Kind of job -> how long its latest runs took; only estimates use it."""
     reports: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Job -> numbers it reported, for policies."""
+    """Job -> numbers that it reported, for policies."""

@@ -1,7 +1,7 @@
 """
-What would happen now: for `launch --dry_run` and `quota diff NEW.toml`, by the same `decide`.
+What would happen now, for `launch --dry_run` and `quota diff NEW.toml`, by the same `decide`.
 
-It must not know how a cycle works: it only compares plans.
+This module must not know how a cycle works: it only compares plans.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class Outlook:
     """What one cycle would do, and what it would set in motion."""
 
     starts: tuple[str, ...] = ()
-    """Jobs that would start at once."""
+    """Jobs that would start immediately."""
     waits: tuple[str, ...] = ()
-    """Jobs that would wait, of those asked about."""
+    """Of the jobs asked about, those that would wait."""
     refused: tuple[str, ...] = ()
     stops: tuple[tuple[str, str], ...] = ()
-    """(victim, preemptor), now or at a time that would then be set."""
+    """(victim, preemptor), now or at a time that would be set now."""
     demoted: tuple[str, ...] = ()
-    """Running jobs that would stand on their project's share no longer."""
+    """Running jobs that would no longer be within their project's share."""
     promoted: tuple[str, ...] = ()
     verdicts: tuple[tuple[str, Verdict], ...] = ()
     """Of the jobs asked about, with their reasons."""
     problems: tuple[str, ...] = ()
-    """Why the jobs asked about would not be taken at all; then nothing else is told."""
+    """Why the jobs asked about would be rejected; the other fields are then empty."""
 
     def __repr__(self) -> str:
         told = {
@@ -54,7 +54,7 @@ class Outlook:
 
 
 PATIENT = 100 * STEPS
-"""Steps of a cycle that an answer waits for: a user has more time than a bastion's turn."""
+"""Steps of a cycle whose answer a user waits for: a user has more time than a bastion's turn."""
 
 
 @value
@@ -67,9 +67,9 @@ class QuotaOutlook:
 
 def if_launched(snapshot: Snapshot, jobs: Iterable[JobRecord], now: float) -> Outlook:
     """
-    What would happen if `jobs` were submitted now, beside everything that waits.
+    Return what would happen if `jobs` were submitted now, beside all waiting jobs.
 
-    Only what differs from going on without them is told of other jobs.
+    Other jobs appear only where they would fare differently.
     """
     new = {job.id: job for job in jobs}
     snapshot = replace(snapshot, steps=PATIENT)
@@ -80,7 +80,7 @@ def if_launched(snapshot: Snapshot, jobs: Iterable[JobRecord], now: float) -> Ou
 
 
 def if_quota_were(snapshot: Snapshot, quota: Quota, now: float) -> QuotaOutlook:
-    """What would happen if `quota` were in force: which shares change, which jobs are preempted."""
+    """Return what would happen if `quota` were in force: changed shares and preempted jobs."""
     snapshot = replace(snapshot, steps=PATIENT)
     before = decide(snapshot, now)
     spent = carried(snapshot.quota, quota, snapshot.spent, now)
@@ -111,7 +111,7 @@ def _outlook(before: Plan, after: Plan, asked: dict[str, Verdict]) -> Outlook:
 
 
 def _is_shut_out(verdict: Verdict | None) -> bool:
-    """Whether it waits for an admin alone: the quota file has no place for it."""
+    """Whether it waits only for an admin: the quota file has no place for it."""
     return isinstance(verdict, Wait) and isinstance(verdict.reason, NotMember | UnknownProject)
 
 
@@ -120,7 +120,7 @@ def _of(plan: Plan, kind: type[Verdict]) -> set[str]:
 
 
 def _stops(plan: Plan) -> set[tuple[str, str]]:
-    """Told to stop now, or by a promise later."""
+    """Return (victim, preemptor) of every stop, now or later by a promise."""
     now = {(n, v.by) for n, v in plan.verdicts.items() if isinstance(v, Preempt)}
     later = {(name, each.gang[0]) for each in plan.promises for name, _ in each.victims}
     return now | later

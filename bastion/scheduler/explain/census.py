@@ -1,7 +1,7 @@
 """
-Machine by machine, why a job that may not wait does not start: what it asks, what is free, why not.
+Machine by machine, why a job that may not wait does not start: what it asks for, and what is free.
 
-It must not change anything.
+This module must not change anything.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from bastion.spec.where import Where
 from quota.amounts import NOTHING, Amounts, missing
 
 MAX_MACHINES = 200
-"""That one launch is told of: the answer lies in root until it is written."""
+"""The most machines reported to one launch: the answer is kept in root until it is written."""
 
 
 def censuses(draft: Draft, gang: Gang) -> dict[str, tuple[MachineReport, ...]]:
-    """By job, what `census` tells of `gang`: of jobs that ask the same, of the first."""
+    """Return `census` of `gang` by job; of jobs with equal requests, only the first has one."""
     firsts: dict[Request, JobRecord] = {}
     for job in gang:
         firsts.setdefault(job.request, job)
@@ -35,9 +35,9 @@ def censuses(draft: Draft, gang: Gang) -> dict[str, tuple[MachineReport, ...]]:
 
 def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport, ...]:
     """
-    Every machine at the end of the cycle, as `job` meets it: those that come nearest first.
+    Return every machine at the end of the cycle, as `job` sees it, the best matches first.
 
-    Where there are more than `at_most`, a last line counts the others.
+    If there are more than `at_most`, a last line counts the others.
     """
     part = Part(job.request, draft.snapshot.quota, resumes=job.resume)
     kept = _kept(draft, job.project)
@@ -55,7 +55,7 @@ def census(draft: Draft, job: JobRecord, *, at_most: int) -> tuple[MachineReport
 
 
 def _kept(draft: Draft, project: str) -> dict[str, str]:
-    """The gang that something is kept for from jobs of `project`, by machine."""
+    """Return the gang for which something is kept from jobs of `project`, by machine."""
     found: dict[str, str] = {}
     for reserved in (*draft.closed, *draft.reservations.drained_for(project)):
         for machine in reserved.footprint.masks:
@@ -86,7 +86,7 @@ def _of_room(job: JobRecord, part: Part, room: Room, kept_for: str) -> MachineRe
 
 
 def _unfit(part: Part, room: Room) -> str:
-    """What makes it the wrong machine for good, or nothing."""
+    """Return what makes it the wrong machine permanently, or nothing."""
     sofar: dict[str, object] = {}
     for name, wanted, written in filters_of(part.where):
         sofar[name] = wanted
@@ -119,7 +119,7 @@ def _unopened(room: Room) -> str:
 
 
 def _taken(part: Part, room: Room, free: Amounts, kept_for: str) -> str:
-    """Why nothing fits on a machine that is the right one."""
+    """Return why nothing fits on a machine of the right kind."""
     kept = f"; some of it is kept for {kept_for}" if kept_for else ""
     if room.closed:
         return f"all of it is kept for {kept_for}"

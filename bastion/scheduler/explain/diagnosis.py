@@ -1,10 +1,10 @@
 """
-Why a gang waits: the one reason that, taken away, would let it go on.
+Why a gang waits: the one reason whose removal would let it start.
 
-Asked in the order from what no waiting changes (it never fits, no machine matches) over what the
-quota says (ceiling, share) to what time will solve (closed, scattered, lost, in use).
+The order is: what no waiting changes (it never fits, no machine matches), then the quota (ceiling,
+share), then what time solves (closed, scattered, lost, in use).
 
-It must not change anything: what it tries, it undoes.
+This module must not change anything: whatever it tries, it undoes.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import NOTHING, Amounts, missing
 
 SEARCHES, SEARCHES_OF_FEW = 2, 8
-"""Scattered gangs whose obstacles are looked for in one cycle; the more run, the more it costs."""
+"""Scattered gangs per cycle whose obstacles are searched; the cost grows with running jobs."""
 
 MOST_NAMED = 8
-"""Other gangs that a reason names of those that something is reserved for."""
+"""The most other gangs named by a reason, among those with a reservation."""
 
 TRIALS = 8
-"""Second walls that are tried out in one cycle."""
+"""Second walls tried per cycle."""
 
 SCATTERS = 32
-"""Shapes whose parts are all counted over what is free in one cycle; each asks every machine."""
+"""Shapes per cycle whose parts are all counted on free capacity; each costs every machine."""
 
 MOST_TRIED = 200
-"""Running gangs: with more no second wall is tried, and no start beyond a share is estimated."""
+"""With more running gangs, no second wall is tried and no start beyond a share is estimated."""
 
 T = TypeVar("T")
 
 
 def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
-    """Those that something is reserved for, the first to start before the others."""
+    """Return the gangs that have a reservation, in the order of their starts."""
     first, *others = sorted(closed, key=lambda each: (each.until, each.name))
     more = tuple(each.name for each in others[:MOST_NAMED])
     at = None if first.drains else first.until
@@ -82,7 +82,7 @@ def _kept(closed: Sequence[Reserved]) -> PlannedForOther:
 
 
 def _several(shape: Shape) -> Amounts:
-    """The devices of one replica, if all are alike and one needs several of a type."""
+    """Return the devices of one replica, if all replicas are alike and need several of a type."""
     if shape.takes_whole or len({part.per_replica for part in shape.parts}) > 1:
         return NOTHING
     devices = Amounts(dict(shape.parts[0].devices))
@@ -91,7 +91,7 @@ def _several(shape: Shape) -> Amounts:
 
 @contextmanager
 def _not_paid(closed: Sequence[Reserved]) -> Iterator[None]:
-    """For a moment, let what `closed` waits for leave all that it is charged."""
+    """Temporarily free all that the gangs for which `closed` waits are charged."""
     paid = [each for reserved in closed for each in reserved.paid]
     for running, tier, units in paid:
         running.pay(tier, -units)
@@ -111,7 +111,7 @@ class Diagnosis:
     Args:
         draft: At the end of its cycle.
         waits: What each project waits for within its share.
-        change: What has changed on trial; None where it is the cycle's own diagnosis.
+        change: What was changed on trial; None in the cycle's own diagnosis.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Diagnosis:
         self.searches = self.trials = 0
         self._waits = waits
         self._opened: dict[int, WaitingReason | None] = {}
-        """Form of a shape -> what is closed that it would fit on, once that has been tried."""
+        """Form of a shape -> the closed capacity on which it would fit, once that was tried."""
         self._maintained: dict[int, Maintenance | None] = {}
         self._outages: dict[int, NextWall | None] = {}
         self._scatters: dict[int, Scatter] = {}
@@ -131,11 +131,11 @@ class Diagnosis:
 
     @cached_property
     def quota(self) -> QuotaWalls:
-        """What the quota has against gangs."""
+        """What quota says against gangs."""
         return QuotaWalls(self.draft, self._waits, is_trial=self.change is not None)
 
     def reason(self, gang: Gang, shape: Shape) -> WaitingReason:
-        """Why `gang`, which asks for `shape`, waits."""
+        """Return why `gang`, which asks for `shape`, waits."""
         project = gang[0].project
         found = (
             self.draft.beyond(shape)
@@ -148,7 +148,7 @@ class Diagnosis:
         return self._with_next(gang, shape, found)
 
     def never(self, project: str, shape: Shape) -> Beyond | None:
-        """Why a gang of `project` can never start, whatever ends; None where it may some day."""
+        """Return why a gang of `project` can never start, whatever ends; None if it may start."""
         return self.draft.beyond(shape) or self.quota.never(project, shape)
 
     def wall_after(
@@ -161,10 +161,10 @@ class Diagnosis:
         is_renewed: bool = False,
     ) -> NextWall | None:
         """
-        What is in the way of a gang that is not in line yet, once `change` has come.
+        Return what blocks a gang that is not queued yet, once `change` has happened.
 
-        It `is_limited` where the limits of its user hold then, too; budgets hold unless they are
-        renewed by then, or it starts whatever was used.
+        `is_limited`: whether the limits of its user still apply then. Budgets apply unless they are
+        renewed by then, or the gang starts whatever was used.
         """
         project = gang[0].project
         if (never := self.never(project, shape)) is not None:
@@ -180,22 +180,23 @@ class Diagnosis:
         return self._next_wall(gang, shape, change)
 
     def _once(self, known: dict[int, T], ask: Callable[[Shape], T], shape: Shape) -> T:
-        """What depends on the shape alone is asked once for every form."""
+        """Ask what depends on the shape alone once per form."""
         if shape.form not in known:
             known[shape.form] = ask(shape)
         return known[shape.form]
 
     def _with_next(self, gang: Gang, shape: Shape, reason: WaitingReason) -> WaitingReason:
         """
-        `reason`, with what is in the way of the gang once what it names has changed.
+        Return `reason`, with what blocks the gang once the named cause is gone.
 
-        Where many run, only machines that are out of use are seen: a trial would take long.
+        With many running gangs, only machines that are out of use are considered: a trial would be
+        slow.
         """
         if isinstance(reason, NoMachineMatches) and reason.filter and not reason.is_final:
             asked = self.draft.shapes.if_filtered(gang, partial(without, written=reason.filter))
             then = self.wall_after(gang, asked, Change())
             if then is None or (then.kind == "NeverFits" and reason.empty):
-                return reason  # a pool that may make none now would do
+                return reason  # a pool that creates no machines now would do
             return replace(reason, then=then)
         if not isinstance(reason, WithNext):
             return reason
@@ -209,12 +210,12 @@ class Diagnosis:
 
     @property
     def is_tried(self) -> bool:
-        """Whether a trial is made: with many running gangs each would take long."""
+        """Whether trials are made: with many running gangs each would be slow."""
         holding = len(self.draft.running) + len(self.draft.admitted)
         return holding <= MOST_TRIED and self.trials < TRIALS
 
     def _outage_wall(self, shape: Shape) -> NextWall | None:
-        """Machines that have to be back for `shape`, whatever else changes."""
+        """Return the machines that `shape` needs back, whatever else changes."""
         lost, machines = self.supply.lost(shape)
         if not machines or self.supply.is_enough(shape):
             return None
@@ -223,7 +224,7 @@ class Diagnosis:
     def _next_wall(
         self, gang: Sequence[JobRecord], shape: Shape, change: Change
     ) -> NextWall | None:
-        """What is in the way of the gang once `change` has come: it is tried out."""
+        """Return what blocks the gang once `change` has happened, by trying it out."""
         draft, project = self.draft, gang[0].project
         self.trials += 1
         with made(draft, change):
@@ -258,7 +259,7 @@ class Diagnosis:
         return self.draft.would_place(shape, allows, guaranteed=False) is not None
 
     def _closed_without(self, shape: Shape, gone: Iterable[Running] = ()) -> Maintenance | None:
-        """What maintenance closes that it would fit on, if `gone` had ended and nothing closed."""
+        """Return the maintenance that keeps it out if `gone` had ended and nothing else closed."""
         capacity = self.draft.capacity
         if not capacity.closures:
             return None
@@ -279,7 +280,7 @@ class Diagnosis:
         )
 
     def _by_first(self, gang: Sequence[JobRecord], shape: Shape) -> WaitingReason | None:
-        """Whether gangs of its project that go first would be put off, or drain what it needs."""
+        """Return a reason if it delays earlier gangs of its project, or they drain its room."""
         line, opened = self.draft.line_of(tuple(gang)), self.change.opened if self.change else ()
         reservations, project = self.draft.reservations, line.project
         planned = [each for each in reservations.ahead_of(line) if each.name not in opened]
@@ -291,14 +292,14 @@ class Diagnosis:
         return _kept(kept) if kept else None
 
     def _by_closure(self, shape: Shape) -> WaitingReason | None:
-        """Whether it would fit if nothing were closed for others."""
+        """Return a reason if it would fit were nothing closed for others."""
         if shape.form not in self._opened:
             waiting = (line.shape for line in self.draft.blocked if not line.is_over)
             self._try_open({each.form: each for each in (*waiting, shape)})
         return self._opened[shape.form]
 
     def _try_open(self, shapes: Mapping[int, Shape]) -> None:
-        """Try all `shapes` while everything is open: to open it takes longer than to look."""
+        """Try all `shapes` while everything is open: opening takes longer than checking."""
         closed = [r for r in self.draft.closed if r.hold is not None and r.hold.keeps_any]
         with self._open_all(closed):
             placed = {
@@ -318,7 +319,7 @@ class Diagnosis:
     def _in_the_way(
         self, shape: Shape, placed: Placed, on: Mapping[str, Sequence[Reserved]]
     ) -> list[Reserved]:
-        """What is closed where it was `placed`; none if it does not fit with these alone open."""
+        """Return the closures where it was `placed`; none if only these open do not suffice."""
         wanted = Footprint(pairs_of(shape.parts, placed.placements))
         near = {each.name: each for machine in wanted.masks for each in on.get(machine, ())}
         found = [each for each in near.values() if each.footprint.meets(wanted)]
@@ -327,7 +328,7 @@ class Diagnosis:
 
     @contextmanager
     def _open_all(self, closed: Sequence[Reserved]) -> Iterator[None]:
-        """Open what machines and tiers keep for `closed`, for a moment; the quota still counts."""
+        """Temporarily open what machines and tiers keep for `closed`; the quota still counts."""
         with self.draft.capacity.trial():
             for hold in [each.hold for each in closed if each.hold is not None]:
                 self.draft.capacity.lift(hold)
@@ -340,19 +341,19 @@ class Diagnosis:
             if scattered is not None:
                 return scattered
         short = missing(shape.units, free)
-        if not short:  # it is the quota that has too little room
+        if not short:  # the quota has too little room
             return self._missing(shape, self._beyond_quota(project, shape))
         return self._once(
             self._capacity, partial(self._missing, short=short, is_machines=True), shape
         )
 
     def _beyond_quota(self, project: str, shape: Shape) -> Amounts:
-        """What the quota lacks for the gang, on the machines that are free."""
+        """Return what the quota lacks for the gang, on the machines that are free."""
         cost = self._costs_now(shape) or self.draft.asks(shape)
         return missing(cost, self.draft.shares.available(project, cost))
 
     def _costs_now(self, shape: Shape) -> Amounts | None:
-        """What one that takes whole machines is charged on those that are free."""
+        """Return the charge of a gang that takes whole machines, on those that are free."""
         if not shape.takes_whole:
             return None
         placed = cheapest(self.draft.capacity, shape, self.draft.parts.placement)
@@ -425,7 +426,7 @@ class Diagnosis:
         return self._fragmented(shape, free, found)
 
     def _unusable(self, shape: Shape, gone: Iterable[Running]) -> CapacityLost | Maintenance | None:
-        """The machines that it lacks even if all of `gone` had ended."""
+        """Return the unusable machines that it lacks even if all of `gone` had ended."""
         lost, machines = self.supply.lost(shape)
         if machines:
             return self._capacity_lost(shape, lost, machines)

@@ -1,7 +1,7 @@
 """
-The second wall: what a reason names is changed on trial, and the same diagnosis asked again.
+The second wall: the cause named by a reason is changed on trial, and the diagnosis repeated.
 
-It must not change anything: what it tries, it undoes.
+This module must not change anything: whatever it tries, it undoes.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ WithNext = (
     | ShareInUse
     | WaitingForCapacity
 )
-"""Reasons that name the next wall, too."""
+"""Reasons that also name the next wall."""
 
 
 def change_of(draft: Draft, reason: WithNext) -> Change:
-    """What is changed when what `reason` names has come."""
+    """Return what changes once the cause named by `reason` is gone."""
     match reason:
         case BeyondShare():
             fits = reason.asked <= reason.share
@@ -80,7 +80,7 @@ def change_of(draft: Draft, reason: WithNext) -> Change:
 
 
 def _projects_of(draft: Draft, names: Iterable[str]) -> set[str]:
-    """The projects of `names`, and those in the groups among them."""
+    """Return the projects of `names`, and those in the groups among them."""
     groups = draft.snapshot.quota.groups
     found: set[str] = set()
     for name in names:
@@ -91,7 +91,7 @@ def _projects_of(draft: Draft, names: Iterable[str]) -> set[str]:
 def user_wall(
     draft: Draft, gang: Sequence[JobRecord], shape: Shape, change: Change
 ) -> NextWall | None:
-    """The limit of its user that `gang` would break once `change` has come."""
+    """Return the limit of its user that `gang` would exceed once `change` has happened."""
     first = gang[0]
     project = draft.snapshot.quota.project(first.project)
     if not project.has_user_limits:
@@ -117,14 +117,14 @@ def user_wall(
 
 
 def reserved_of(draft: Draft, job: JobRecord) -> list[Reserved]:
-    """What is kept for gangs of the user of `job` in its project."""
+    """Return what is reserved in its project for gangs of the user of `job`."""
     kept = (*draft.closed, *draft.reservations.drained_for(job.project))
     user = job.project, job.user
     return [each for each in kept if (each.project, each.gang[0].user) == user]
 
 
 def without(where: Where, *, written: str) -> Where:
-    """`where` without the filter that users write so."""
+    """Return `where` without the filter that users write as `written`."""
     labels = where.labels.items()
     if written == CONTAINERS:
         return replace(where, labels={k: v for k, v in labels if k != CONTAINERS})
@@ -138,7 +138,7 @@ def without(where: Where, *, written: str) -> Where:
 
 
 def wall_of(reason: WaitingReason) -> NextWall | None:
-    """`reason`, as the second of two."""
+    """Return `reason` as the second of two."""
     match reason:
         case BeyondShare():
             short = (reason.held + reason.asked + reason.others - reason.total).positive()

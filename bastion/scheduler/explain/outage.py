@@ -1,4 +1,4 @@
-"""What is wrong with a machine that is out of use, or has devices that are."""
+"""What is wrong with a machine that is out of use, or has unusable devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from quota.amounts import Amounts
 
 
 def outage_of(room: Room, types: Iterable[str]) -> Outage:
-    """What is wrong with `room`, which is not opened or has lost devices of `types`."""
+    """Return what is wrong with `room`, which is closed or has lost devices of `types`."""
     machine = room.machine
     if machine.draining:
         cause: Cause = "draining" if machine.drained_at is None else "drained"

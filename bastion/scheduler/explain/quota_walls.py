@@ -1,10 +1,10 @@
 """
-`QuotaWalls`: what the quota has against a gang: a ceiling, its share, or what others use.
+`QuotaWalls`: what the quota says against a gang: a ceiling, its share, or what others use.
 
-What was found for a project and a form holds in later cycles, as long as neither what the project
-holds nor what others claim changes.
+A finding for a project and a form holds in later cycles, as long as neither what the project holds
+nor what others claim changes.
 
-It must not know machines.
+This module must not know machines.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class _Used(NamedTuple):
 
 class QuotaWalls:
     """
-    Of one cycle, at its end.
+    The walls of one cycle, at its end.
 
     Args:
         draft: Of the cycle.
         waits: What each project waits for within its share.
-        is_trial: Whether something is another way than it is. Then nothing is remembered, and it is
-            known that what waits could ever start.
+        is_trial: Whether something was changed on trial. Then nothing is remembered, and every
+            waiting gang is known to be able to start some day.
     """
 
     def __init__(self, draft: Draft, waits: Mapping[str, Amounts], *, is_trial: bool) -> None:
@@ -63,7 +63,7 @@ class QuotaWalls:
             draft.memory.quota_walls.begin((self._claims.own, counted))
 
     def find(self, project: str, shape: Shape) -> WaitingReason | None:
-        """What the quota has against a gang of `project`; None where it would let it start."""
+        """Return what the quota says against a gang of `project`; None if it lets it start."""
         if self._is_trial:
             return self._look(project, shape)
         memory, shares, walls = self.draft.memory, self.draft.shares, self._walls.get(project)
@@ -90,17 +90,17 @@ class QuotaWalls:
         return self.never(project, shape) or self._beyond_share(project, shape)
 
     def never(self, project: str, shape: Shape) -> NeverFits | None:
-        """Why the quota file never lets a gang of `project` start; None where it may some day."""
+        """Return why the quota file never lets a gang of `project` start; None if it may."""
         if self._is_trial:
             return None
         if asked := self.draft.asks(shape):
             return self._reach.beyond(project, asked, borrows=shape.borrows)
         if shape.takes_whole:
-            return None  # it is charged for whole machines, which a share may hold
+            return None  # charged for whole machines, which a share may hold
         return self._reach.without_share(project, borrows=shape.borrows)
 
     def _over_ceiling(self, name: str, asked: Amounts) -> OverCeiling | None:
-        """Unless the ceiling is the total, and the total would do."""
+        """Return the ceiling, unless it equals the total and the total would suffice."""
         shares = self.draft.shares
         ceiling, totals = shares.quota.node(name).ceiling, shares.totals
         if all(ceiling[t] == totals[t] and units <= totals[t] for t, units in asked.items()):

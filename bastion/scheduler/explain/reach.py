@@ -1,7 +1,7 @@
 """
-`Reach`: the most that the quota file lets a project ever hold, and what stands in the way of more.
+`Reach`: the most that the quota file ever lets a project hold, and what prevents more.
 
-It must not know what anything holds now.
+This module must not know what anything holds now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from quota.tree import Quota
 
 
 class Reach:
-    """Of the projects of one quota file."""
+    """The reach of the projects of one quota file."""
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
@@ -27,13 +27,13 @@ class Reach:
         return unclaimed(self._quota, {})
 
     def most(self, project: str) -> Amounts:
-        """The most that `project` could hold if all others held nothing."""
+        """Return the most that `project` could hold if all others held nothing."""
         if project not in self._most:
             self._most[project] = reach(self._quota, project, self._unclaimed)
         return self._most[project]
 
     def without_share(self, project: str, *, borrows: bool) -> NeverFits | None:
-        """Whether `project` may never hold what is not under quota, for a gang that `borrows`."""
+        """Return a reason if `project` never holds what is not under quota, for such a gang."""
         if borrows and self._quota.project(project).borrow:
             return None
         place = self._quota.place("project_options", project, "borrow") if borrows else ""
@@ -46,13 +46,13 @@ class Reach:
         )
 
     def beyond(self, project: str, asked: Amounts, *, borrows: bool) -> NeverFits | None:
-        """Whether `project` may never hold `asked` for a gang that `borrows`, whatever ends."""
+        """Return a reason if `project` may never hold `asked` for such a gang, whatever ends."""
         quota = self._quota
         most, share = self.most(project), quota.project(project).nominal
         if borrows:
             found = beyond_reach(quota, project, asked) if not asked <= most else ()
             walls = [(wall.why, wall.place) for each in found for wall in each.walls]
-        else:  # what stands in the way of borrowing does not matter
+        else:  # what prevents borrowing does not matter
             most = most & share
             walls = [
                 (

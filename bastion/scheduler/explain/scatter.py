@@ -1,10 +1,10 @@
 """
-`Scatter`: how much of a gang fits on what is free, and over what the free capacity is scattered.
+`Scatter`: how much of a gang fits on free capacity, and over what that capacity is scattered.
 
-Its replicas are placed until no more fit. So it is a count for people, at times too low: whether
-the whole gang can be placed was found out before.
+Replicas are placed until no more fit. The count is for people and is sometimes too low: whether the
+whole gang can be placed was determined before.
 
-It must not know shares, nor what runs.
+This module must not know shares, nor what runs.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from bastion.scheduler.queue.shape import Part, Shape
 from bastion.scheduler.state.draft import Draft
 
 UNLIMITED = 10**18
-"""Units of a type in a tier, more than there ever are."""
+"""Units of a type in a tier, more than ever exist."""
 
 
 class Scatter(NamedTuple):
-    """Why a gang fits nowhere for which enough is free."""
+    """Why a gang fits nowhere although enough is free."""
 
     over: str
     fitting: int
@@ -33,9 +33,9 @@ class Scatter(NamedTuple):
 
 def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
     """
-    How `shape`, which cannot be placed, would fit on what is free now.
+    Return how `shape`, which cannot be placed, would fit on what is free now.
 
-    Not `in_full`, the replicas of one part alone are counted, of that which fits best.
+    Without `in_full`, only the replicas of the part that fits best are counted.
     """
     want = shape.replicas
     same = same_of(shape, draft.parts.placement)
@@ -59,7 +59,7 @@ def scatter_of(draft: Draft, shape: Shape, *, in_full: bool = True) -> Scatter:
 
 
 def _placed(draft: Draft, shape: Shape, *, is_limited: bool) -> int:
-    """How many replicas placement finds a place for, the totals of the tiers aside or not."""
+    """Return how many replicas can be placed, with or without the totals of the tiers."""
     with draft.capacity.trial():
         for free in () if is_limited else draft.capacity.tier_free:
             free.update(dict.fromkeys(free, UNLIMITED))
@@ -74,7 +74,7 @@ class _Slots:
         self._scope = capacity.scope_of(part)
 
     def fill(self, *, is_limited: bool) -> int:
-        """How many replicas fit at once, the totals of the tiers aside or not."""
+        """Return how many replicas fit together, with or without the totals of the tiers."""
         by_tier: dict[int, int] = {}
         for tier, shelves in enumerate(self._scope.tiers):
             by_tier[tier] = sum(map(self._on, shelves))

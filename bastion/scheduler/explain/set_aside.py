@@ -1,7 +1,7 @@
 """
-What jobs meet next that take no part in the cycle: once what holds them back has gone.
+The next wall of jobs that take no part in the cycle, once what holds them back is gone.
 
-It must not change anything.
+This module must not change anything.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class SetAside:
         self._diagnosis = diagnosis
         self._known: dict[tuple[str, str, str, int, Ids], NextWall | None] = {}
         self._without: dict[User, Change] = {}
-        """What has changed once a user has nothing in a project."""
-        diagnosis.trials = 0  # as many again as for those in line
+        """What changes once a user has nothing in a project."""
+        diagnosis.trials = 0  # as many again as for queued gangs
 
     def with_next(self, job: JobRecord, reason: WaitingReason) -> WaitingReason:
-        """`reason`, with what `job` and its gang meet once it has gone; or that it never helps."""
+        """Return `reason` with the next wall of `job` and its gang; or that waiting never helps."""
         match reason:
             case Held() | WaitsFor():
                 never = self.draft.beyond(self.draft.shapes.of(self._gang(job)))
@@ -58,7 +58,7 @@ class SetAside:
                 return reason
 
     def told(self, gang: Sequence[JobRecord], shape: Shape, reason: Passing) -> WaitingReason:
-        """`reason`, with what `gang` meets once it has gone; or that it never helps."""
+        """Return `reason`, with the next wall of `gang`; or that waiting never helps."""
         job = gang[0]
         if isinstance(reason, (BudgetSpent, OverUserLimit)):
             never = self._diagnosis.never(job.project, shape)
@@ -86,7 +86,7 @@ class SetAside:
                 is_too_much = reason.alone > reason.limit
                 change = Change(gone=() if is_too_much else tuple(self.draft.running))
             case OverUserLimit():
-                is_limited = reason.asked <= reason.most  # else that limit is higher then
+                is_limited = reason.asked <= reason.most  # otherwise that limit is higher by then
                 change = self._without_user(gang[0]) if is_limited else Change()
         return self._diagnosis.wall_after(
             gang,
@@ -97,24 +97,24 @@ class SetAside:
         )
 
     def _gang(self, job: JobRecord) -> Sequence[JobRecord]:
-        """The jobs that start together: those that run on already are there."""
+        """Return the jobs that start together; those that already run are included."""
         jobs = self.draft.snapshot.jobs
         gang = [jobs[name] for name in job.gang if name in jobs]
         waiting = [each for each in gang if each.phase in (Phase.QUEUED, Phase.STOPPING)]
         return sorted(waiting, key=lambda each: (each.index, each.id)) or [job]
 
     def _joins(self, job: JobRecord) -> bool:
-        """Whether others of its gang run on, so that no budget keeps it out."""
+        """Whether others of its gang keep running, so that no budget blocks it."""
         held = (self.draft.of_job.get(name) for name in job.gang)
         return any(each is not None and not each.is_leaving for each in held)
 
     def _ending(self, gang: Sequence[JobRecord]) -> tuple[str, ...]:
-        """What of it is being stopped."""
+        """Return the members that are being stopped."""
         held = [self.draft.of_job.get(job.id) for job in gang]
         return tuple(sorted(each.name for each in held if each is not None and each.is_leaving))
 
     def _without_user(self, job: JobRecord) -> Change:
-        """All that its user has in its project, or is kept for the user there, has ended."""
+        """Assume that all that its user runs or has reserved in its project has ended."""
         draft, user = self.draft, (job.project, job.user)
         if user not in self._without:
             there = (*draft.occupancy.by_project.get(job.project, ()), *starting(draft))

@@ -1,7 +1,7 @@
 """
-`Supply`: what machines have for a shape, what of it is out of use, and which projects hold it.
+`Supply`: what machines have for a shape, how much is out of use, and which projects hold it.
 
-It must not change anything; inside a trial it tells what there is then.
+This module must not change anything; inside a trial it describes the trial's state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quota.amounts import Amounts
 
 
 class Supply:
-    """Of one cycle, at its end."""
+    """The supply of one cycle, at its end."""
 
     def __init__(self, draft: Draft, gone: Collection[str] = ()) -> None:
         self.draft = draft
@@ -34,7 +34,7 @@ class Supply:
         self._holders_of: dict[frozenset[str], tuple[tuple[str, Amounts], ...]] = {}
 
     def is_enough(self, shape: Shape) -> bool:
-        """Whether machines in order could hold it if nothing else were there."""
+        """Whether machines in order could hold it if nothing else ran."""
         if shape.form not in self._is_enough:
             self._is_enough[shape.form] = self._look_whether_enough(shape)
         return self._is_enough[shape.form]
@@ -51,7 +51,7 @@ class Supply:
         )
 
     def rooms(self, wheres: tuple[Where, ...]) -> list[Room]:
-        """Machines that any of them leaves."""
+        """Return the machines that any part of it may use."""
         found = self._rooms_of.get(wheres)
         if found is None:
             scopes = [self.draft.capacity.scope(where) for where in wheres]
@@ -61,17 +61,17 @@ class Supply:
 
     @cached_property
     def _impaired(self) -> list[Room]:
-        """Machines that are out of use, or have devices that are."""
+        """Return machines that are out of use, or have unusable devices."""
         return [room for room in self.draft.capacity.rooms if room.bad or not room.opened]
 
     def shelves(self, shape: Shape) -> list[Shelf]:
-        """What pools have, or may make, of the machines that any of it may use, by name."""
+        """Return what pools have, or can create, of the machines that any part may use, by name."""
         scopes = [self.draft.capacity.scope(part.where) for part in shape.parts]
         found = {s.name: s for scope in scopes for tier in scope.tiers for s in tier}
         return [found[name] for name in sorted(found)]
 
     def makeable(self, shape: Shape) -> list[tuple[Amounts, int]]:
-        """(size, number) of machines that pools it may use could still make."""
+        """Return (size, number) of machines that pools it may use could still create."""
         wheres = [part.where for part in shape.parts]
         return [
             (shelf.pool.resources, shelf.left)
@@ -80,11 +80,11 @@ class Supply:
         ]
 
     def free(self, shape: Shape) -> Amounts:
-        """Free on machines it may use, or that can be made, and within the tiers' totals."""
+        """Return what is free on machines it may use or that can be created, within tier totals."""
         return self.within_tiers(Amounts({t: self._free(shape, t) for t in shape.types}))
 
     def _free(self, shape: Shape, resource: str) -> int:
-        """Units of `resource` that are free on machines that `shape` may use, or can be made."""
+        """Return units of `resource` free on machines that `shape` may use, or can be created."""
         key = shape.wheres, resource
         if key not in self._free_on:
             standing = sum(room.free(resource) for room in self.rooms(shape.wheres))
@@ -93,13 +93,13 @@ class Supply:
         return self._free_on[key]
 
     def within_tiers(self, free: Amounts) -> Amounts:
-        """As much of `free` as the totals of the tiers leave."""
+        """Return as much of `free` as the totals of the tiers leave."""
         capacity = self.draft.capacity
         left = {t: sum(max(0, tier[t]) for tier in capacity.tier_free) for t in capacity.types}
         return Amounts({t: min(units, left.get(t, units)) for t, units in free.items()})
 
     def lost(self, shape: Shape) -> tuple[Amounts, tuple[str, ...]]:
-        """What would be free if the machines that are out of use were back; and which they are."""
+        """Return what would be free if unusable machines were back, and those machines."""
         if shape.form not in self._lost_of:
             self._lost_of[shape.form] = self._look_for_lost(shape)
         return self._lost_of[shape.form]
@@ -120,7 +120,7 @@ class Supply:
         return Amounts(lost), tuple(sorted(machines))
 
     def _unheld(self, room: Room, types: frozenset[str]) -> dict[str, int]:
-        """What is idle on a machine that takes no new job."""
+        """Return what is idle on a machine that takes no new jobs."""
         left = {t: room.full[t] for t in types}
         for running in self.draft.on(room.name):
             if running.name in self._gone:
@@ -134,7 +134,7 @@ class Supply:
         return left
 
     def holders(self, types: frozenset[str]) -> tuple[tuple[str, Amounts], ...]:
-        """Projects and what they hold of `types`, most first."""
+        """Return projects and what they hold of `types`, most first."""
         if types not in self._holders_of:
             self._holders_of[types] = self._look_for_holders(types)
         return self._holders_of[types]
@@ -157,7 +157,7 @@ class Supply:
         return tuple((name, sums[name]) for name in most[:NAMED])
 
     def _has(self, shape: Shape, pairs: Pairs) -> Amounts:
-        """Everything a gang keeps from others: its replicas, or the whole machines it takes."""
+        """Return all that a gang keeps from others: its replicas, or whole machines."""
         units = Amounts.sum(part.per_replica for part, _ in pairs)
         if not shape.takes_whole:
             return units

@@ -1,7 +1,7 @@
 """
-`Change`: what a reason names, made on the working copies of the cycle for a moment.
+`Change`: the cause named by a reason, changed temporarily on the cycle's working copies.
 
-It must not know reasons: it is told what to change, and changes nothing for good.
+This module must not know reasons: it is given what to change, and undoes every change.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from quota.tree import Quota
 
 @value
 class Change:
-    """What is another way than it is."""
+    """What differs from the actual state."""
 
     gone: tuple[str, ...] = ()
     """Gangs that run, or start now, and have ended."""
     machines: tuple[str, ...] = ()
     """Back in use, with all of their devices."""
     opened: tuple[str, ...] = ()
-    """Gangs for which nothing is reserved any more."""
+    """Gangs that no longer have a reservation."""
     ceiling: str = ""
     """The project or group that may hold everything."""
     is_restocked: bool = False
-    """Whether providers make machines."""
+    """Whether providers create machines."""
     maintained_until: float | None = None
     """When it would start: all maintenance that ends by then is over."""
 
 
 @contextmanager
 def made(draft: Draft, change: Change) -> Iterator[None]:
-    """Let `change` be so; nothing that waits beside the gang in question claims any share."""
+    """Apply `change` temporarily; no other waiting gang claims any share."""
     capacity, rest, shares = draft.capacity, draft.rest, draft.shares
     closed, names = draft.closed, set(change.gone)
     opened = [each for each in closed if each.name in change.opened]
@@ -83,7 +83,7 @@ def _on(draft: Draft, machine: str) -> list[Occupied]:
 
 
 def _raised(quota: Quota, name: str) -> Quota:
-    """`quota`, with the total as the ceiling of the project or group `name`."""
+    """Return `quota`, with the total as the ceiling of the project or group `name`."""
     group = quota.groups.get(name)
     if group is not None:
         return replace(quota, groups={**quota.groups, name: replace(group, ceiling=quota.totals)})
@@ -92,13 +92,13 @@ def _raised(quota: Quota, name: str) -> Quota:
 
 
 def running_in(draft: Draft, projects: set[str]) -> tuple[str, ...]:
-    """The gangs of `projects` that run, and those that start now."""
+    """Return the running gangs of `projects`, including those that start now."""
     by_project, new = draft.occupancy.by_project, starting(draft)
     running = (each.name for name in sorted(projects) for each in by_project.get(name, ()))
     return (*running, *(each.name for each in new if each.project in projects))
 
 
 def staying(draft: Draft, change: Change) -> list[Running]:
-    """The running gangs that are still there."""
+    """Return the running gangs that are still there."""
     gone = set(change.gone)
     return [running for name, running in draft.running.items() if name not in gone]

@@ -1,7 +1,7 @@
 """
 Phase 6: every job leaves the cycle with a verdict, and every verdict with a reason.
 
-It must not change what was decided.
+This module must not change what was decided.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from bastion.scheduler.state.holders.running import Running
 
 
 def explain(draft: Draft) -> Plan:
-    """The plan that `draft` has become."""
+    """Return the plan that `draft` has become."""
     blocked = Blocked(draft)
     waiting = WaitingGangs(draft, blocked)
     told = dict(_waiting(waiting))
@@ -68,7 +68,7 @@ def explain(draft: Draft) -> Plan:
 
 
 def outline(draft: Draft) -> Plan:
-    """The same plan without verdicts on waiting jobs, for callers that need no reasons."""
+    """Return the same plan without verdicts on waiting jobs, for callers that need no reasons."""
     verdicts = Verdicts(_decided(draft), holding=Holding(draft).verdicts)
     return _plan(draft, verdicts, Blocked(draft), passes_at=math.inf)
 
@@ -85,7 +85,7 @@ def _plan(draft: Draft, verdicts: Verdicts, blocked: Blocked, *, passes_at: floa
 
 
 def _decided(draft: Draft) -> dict[str, Verdict]:
-    """What is to be done for jobs that start, that are stopped, or whose class changes."""
+    """Return what to do with jobs that start, that are stopped, or whose class changes."""
     classes = classes_after(draft)
     found = dict(_admitted(draft, classes))
     found.update(_running(draft, classes))
@@ -104,7 +104,7 @@ def _admitted(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str,
 
 
 def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, Verdict]]:
-    """The verdicts on what runs, but for those that keep what they have, as their record says."""
+    """Yield the verdicts on running gangs whose class or fate changes."""
     holding, held = Holding(draft), draft.occupancy
     names = {name for name in classes if name in draft.running}
     names.update(draft.victims, held.reclassed)
@@ -128,11 +128,11 @@ def _running(draft: Draft, classes: dict[str, JobClass]) -> Iterator[tuple[str, 
 
 
 Standing = WithinShare | Borrowing
-"""On what a gang stands that goes on."""
+"""On what basis a gang keeps running."""
 
 
 class Holding:
-    """The verdicts on gangs that keep what they hold, worked out when they are asked for."""
+    """The verdicts on gangs that keep what they hold, computed on request."""
 
     def __init__(self, draft: Draft) -> None:
         self._running = draft.running
@@ -146,10 +146,10 @@ class Holding:
         }
 
     def verdicts(self) -> Iterator[tuple[str, Verdict]]:
-        """Of every job that holds devices, as if nothing happened to any of them."""
+        """Yield verdicts on all jobs that hold devices, as if nothing happened to any of them."""
         for running in self._running.values():
             if running.recorded_class is None:
-                continue  # it is decided: all its jobs are to have one class
+                continue  # decided: all of its jobs must have one class
             if running.is_leaving:
                 verdict = Keep(job_class=running.recorded_class, reason=_ending(running))
             else:
@@ -158,7 +158,7 @@ class Holding:
                 yield job.id, verdict
 
     def keep(self, running: Running, job_class: JobClass) -> Keep:
-        """`running` goes on."""
+        """Return the verdict that `running` continues."""
         types = running.held.types()
         reason = self.reason(running.project, job_class, running.started_at, types)
         if running.name in self._stops:
@@ -168,7 +168,7 @@ class Holding:
     def reason(
         self, project: str, job_class: JobClass, started_at: float, types: tuple[str, ...]
     ) -> Standing:
-        """On what a gang of `project` stands that holds these types."""
+        """Return on what basis a gang of `project` holds these types."""
         is_own = job_class is JobClass.GUARANTEED
         key = project, job_class, 0.0 if is_own else started_at, types
         known = self._reasons.get(key)
@@ -192,7 +192,7 @@ def _to_be_preempted(stop: PlannedStop) -> ToBePreempted:
 
 
 def _stopped_with(draft: Draft, gang: Gang) -> ToBePreempted | None:
-    """What lost jobs that start again face, if the rest of their gang will be preempted."""
+    """Return what lost jobs that restart face, if the rest of their gang will be preempted."""
     rest = (draft.of_job[job] for job in gang[0].gang if job in draft.of_job)
     stops = (draft.victims[each.name] for each in rest if each.name in draft.victims)
     return next(map(_to_be_preempted, stops), None)
@@ -211,7 +211,7 @@ def _waiting(waiting: WaitingGangs) -> Iterator[tuple[str, Verdict]]:
         stopping = tuple(job for name in sorted(ending) for job in ending[name].ids)
         victims = tuple(job for each in reserved.victims for job in each.ids)
         going = filter(draft.is_departing, reserved.waits)
-        at = max([reserved.until, *map(draft.ends_at, going)])  # cycles may have come late
+        at = max([reserved.until, *map(draft.ends_at, going)])  # cycles may have been late
         promised = Promised(deadline=at, stopping=stopping, victims=victims)
         for job in reserved.gang:
             yield job.id, Wait(reason=promised, start=Estimate(at=at))
@@ -240,7 +240,7 @@ SUBMITTED_S = 60.0
 """
 How long after its submission a job that can never run is refused.
 
-Later it waits and says so: a pool that was removed by mistake must not cost the queue.
+Later it waits and says so: a pool removed by mistake must not empty the queue.
 """
 
 

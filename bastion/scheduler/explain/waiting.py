@@ -1,10 +1,10 @@
 """
-Why every gang waits that cannot start, gathered so that it takes little to tell of thousands.
+Why every waiting gang cannot start, collected so that thousands cost little.
 
-What holds for one form of lines is found once. The first of those that wait for devices of their
-project is told so; the others stand behind it.
+What holds for one form of lines is found once. The first gang that waits for devices of its project
+gets that reason; the others are behind it.
 
-It must not change anything but where lines begin: behind gangs that have a planned start.
+This module changes only where lines begin: behind gangs that have a planned start.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HOPE_OF_FEW = (*HOPE, BeyondShare)
 NOT_YET = Wait(reason=NotYetConsidered())
 
 Told = tuple[Gang, Wait]
-"""A waiting gang; why it waits, and when it will probably start."""
+"""A waiting gang, why it waits, and when it will probably start."""
 
 
 class WaitingGangs:
@@ -45,16 +45,16 @@ class WaitingGangs:
         self.draft = draft
         self.blocked = blocked
         self.estimates = Estimates(starts={})
-        """Of gangs that time alone lets start; complete once `tell` is over."""
+        """Gangs that time alone releases; complete once `tell` has ended."""
         self.in_line: list[Crowd | Row] = []
-        """Gangs that nothing is done for."""
+        """Gangs for which nothing is done."""
         self.diagnosis = Diagnosis(draft, blocked.waited_for())
 
     def tell(self) -> Iterator[Told]:
         """
-        Every gang, but for those that stand `in_line`, which is complete once this is over.
+        Yield every gang except those `in_line`, which is complete once this has ended.
 
-        A gang stands behind others of its project that wait for the same devices.
+        A gang is behind others of its project that wait for the same devices.
         """
         draft = self.draft
         hope = HOPE_OF_FEW if len(draft.running) <= MOST_TRIED else HOPE
@@ -84,14 +84,14 @@ class WaitingGangs:
             yield from self._in_a_row(project, row)
 
     def _in_order(self, lines: Collection[Line]) -> Iterator[Line]:
-        """`lines` as the cycle took turns between projects, those of a project in its order."""
+        """Yield `lines` in the order of the cycle's turns between projects."""
         turns = [line for line in self.draft.blocked if line in lines]
         by_project: dict[str, list[Line]] = {}
         for line in turns:
             by_project.setdefault(line.project, []).append(line)
         queues: dict[str, Iterator[Line]] = {}
         for name in (line.project for line in turns):
-            if name not in queues:  # few of them are asked for
+            if name not in queues:  # few of them are asked about
                 queues[name] = iter(sorted(by_project[name], key=self._key))
             yield next(queues[name])
 
@@ -101,9 +101,9 @@ class WaitingGangs:
 
     def _with_plans(self) -> Iterator[Told]:
         """
-        The gangs for which something is kept; from then on they are in no line.
+        Yield gangs with a reservation, and remove them from their lines.
 
-        A drain that waits for no end is kept from its gang by one that goes first.
+        A drain that waits for no end is kept from its gang by a gang that precedes it.
         """
         draft = self.draft
         drained = (each for each in draft.reservations.drained() if each.waits)
@@ -122,7 +122,7 @@ class WaitingGangs:
                 line.remove(plan.gang)
 
     def _not_considered(self) -> Generator[Told, None, set[Line]]:
-        """The gangs that the cycle did not come to; what can never run is told so all the same."""
+        """Yield the gangs that the cycle did not reach; some can never run, and get that reason."""
         draft, search = self.draft, self.draft.search
         unseen = {
             line
@@ -135,7 +135,7 @@ class WaitingGangs:
         return unseen
 
     def _in_a_crowd(self, form: Form, reason: WaitingReason) -> Iterator[Told]:
-        """Those of `form` that are refused; the others all stand in line for `reason`."""
+        """Yield gangs of `form` that are refused; the others all wait in line for `reason`."""
         is_final = can_never_run(reason)
         if is_final or len(form.tails) < len(form.lines):
             refused = (line for line in form.lines if is_final or line.fail_when_busy)
@@ -148,7 +148,7 @@ class WaitingGangs:
     def _in_a_row(
         self, project: str, forms: list[tuple[Form, WaitingForCapacity]]
     ) -> Iterator[Told]:
-        """The first of a row; the others too, where one of them may not wait."""
+        """Yield the first gang of a row, and the others too if one of them may not wait."""
         used = self.draft.usage_by_user[project]
         stretches = [
             Stretch(

@@ -1,7 +1,7 @@
 """
-Estimated starts: they are told, and change no decision.
+Estimated starts: they are published, and change no decision.
 
-Read `estimate` first. `playout` plays one future through, with what `end_times` says of the gangs
-that run, and `confidence` is how sure that is. `next_change` is when time alone could give another
-plan, and `drift` what of a plan moves with time.
+Read `estimate` first. `playout` simulates one future from the ends of running gangs in `end_times`,
+and `confidence` says how certain a start is. `next_change` computes when time alone could give
+another plan, and `drift` which parts of a plan change with time.
 """

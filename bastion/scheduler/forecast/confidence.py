@@ -1,4 +1,4 @@
-"""How sure an estimated start is: in a word for programs, and in words for people."""
+"""How certain an estimated start is: a word for programs, and words for people."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class Start:
     """When a waiting job will probably start, as it is published."""
 
     estimated_at: float | None = None
-    """In store's seconds; None where it is unknown."""
+    """In seconds of the store's clock; None if unknown."""
     sure: str = ""
     """
-    What it rests on; empty where there is none.
+    What it rests on; empty if there is none.
 
-    `promised`: at the latest then, while machines are healthy. `planned`: then, unless a job within
-    its share needs the devices first. `limits`: then, if running jobs use all of their
-    `max_runtime` and no job is queued ahead of it. `history`: then, if running jobs take as long as
-    earlier runs of their kind did, and no job is queued ahead of it.
+    `promised`: by then, while machines are healthy. `planned`: then, unless a job within its share
+    needs the devices first. `limits`: then, if running jobs use all of their `max_runtime` and no
+    job is queued ahead of it. `history`: then, if running jobs take as long as earlier runs of
+    their kind did, and no job is queued ahead of it.
     """
     rests_on: int = 0
-    """Of `history`: how many earlier runs."""
+    """For `history`: the number of earlier runs."""
     off_by_s: float = 0.0
-    """Of `history`: how far off it may be."""
+    """For `history`: the likely error."""
     sure_text: str = ""
     """All of this in words."""
 
@@ -43,7 +43,7 @@ NO_START = Start()
 
 
 def start_of(wait: Wait) -> Start:
-    """What is known of the start of a job whose verdict is `wait`."""
+    """Return what is known of the start of a job whose verdict is `wait`."""
     start = wait.start
     if start is None:
         return NO_START

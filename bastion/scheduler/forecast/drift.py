@@ -1,7 +1,7 @@
 """
-What of a plan drifts with time alone, so that it does not stand still though nothing changes.
+Drift: which parts of a plan change with time alone, even if no event occurs.
 
-Estimates that rest on earlier runs or on rotation, and which jobs would have to end.
+These are estimates that rest on earlier runs or on rotation, and the jobs that would have to end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.scheduler.state.memory.standstill import Standstill
 
 
 def standstill_of(draft: Draft, plan: Plan, *, tells: bool) -> Standstill | None:
-    """What stands still after a cycle that came to `plan`; None where anything moves or drifts."""
+    """Return what stands still after a cycle that gave `plan`; None if anything moves or drifts."""
     snapshot, verdicts = draft.snapshot, plan.verdicts
     is_still = (
         plan.promises == snapshot.promises
@@ -57,7 +57,7 @@ def _drifts(reason: object) -> bool:
 
 
 def _times(draft: Draft, plan: Plan) -> Iterator[float]:
-    """When plans, estimates and reasons follow the clock: a time passes, or a slice ends."""
+    """Yield when plans, estimates and reasons follow the clock: a time passes, or a slice ends."""
     starts = (planned.at for planned in plan.planned)
     yield from (nextafter(at, inf) for at in starts if at is not None)  # void after that time
     yield from _too_long(draft, plan)
@@ -71,7 +71,7 @@ def _times(draft: Draft, plan: Plan) -> Iterator[float]:
 
 
 def _too_long(draft: Draft, plan: Plan) -> Iterator[float]:
-    """From when on a job would not end before a planned start of its project any more."""
+    """Yield from when a job would not end before a planned start of its project."""
     for planned in plan.planned:
         backlog = draft.backlogs.get(draft.snapshot.jobs[planned.gang[0]].project)
         for shape in backlog.shapes if backlog is not None else ():

@@ -1,11 +1,11 @@
 """
-When running gangs will likely have ended, by how long earlier runs of their kind took.
+When running gangs will probably end, judged by how long earlier runs of their kind took.
 
 An end is not one number: `WORLDS` futures are drawn. In each of them every running gang has an end,
-and a waiting gang is looked at in all of them. Nothing is left to chance: what is drawn follows
-from names, so the same snapshot gives the same futures.
+and a waiting gang is checked in all of them. The draws depend on names, not on chance, so the same
+snapshot gives the same futures.
 
-It must not know which gangs wait, or what is planned and promised.
+This module must not know which gangs wait, or what is planned and promised.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bastion.scheduler.state.holders.running import Running
 from bastion.value import value
 
 WORLDS = 3
-"""Odd, so that one is in the middle; the first and the last leave out a sixth of what may be."""
+"""Odd, so that one is in the middle; the first and the last each leave out a sixth of the range."""
 ENOUGH = 3
-"""Runs that took longer than a job has so far; where there are fewer, more kinds are looked at."""
+"""Runs needed that took longer than the job has so far; with fewer, more kinds are consulted."""
 
 
 @value
@@ -29,13 +29,13 @@ class LikelyEnd:
     """When a running gang will have ended, in each of the futures."""
 
     at: tuple[float, ...]
-    """Future by future, in store's seconds; all are later than now."""
+    """One per future, in seconds of the store's clock; all are later than now."""
     runs: int
-    """Earlier ones that it rests on."""
+    """The number of earlier runs that it rests on."""
 
 
 class Likely:
-    """What earlier runs tell of running gangs."""
+    """What earlier runs predict for running gangs."""
 
     def __init__(self, runs: Mapping[str, Runs], now: float) -> None:
         self._now = now
@@ -48,7 +48,7 @@ class Likely:
 
     def end_of(self, running: Running) -> LikelyEnd | None:
         """
-        When `running` will likely have ended; None where nothing near it ran for so long.
+        Return when `running` will probably end; None if no comparable run was that long.
 
         A gang ends with the last of its jobs.
         """
@@ -67,7 +67,7 @@ class Likely:
         return LikelyEnd(at=tuple(at), runs=min(map(len, found.values())))
 
     def _longer(self, kind: str, ran_s: float) -> Sequence[int]:
-        """Lengths above `ran_s`: of its kind if they are enough, else of more and more others."""
+        """Return lengths above `ran_s`: of its kind if those suffice, else of wider kinds."""
         longer: Sequence[int] = ()
         for name in _wider(kind):
             lengths = self._lengths.get(name, [])
@@ -78,7 +78,7 @@ class Likely:
 
 
 def _wider(kind: str) -> Iterator[str]:
-    """The kind, all of its user, all of its project."""
+    """Yield the kind, then all kinds of its user, then all of its project."""
     project, user, _ = kind.split("/")
     yield kind
     yield f"{project}/{user}"

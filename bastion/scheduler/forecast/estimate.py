@@ -1,10 +1,10 @@
 """
 When waiting gangs will probably start: by limits, and by how long earlier runs took.
 
-Only `Wait` uses it. Starts, preemptions, promises and plans rest on limits alone, so a wrong guess
-costs no job its place.
+Only `Wait` uses it. Starts, preemptions, promises and plans depend on limits alone, so a wrong
+guess costs no job its place.
 
-It must not change anything: what it tries, it undoes.
+This module must not change anything: whatever it tries, it undoes.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from bastion.value import value
 from quota.amounts import Amounts
 
 LOOKS = 1_000
-"""Waiting lines times running gangs that are looked at: where much runs, few are told."""
+"""The most waiting lines times running gangs examined: with many running, few get an estimate."""
 MIN_LINES, MAX_LINES = 2, 32
-"""Lines that are looked at, however much runs, and however little."""
+"""The most lines examined, however much or little runs."""
 MAX_STARTS = 16
-"""Starts that are found in one future: what comes later is too far away to be told."""
+"""The most starts found in one future: later ones are too far away to predict."""
 STRETCH = 1.5
 """
-Of the distance between futures: they know nothing of jobs that will be submitted, or preempted.
+A fraction of the distance between futures, which ignore jobs that will be submitted or preempted.
 
-With it half to two thirds of first estimates are as near as they say. Source:
+With it, half to two thirds of first estimates are as near as they claim. Source:
 benchmarks/estimates.py.
 """
 AGAIN_S = 60.0
-"""An estimate that has passed is made anew, but not within this time of the one before."""
+"""An estimate that has passed is recomputed, but not within this time of the previous one."""
 
 
 @value
@@ -46,17 +46,17 @@ class Estimates:
     starts: Mapping[str, Estimate]
     """By the first job of a gang."""
     passes_at: float = math.inf
-    """When the first of those that rest on earlier runs is to be made anew."""
+    """When the first of those that rest on earlier runs must be recomputed."""
 
 
 def estimates(draft: Draft, waiting: Iterable[Line]) -> Estimates:
     """
-    Estimate the starts of gangs that wait, as far as they are known and cost little to find.
+    Estimate the starts of waiting gangs, as far as they are known and cheap to find.
 
     Args:
-        draft: As it is afterwards, too.
-        waiting: Lines that time alone may let go on, in the order in which the cycle looked at
-            them; read as far as their starts are looked for.
+        draft: Left unchanged.
+        waiting: Lines that time alone may release, in the order in which the cycle considered them;
+            read only as far as starts are searched.
     """
     lines = _first(draft, waiting) if draft.running else []
     if not lines:
@@ -90,7 +90,7 @@ def _first(draft: Draft, lines: Iterable[Line]) -> list[Line]:
 
 
 class _Known:
-    """What is known of the ends of running gangs, seen by `lines`."""
+    """The known ends of running gangs, as seen by `lines`."""
 
     def __init__(self, draft: Draft, lines: Sequence[Line]) -> None:
         own = {line.project for line in lines}
@@ -117,7 +117,7 @@ class _Known:
         self.worlds = WORLDS if any(likely for _, likely, _ in self._ends) else 1
 
     def ends_in(self, world: int) -> Iterator[tuple[ExpectedEnd, Running]]:
-        """When each of them has ended in that future."""
+        """Yield when each of them has ended in that future."""
         for limit, likely, running in self._ends:
             if likely is not None and likely.at[world] < limit:
                 yield ExpectedEnd(at=likely.at[world], runs=likely.runs), running
@@ -126,7 +126,7 @@ class _Known:
 
 
 def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]]:
-    """What projects but those wait for."""
+    """Return what projects other than those wait for."""
     forms = {
         (line.project, line.shape.form): line.shape
         for line in draft.blocked
@@ -139,7 +139,7 @@ def _asked(draft: Draft, *, without: Collection[str]) -> dict[str, list[Amounts]
 
 
 def _is_taken_again(draft: Draft, running: Running, asked: Mapping[str, Sequence[Amounts]]) -> bool:
-    """Whether a gang of its own project waits for what `running` frees of the share."""
+    """Whether a gang of its own project waits for the part of the share that `running` frees."""
     wanted = asked.get(running.project)
     if not wanted:
         return False

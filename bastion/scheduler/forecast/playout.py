@@ -1,11 +1,11 @@
 """
-One future, played through: which gang ends when, and which waiting gang starts on what is freed.
+One simulated future: which gang ends when, and which waiting gang starts on what is freed.
 
-It goes by the rules of a cycle as far as they matter for a guess: gangs within their share
-first, then in the order of the cycle; a gang that does not fit blocks no other. In it no gang is
-preempted, and none is submitted.
+It follows the rules of a cycle as far as they matter for a guess: gangs within their share first,
+then the order of the cycle; a gang that does not fit blocks no other. In it no gang is preempted,
+and none is submitted.
 
-It must not change anything: what it tries, it undoes.
+This module must not change anything: whatever it tries, it undoes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bastion.value import value
 from quota.amounts import Amounts
 
 MAX_ENDS = 64
-"""What starts after so many others have ended is too far away to be told."""
+"""A start after this many ends is too far away to predict."""
 
 
 @value
@@ -33,9 +33,9 @@ class ExpectedEnd:
     """When a running gang has ended in this future."""
 
     at: float
-    """Infinite where it is not known."""
+    """Infinite if unknown."""
     runs: int = 0
-    """Earlier ones that this rests on; 0: it is its limit."""
+    """The number of earlier runs that this rests on; 0: its time limit."""
 
 
 class _Waiting:
@@ -48,7 +48,7 @@ class _Waiting:
         self.need = Need(draft, line.shape, guaranteed=False)
         has_plan = draft.reservations.kept_for(line.head) is not None
         self.at = line.at + has_plan
-        """Of the gang that is next."""
+        """Of the next gang."""
 
     @property
     def is_over(self) -> bool:
@@ -61,9 +61,9 @@ class _Waiting:
 
 class Future:
     """
-    What follows if every running gang ends as told.
+    What follows if every running gang ends as expected.
 
-    A gang that starts in it does not end in it: that far ahead nothing is told.
+    A gang that starts in it does not end in it: nothing is predicted that far ahead.
     """
 
     def __init__(self, draft: Draft, lines: Iterable[Line], at_most: int) -> None:
@@ -73,11 +73,13 @@ class Future:
         self._at_most = at_most
         self._rests_on = 0
         self.starts: dict[str, ExpectedEnd] = {}
-        """By the first job of a gang that starts: when, and on how many runs the last end before
-        it rests."""
+        """
+        By the first job of a starting gang: when, and on how many runs the last end before it
+        rests.
+        """
 
     def play(self, ends: Iterable[tuple[ExpectedEnd, Running]]) -> None:
-        """Let every running gang end, and find the first starts."""
+        """End every running gang, and find the first starts."""
         draft = self._draft
         due = [(end.at, r.name, end.runs, r) for end, r in ends if not math.isinf(end.at)]
         heapify(due)
@@ -105,14 +107,14 @@ class Future:
         self._draft.shares.let_end([running])
 
     def _start(self, now: float) -> Iterator[tuple[str, Amounts]]:
-        """Start what fits now: (project, charge) of each."""
+        """Start what fits now; return (project, charge) of each."""
         shares = self._draft.shares
         able = [each for each in self._waiting if each.need.may_fit()]
         while able and len(self.starts) < self._at_most:
             able.sort(key=lambda each: not shares.is_within(each.line.project, each.asked))
             each = able[0]
             placed = self._placed(each)
-            if placed is None:  # it only gets fuller until a gang ends
+            if placed is None:  # capacity only shrinks until a gang ends
                 able = [other for other in able if other.line.key != each.line.key]
                 continue
             shares.add(each.line.project, placed.total)
@@ -124,7 +126,7 @@ class Future:
                 self._waiting.remove(each)
 
     def _placed(self, each: _Waiting) -> Placed | None:
-        """Where the head of a line lies, its devices taken; None where it does not fit."""
+        """Place the head of a line and take its devices; return None if it does not fit."""
         if not self._allows(each, each.asked):
             return None
         return self._draft.try_place(each.shape, partial(self._allows, each), guaranteed=False)

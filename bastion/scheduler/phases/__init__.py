@@ -1,10 +1,9 @@
 """
-The phases of one cycle, in the order in which it goes through them.
+The phases of one cycle, in their order.
 
-Phases 1 and 2 are `survey`. Phase 3 begins with what earlier cycles promised (`promises`, and
-`proposals`, whose victims are not told to stop yet); then gangs within a share start or get a
-promise (`guarantee`, by what `entitlement` says). Phase 4 is `planned_starts`, phase 5 `borrow`. At
-the end elastic gangs give back (`shrinkage`) and grow (`growth`), and what maintenance would cut
-off is told to stop (`maintenance`). What all of them do with promises and planned starts is in
-`reservations/`.
+`survey` is phases 1 and 2. Phase 3 begins with earlier promises (`promises`, and `proposals`, whose
+victims are not being stopped yet); then gangs within a share start or get a promise (`guarantee`,
+by the rules of `entitlement`). Phase 4 is `planned_starts`, phase 5 `borrow`. At the end elastic
+gangs shrink (`shrinkage`) and grow (`growth`), and gangs that maintenance would cut off are stopped
+(`maintenance`). What all of them do with promises and planned starts is in `reservations/`.
 """

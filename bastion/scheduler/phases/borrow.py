@@ -1,12 +1,12 @@
 """
 Phase 5: all other gangs, on what other projects leave idle.
 
-Rules: the project that borrowed least lately for its weight comes first. Nothing is stopped for a
-borrower but what its project has of lower priority or above its fewest replicas, and what yields to
-the order of `preemption = "order"`. A gang that does not fit blocks no other: what must
-not be taken is closed already, for promises and planned starts.
+The project that has borrowed least recently, relative to its weight, goes first. Only these are
+stopped for a borrower: gangs of its own project with lower priority or above their minimum
+replicas, and gangs that yield to the order under `preemption = "order"`. A gang that does not fit
+blocks no other: capacity that must not be taken is already closed, for promises and planned starts.
 
-It must not know why anything is closed.
+This module must not know why anything is closed.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 
 ONE_SECOND = 1.0
-"""Of the whole pool: what every project counts as having borrowed, so that weights order equals."""
+"""Usage of the whole pool, added to what every project borrowed, so that weights order equals."""
 
 GANGS_LEAVING_A_STEP = 4
-"""Gangs that depart, and are counted in the time of one step before victims are searched for."""
+"""Departing gangs counted in the time of one step, before victims are searched."""
 
 
 def borrow(draft: Draft) -> None:
-    """Admit every other waiting gang that fits, and note those that do not."""
+    """Admit every other waiting gang that fits, and record those that do not."""
     draft.is_borrowing = True
     if draft.search.unseen:
         draft.search.is_cut_short = True
@@ -78,7 +78,8 @@ def borrow(draft: Draft) -> None:
             continue
         else:
             blocked.append(line)
-            # Equal gangs of its project fare no better, unless it fails for its place alone.
+            # Equal gangs of its project fare no better, unless it fails because of its placement
+            # alone.
             if not line.fail_when_busy and may_borrow_beside(draft, line):
                 hopeless.add(line.key)
         queue.pass_over()
@@ -91,7 +92,7 @@ def borrow(draft: Draft) -> None:
 
 
 def _first_asked(draft: Draft) -> dict[str, float]:
-    """When the first gang that is left of each project was submitted."""
+    """Return when the first remaining gang of each project was submitted."""
     touched = moved(draft)
     return {
         name: first_asked(lines) if name in touched else draft.backlogs[name].first_asked
@@ -101,7 +102,7 @@ def _first_asked(draft: Draft) -> dict[str, float]:
 
 
 def _score_of(draft: Draft) -> Callable[[str], Score]:
-    """By which projects take turns: that of the outermost group decides, then those inside it."""
+    """Return the score for turns between projects: the outermost group decides, then inner ones."""
     quota, decayed = draft.snapshot.quota, draft.snapshot.decayed
 
     def of(name: str) -> float:
@@ -115,7 +116,7 @@ def _score_of(draft: Draft) -> Callable[[str], Score]:
 
 
 def _look_again(draft: Draft, made: int) -> None:
-    """Look once more what can preempt, while what is `made` more than before helps any of them."""
+    """Search again for gangs that can preempt, as long as more is `made` and may help one."""
     if draft.search.is_deferred:
         _reclaim_again(draft)
     while True:
@@ -129,13 +130,13 @@ def _look_again(draft: Draft, made: int) -> None:
 
 
 def _use_again(draft: Draft) -> None:
-    """Use what a planned start kept that is given up; gangs within their share go first."""
+    """Use the capacity of a planned start that is given up; gangs within their share go first."""
     _reclaim_again(draft)
     _start_blocked(draft)
 
 
 def _start_blocked(draft: Draft) -> None:
-    """Start what was blocked, where a start was taken back, or a plan or a drain has ended."""
+    """Start blocked gangs after a start was taken back, or a plan or a drain has ended."""
     for line in [*draft.taken_back, *draft.blocked]:
         while not line.is_over and _start(draft, line):
             forget_plan(draft, line.head)
@@ -143,7 +144,7 @@ def _start_blocked(draft: Draft) -> None:
 
 
 def _hopeful(draft: Draft, project: str) -> list[Line]:
-    """The lines of `project` for which something might be done; the others are blocked."""
+    """Return the lines of `project` for which something may be done; the others are blocked."""
     lines, highest = draft.rest[project], _highest_to_outrank(draft, project)
     roomy: dict[int, bool] = {}
     hopeful = set()
@@ -165,10 +166,10 @@ def _hopeful(draft: Draft, project: str) -> list[Line]:
 
 def _outrank_again(draft: Draft, *, is_better: bool) -> None:
     """
-    Look for victims of lower priority once more.
+    Search for victims of lower priority once more.
 
     A victim may free more than it was preempted for. A gang that needed no victim, because enough
-    was to be freed anyway, may need one now that others have taken of that.
+    was being freed, may need one after other gangs have taken of that.
     """
     lines, search, is_served = draft.blocked, draft.search, False
     if not is_better:
@@ -176,7 +177,7 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
         lines = [
             line
             for line in lines
-            # None lower was there when it was looked at, and one has started since.
+            # Nothing lower ran when it was considered, and a lower one has started since.
             if (line.project in begun and line.key not in search.asked)
             or (search.patient and line.key in search.patient)
         ]
@@ -194,8 +195,8 @@ def _outrank_again(draft: Draft, *, is_better: bool) -> None:
 
 
 def _reclaim_again(draft: Draft) -> None:
-    """What gives way to higher priority may leave room for a gang within its own share."""
-    discount_plans(draft)  # `look_again` counts those that go before a gang
+    """Reclaim again: what yields to higher priority may leave room within a gang's own share."""
+    discount_plans(draft)  # `look_again` counts those that precede a gang
     draft.may_break_promises = False
     draft.rest = {}
     for line in draft.blocked:
@@ -206,7 +207,7 @@ def _reclaim_again(draft: Draft) -> None:
 
 
 def _start(draft: Draft, line: Line) -> bool:
-    """Start on what is open, or for a short while on what is closed for a later time."""
+    """Start on open capacity, or briefly on capacity closed for a later time."""
     gang, shape = line.head, line.shape
     if not may_borrow_beside(draft, line):
         return False
@@ -223,7 +224,7 @@ def _start(draft: Draft, line: Line) -> bool:
 
 
 def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> bool:
-    """Promise the devices of lower priority of the same project, if that lets it start."""
+    """Promise devices of lower priority of the same project, if that lets it start."""
     if line.key in outranks_none:
         return False
     if draft.reservations.drained_before(line):
@@ -247,7 +248,7 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
         return False
     draft.search.asked.add(line.key)
     discount_plans(draft)
-    with lent(draft, [own] if own is not None else []):  # what is kept for it needs no victim
+    with lent(draft, [own] if own is not None else []):  # what is reserved for it needs no victim
         done = _promise_lower(draft, line, chain((first,), lower))
     if done:
         outranks_none.discard(line.key)
@@ -257,12 +258,12 @@ def _outrank(draft: Draft, line: Line, outranks_none: set[tuple[str, int]]) -> b
 
 
 def _is_due(draft: Draft, plan: Reserved) -> bool:
-    """Whether a borrower may have been rotated for it: to preempt others too would gain nothing."""
+    """Whether a borrower may have been rotated for it: preempting others too would gain nothing."""
     return any(plan.until <= draft.now + running.grace_s for running in plan.waits)
 
 
 def _highest_to_outrank(draft: Draft, project: str) -> float:
-    """Gangs of `project` with a lower number than this may have others preempted for them."""
+    """Return the priority number below which gangs of `project` may have others preempted."""
     policy = draft.parts.preemption
     if not (policy.follows_order or policy.outranks):
         return -math.inf
@@ -273,7 +274,7 @@ def _highest_to_outrank(draft: Draft, project: str) -> float:
 
 
 def _is_too_little(draft: Draft, line: Line) -> bool:
-    """Whether there are too few devices for it even with all of lower priority gone."""
+    """Whether devices are too few for it even with all lower priorities gone."""
     gang, shape, (part, *others) = line.head, line.shape, line.shape.parts
     if others or not part.is_plain or draft.parts.preemption.follows_order:
         return False
@@ -293,7 +294,7 @@ def _is_too_little(draft: Draft, line: Line) -> bool:
 
 
 def _lower(draft: Draft, line: Line) -> Iterator[Running]:
-    """What may be preempted for the head of `line` without a share, the least harm first."""
+    """Return what may be preempted for the head of `line` without a share, the least harm first."""
     gang, shape = line.head, line.shape
 
     def may_stop(running: Running) -> bool:
@@ -334,18 +335,18 @@ def _promise_lower(draft: Draft, line: Line, lower: Iterable[Running]) -> bool:
         return False
     reserved = make_promise(draft, gang, shape, found, within_share=within_share)
     if not reserved.waits and start_reserved(draft, reserved, guaranteed=within_share):
-        del draft.promises[reserved.name]  # all that was in its way had not begun
+        del draft.promises[reserved.name]  # nothing in its way had begun to stop
     return True
 
 
 def _leaving(draft: Draft) -> Sequence[Running]:
-    """What is being stopped, and what is told to stop in this cycle."""
+    """Return what is being stopped, including what is stopped in this cycle."""
     stopped = stopped_now(draft)
     return [r for r in draft.departing(firm=True) if r.is_leaving or r.name in stopped]
 
 
 def _borrows(draft: Draft) -> None:
-    """Give the newest that starts its place on a share after what was promised before."""
+    """Give the newest starting gang its place on a share after earlier promises."""
     draft.starts_beyond, admitted = True, draft.admitted[-1]
     for found in (draft.admitted, draft.admitted_by[admitted.gang[0].project]):
         found[-1] = admitted._replace(within_share=False)

@@ -1,10 +1,10 @@
 """
-What a gang within a share is entitled to, and whether it would take what is freed for another.
+What a gang within a share is entitled to, and whether it would get what is freed for it.
 
 It may start within the share, have others stopped, and break promises that rest on less. Nothing is
-stopped for a gang that would not get what that leaves.
+stopped for a gang that would not get the freed capacity.
 
-It must not know which gang is looked at next.
+This module must not know which gang is next.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def may_be_within(
     draft: Draft, project: str, shape: Shape, *, own: bool = False, later: bool = False
 ) -> bool:
     """
-    Whether it may be within a share; what whole machines cost is known when they are found.
+    Whether it may be within a share; the charge of whole machines is known when they are found.
 
     Args:
         draft: Unchanged when this returns.
@@ -69,10 +69,11 @@ def within_share_after(
     others: Collection[str] = (),
 ) -> Allows:
     """
-    Whether a charge is within a share of `project`: no victim makes room in that.
+    Return a test whether a charge is within a share of `project`; victims make no room in it.
 
-    Victims, and those that are `going`, make room in the groups that it is in. It has to be within
-    the share on which it meets the project of a victim, or one of the `others`.
+    Victims, and those that are `going`, make room in the groups that contain the project. The
+    charge must be within the share on which it meets the project of a victim, or one of the
+    `others`.
     """
     shares, own = draft.shares, not shape.borrows
 
@@ -100,14 +101,14 @@ def found_within_share(
     others: Collection[str] = (),
 ) -> Found | None:
     """
-    Where the head of `line` may start within a share, and for which victims.
+    Return where the head of `line` may start within a share, and for which victims.
 
     Args:
         draft: Unchanged when this returns.
         line: Whose head is to start.
-        without: What is not among its victims.
-        going: As in `find`, as is `staying`.
-        staying: Those of the departing that will not have gone.
+        without: Gangs that must not be victims.
+        going: As in `find`, like `staying`.
+        staying: Departing gangs that will not be gone.
         others: Projects that lose something to it, beside those of its victims.
     """
     gang, shape = line.head, line.shape
@@ -131,7 +132,7 @@ def found_within_share(
 
 
 def breakable(draft: Draft, line: Line) -> list[Reserved]:
-    """Promises that the head of `line` may break once all have gone that it may have stopped."""
+    """Return promises that the head of `line` may break after all its possible victims are gone."""
     if not draft.reservations.shared or not draft.snapshot.quota.groups_of(line.project):
         return []
     gone = {*draft.departing(firm=True), *legal_victims(draft, line.head, line.shape)}
@@ -139,7 +140,7 @@ def breakable(draft: Draft, line: Line) -> list[Reserved]:
 
 
 def legal_victims(draft: Draft, gang: Gang, shape: Shape) -> Iterator[Running]:
-    """Borrowers of other projects first, those that start now before all; then its own lower."""
+    """Return borrowers of other projects, those that start now first; then its own lower gangs."""
     project = gang[0].project
     policy = draft.parts.preemption
     new = lower_starting(draft, project, shape.priority)
@@ -155,14 +156,12 @@ def is_in_vain(
     draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "", nested: bool = False
 ) -> bool:
     """
-    Whether one of another project has a right to what `going` leave for `gang`, and takes it.
+    Whether another project's gang is entitled to what `going` leave for `gang`, and takes it.
 
-    What is closed for `gang` itself is open already.
-
-    It waits within its share, and only borrowers may be preempted for it: where `going` stand on
-    a share, their own project would have preempted them for the gang of another. Where `gang` is
-    on the share of a `group`, only what is nearer to its own share has the right, in that group.
-    `nested` as in `would_be_taken`.
+    What is closed for `gang` itself is already open. The other gang waits within its share, and
+    only borrowers may be preempted for it: where `going` stand on a share, their own project would
+    have preempted them. If `gang` is on the share of a `group`, only gangs nearer to their own
+    share, in that group, have the right. `nested` as in `would_be_taken`.
     """
     stays = (r for r in going if not r.is_leaving)
     is_any_safe = any(r.cover or not r.is_borrowed for r in stays)
@@ -173,16 +172,16 @@ def would_be_taken(
     draft: Draft, gang: Gang, going: Sequence[Running], *, group: str = "", nested: bool = False
 ) -> bool:
     """
-    Whether a gang of another project, within its share, would start once `going` have gone.
+    Whether another project's gang, within its share, would start once `going` are gone.
 
     Args:
         draft: Unchanged when this returns.
-        gang: They would be stopped for it.
-        going: Those who would be stopped.
-        group: Only projects in it count, where one is named, and only within the share on which
-            each meets that of `gang`.
-        nested: Whether this is asked of a gang that would take what others leave. Then it is not
-            asked who would take what its own victims leave.
+        gang: The gang for which they would be stopped.
+        going: The gangs that would be stopped.
+        group: If given, only projects in it count, and only within the share on which each meets
+            that of `gang`.
+        nested: Whether this is asked about a gang that would take what others leave. The question
+            is then not repeated for what its own victims leave.
     """
     if not draft.search.hopeless:
         return False
@@ -200,13 +199,13 @@ def would_be_taken(
 
 
 def is_out_of_reach(draft: Draft, line: Line, going: Iterable[Running] = ()) -> bool:
-    """Whether the head of `line` has no room even with all gone that it may have stopped."""
+    """Whether the head of `line` has no room even with all its possible victims gone."""
     if draft.shares.is_nested or line.shape.priority < draft.lowest_priority(line.project):
         return False
     if not all(running.is_borrowed or running.is_leaving for running in going):
         return False
     if 2 * sum(map(len, draft.borrowers.values())) < len(draft.capacity.rooms):
-        return False  # to go through the borrowers is quicker
+        return False  # iterating over the borrowers is faster
     return not draft.upper_bound.may_fit(line.shape)
 
 
@@ -220,14 +219,14 @@ def _would_take(
     nested: bool,
 ) -> bool:
     """
-    Whether the head of `line`, within its share, could start once `going` have gone.
+    Whether the head of `line`, within its share, could start once `going` are gone.
 
-    It does not where it needs victims of its own, and a sibling would take what these leave.
+    It could not if it needs victims of its own and a sibling would take what they leave.
     """
     ahead = draft.reservations.ahead_of(line)
     drained = draft.reservations.drained_before(line)
     with (
-        closed(draft, [each for each in drained if each.hold is None]),  # the others are already
+        closed(draft, [each for each in drained if each.hold is None]),  # others are closed
         called_in(draft, [plan for plan in ahead if plan.hold is None]),
         counted(draft, [plan for plan in ahead if not plan.holds_quota]),
     ):
@@ -247,9 +246,9 @@ def _found_beside(
     losers: Collection[str],
 ) -> Found | None:
     """
-    Where the head of `line` would start once `going` have gone, and for which victims.
+    Return where the head of `line` would start once `going` are gone, and for which victims.
 
-    Within the share on which it meets each of the `losers`.
+    The start is within the share on which it meets each of the `losers`.
     """
     own = draft.plans.get(line.head[0].id)
     with discounted(draft, [own] if own is not None and own.holds_quota else []):
@@ -258,7 +257,7 @@ def _found_beside(
     weak = breakable_by(draft, line.project, line.shape.asked, ahead)
     weak = [each for each in weak if each.gang is not gang]
     weak += outranked(draft, line.project, line.shape.priority, later=True)
-    weak = [each for each in weak if each.hold is not None]  # the others are lent already
+    weak = [each for each in weak if each.hold is not None]  # the others are already lent
     kept = [*draft.reservations.drained_before(line), *ahead] if weak else ()
     with lent(draft, weak, kept):
         return found_within_share(draft, line, without={*going}, going=going, others=losers)
@@ -268,12 +267,12 @@ def goes_to_a_sibling(
     draft: Draft, line: Line, going: Sequence[Running], units: Amounts, *, nested: bool = False
 ) -> bool:
     """
-    Whether one nearer to its own share takes what `going` leave on the share of a group.
+    Whether a gang nearer to its own share takes what `going` leave on the share of a group.
 
     Args:
         draft: Unchanged when this returns.
-        line: Of the gang that they would be stopped for.
-        going: Those who would be stopped.
+        line: Of the gang for which they would be stopped.
+        going: The gangs that would be stopped.
         units: What the gang would be charged.
         nested: As in `would_be_taken`.
     """

@@ -1,15 +1,16 @@
 """
 Growth: elastic gangs get what nothing else can use.
 
-Rules: an elastic gang starts with its fewest replicas, as any other gang does. Once all others have
-been looked at, those that start get more, one replica each in turn; where `min_runtime_s` is 0 only
-if nothing waits for what they ask for, as that could take it back at once. One that runs is
-stopped, to start again with more, only where nothing waits for what it asks for, it has run for
-`min_runtime_s`, and it gains a quarter of its replicas at least. One of which a replica has ended
-is left to end: what that replica did would be done again. A replica above the fewest is placed on
-machines that stand, unless the gang waits for new ones anyway.
+An elastic gang starts with its minimum replicas, as any other gang does. After all others have been
+considered, starting gangs get more, one replica each in turn. Where `min_runtime_s` is 0, they do
+so only if nothing waits for what they ask for, because a waiting gang could immediately take it
+back. A running gang is stopped to start again with more replicas only if nothing waits for what it
+asks for, it has run for `min_runtime_s`, and it gains at least a quarter of its replicas. A gang
+with a replica that has ended does not grow: the work of that replica would be repeated. A replica
+above the minimum is placed on existing machines, unless the gang waits for new ones anyway.
 
-It must not know how gangs give back what they hold above their fewest: see `preemption.victims`.
+This module must not know how gangs give back what they hold above the minimum: see
+`preemption.victims`.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 
 LEAST_GAIN = 0.25
-"""Of the replicas that it has: a restart costs the work since the last checkpoint."""
+"""Fraction of its current replicas: a restart costs the work since the last checkpoint."""
 WAITS_S = 300.0
 """
-For how long after it was queued a gang that needs new machines asks for those of more replicas too.
+How long after it was queued a gang that needs new machines also asks for more replicas.
 
-After that it has met a shortage, and is given those of its fewest.
+After that a shortage has occurred, and only its minimum is served.
 """
 
 
 def widen(draft: Draft) -> None:
-    """Give gangs that start now more than their fewest replicas, as far as it fits."""
+    """Give gangs that start now more than their minimum replicas, as far as they fit."""
     effort = beside_searches(draft.snapshot.steps)
     wanted = frozenset() if draft.options.min_runtime_s else _wanted(draft)
     growing = [
@@ -57,7 +58,7 @@ def widen(draft: Draft) -> None:
 
 
 def _may_make(draft: Draft, admitted: Admitted) -> frozenset[str] | None:
-    """The machines to be made that more replicas of it may use; None for any."""
+    """Return the new machines that its additional replicas may use; None for any."""
     new = _new_machines(draft, admitted.placed)
     is_patient = draft.now - admitted.gang[0].queued_at < WAITS_S
     return None if new and is_patient else new
@@ -83,7 +84,7 @@ def _widen(draft: Draft, at: int, new: frozenset[str] | None, effort: Effort) ->
 
 
 def grow(draft: Draft) -> None:
-    """Name the gangs that run, and stop to start again with more replicas."""
+    """Name the running gangs that stop to start again with more replicas."""
     growing = [each for each in draft.occupancy.elastic.values() if _may_grow(draft, each)]
     if not growing or draft.search.unseen:
         return
@@ -104,7 +105,7 @@ def grow(draft: Draft) -> None:
 
 
 def grows_at(draft: Draft) -> Iterable[float]:
-    """When gangs that run may be looked at again, by time alone."""
+    """Yield when running gangs may be considered again, by time alone."""
     for running in draft.occupancy.elastic.values():
         if running.phase is Phase.RUNNING and _is_below_most(running):
             yield running.started_at + draft.options.min_runtime_s
@@ -124,7 +125,7 @@ def _is_below_most(running: Running) -> bool:
 
 
 def _wanted(draft: Draft) -> frozenset[str]:
-    """The types that anything which waits asks for, and those that grown gangs give back."""
+    """Return the types for which any gang waits, and those that grown gangs give back."""
     shapes = {line.shape for line in draft.blocked if not line.is_over}
     shapes |= {each.shape for each in draft.closed}
     grown = (each for each in draft.occupancy.elastic.values() if each.is_grown)
@@ -133,7 +134,7 @@ def _wanted(draft: Draft) -> frozenset[str]:
 
 
 def _room(draft: Draft, running: Running, effort: Effort) -> int:
-    """How many replicas more fit beside it; their devices stay taken, their shares do not."""
+    """Return how many more replicas fit beside it; its devices stay taken, its shares do not."""
     taken: list[Amounts] = []
     places = tuple(place for _, place in running.places)
     while len(running.places) + len(taken) < running.shape.most and not effort.is_spent:
@@ -151,13 +152,13 @@ def _one_more(
     draft: Draft, gang: Gang, beside: Placement, new: frozenset[str] | None
 ) -> Placed | None:
     """
-    Take devices for one replica more, or nothing and give None.
+    Take devices for one more replica, or take nothing and return None.
 
     Args:
         draft: Taken from.
         gang: A job that may grow.
-        beside: Where its other replicas lie: what keeps them in one block keeps this one there too.
-        new: The machines to be made that it may use; None for any.
+        beside: Where its other replicas are: what keeps them in one block keeps this one there too.
+        new: The new machines that it may use; None for any.
     """
     shape = draft.shapes.one_more(gang)
     draft.capacity.begin()
@@ -176,7 +177,7 @@ def _one_more(
 
 
 def _placed_beside(draft: Draft, shape: Shape, beside: Placement) -> Placed | None:
-    """A place in the block in which the others lie, where they have to be in one."""
+    """Return a place in the block of the other replicas, if they must share one."""
     same = same_of(shape, draft.parts.placement)
     if not same:
         placed = draft.try_place(shape, guaranteed=False)
@@ -190,7 +191,7 @@ def _placed_beside(draft: Draft, shape: Shape, beside: Placement) -> Placed | No
 
 
 def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
-    """Whether the quota allows it: shares, what is lent, budgets, the limits of its user."""
+    """Whether the quota allows it: shares, lending, budgets, and the limits of its user."""
     project, user = gang[0].project, gang[0].user
     shares, limited = draft.shares, draft.snapshot.quota.projects.get(project)
     if limited is None:
@@ -209,7 +210,7 @@ def _may_have(draft: Draft, gang: Gang, shape: Shape, units: Amounts) -> bool:
 
 
 def _new_machines(draft: Draft, placed: Placed) -> frozenset[str]:
-    """Those of its machines that do not stand yet."""
+    """Return those of its machines that do not exist yet."""
     rooms = draft.capacity.by_name
     names = machines_of(placed.placements)
     return frozenset(name for name in names if name not in rooms or rooms[name].is_being_made)

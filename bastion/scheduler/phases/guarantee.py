@@ -1,11 +1,11 @@
 """
 Phase 3: gangs within their project's share start, or get a promise with a deadline.
 
-Rules: whether a gang is within the share is asked of the project's total usage, both classes. All
-such gangs of all projects are looked at, so a big one that is not never hides a small one behind
-it. What is promised is closed to all other gangs from the same cycle on.
+Whether a gang is within the share depends on the project's total usage, of both classes. All such
+gangs of all projects are considered, so a large one that is not within its share never hides a
+small one behind it. What is promised is closed to all other gangs from the same cycle on.
 
-It must not know how borrowers are ordered.
+This module must not know how borrowers are ordered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from bastion.scheduler.state.reservation import Reserved
 from quota.amounts import Amounts
 
 MOST_TRIES = 4
-"""Sets of victims that are tried for a gang, where a sibling would take what they leave."""
+"""Sets of victims tried for a gang whose freed capacity a sibling would take."""
 
 
 def guarantee(draft: Draft) -> None:
@@ -52,10 +52,10 @@ def guarantee(draft: Draft) -> None:
 
 def _go_out_of_turn(draft: Draft) -> None:
     """
-    Look first at gangs whose promise has lapsed, and at those that others would hold up.
+    First consider gangs whose promise has lapsed, and gangs that others would delay.
 
-    A job that was stopped for what has lapsed could else start on what it kept, and be stopped once
-    more.
+    Otherwise a job that was stopped for a lapsed promise could start on that capacity, and be
+    stopped again.
     """
     drained = [each.gang for each in draft.reservations.drained()]
     for gang in [*draft.lapsed, *_planned_behind(draft), *drained]:
@@ -68,7 +68,7 @@ def _go_out_of_turn(draft: Draft) -> None:
 
 
 def _planned_behind(draft: Draft) -> Iterator[Gang]:
-    """Gangs with a planned start behind others of their line, none of which may start before."""
+    """Yield gangs with a planned start behind others of their line, which must not start first."""
     for plan in draft.plans.values():
         found = draft.memory.waiting(ids_of(plan.gang), draft.rank)
         if found is not None and not found[0].is_over and found[0].head is not plan.gang:
@@ -77,10 +77,10 @@ def _planned_behind(draft: Draft) -> Iterator[Gang]:
 
 def look_again(draft: Draft, *, own: bool = False) -> None:
     """
-    Look again for victims for gangs that found none, for as long as one more gang is helped.
+    Search for victims again for gangs that found none, as long as one more gang is helped.
 
     Args:
-        draft: Changed since its waiting gangs were last looked at.
+        draft: Changed since its waiting gangs were last considered.
         own: Whether only the share of the project counts.
     """
     is_better = True
@@ -99,7 +99,7 @@ def look_again(draft: Draft, *, own: bool = False) -> None:
 
 
 def _without_victims(draft: Draft, project: str) -> list[Line]:
-    """Lines of `project` that may fare better now, taken out of what is passed on."""
+    """Remove and return the passed-on lines of `project` that may fare better now."""
     rest = draft.rest[project]
     is_loose = project in draft.search.loosened
     found = [
@@ -112,7 +112,7 @@ def _without_victims(draft: Draft, project: str) -> list[Line]:
 
 
 def _go_through(draft: Draft, waiting: Mapping[str, list[Line]]) -> None:
-    """First what is within its project's own share, then what is within that of a group."""
+    """First consider what is within its project's own share, then what is within a group's."""
     before = draft.revised
     _go_through_shares(draft, waiting, own=True)
     if draft.shares.is_nested:
@@ -143,7 +143,7 @@ def _go_through_shares(draft: Draft, waiting: Mapping[str, list[Line]], *, own: 
 def _divide(
     draft: Draft, project: str, lines: list[Line], *, own: bool
 ) -> tuple[list[Line], list[Line]]:
-    """Lines that are within a share, and those that are beyond it for the whole cycle."""
+    """Split lines into those within a share, and those beyond it for the whole cycle."""
     known: dict[tuple[int, int], bool] = {}
     within: list[Line] = []
     beyond: list[Line] = []
@@ -157,7 +157,7 @@ def _divide(
 
 
 def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
-    """The waiting gangs of `project` in its own order."""
+    """Return the waiting gangs of `project` in its own order."""
     fair = draft.parts.order.between_users and draft.shares.project(project).order == "fair"
     if project not in draft.usage_by_user:
         decayed = draft.snapshot.decayed_by_user if fair else {}
@@ -167,16 +167,16 @@ def queue_of(draft: Draft, project: str, lines: list[Line]) -> Queue:
 
 def spent(draft: Draft, line: Line) -> float:
     """
-    What one more gang of `line` adds to its user's usage, in the units of decayed usage.
+    Return what one more gang of `line` adds to its user's decayed usage.
 
-    It is counted as if it had run for one slice already; else one user would get everything that
-    is free in one cycle, as usage only grows while time passes.
+    It counts as if it had already run for one slice. Otherwise one user would get everything that
+    is free in one cycle, because usage only grows with time.
     """
     return draft.shares.dominant_share(line.shape.asked) * draft.options.borrow_slice_s
 
 
 def start_or_promise(draft: Draft, line: Line) -> bool:
-    """Whether something was done for the head of `line`, without delaying what goes before it."""
+    """Whether something was done for the head of `line`, without delaying earlier gangs."""
     if waits_for_its_rest(draft, line.head):
         return True
     drained = draft.reservations.drained_before(line)
@@ -199,7 +199,7 @@ def _beside_plans(draft: Draft, line: Line) -> bool:
 
 
 def _start_in_gap(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
-    """Start it on what is kept for planned starts of its project, if it has ended by then."""
+    """Start it on capacity kept for planned starts of its project, if it ends by then."""
     opened = gaps(draft, line.shape, ahead)
     if not opened or line.key in draft.search.no_gap or draft.search.effort.is_spent:
         return False
@@ -212,7 +212,7 @@ def _start_in_gap(draft: Draft, line: Line, ahead: Sequence[Reserved]) -> bool:
 
 
 def _start(draft: Draft, line: Line) -> bool:
-    """Start the head of `line` on what is free and open, if a share holds it."""
+    """Start the head of `line` on free and open capacity, if a share holds it."""
     shape, project = line.shape, line.project
     if not draft.shares.is_under_group_ceilings(project, shape.asked):
         return False
@@ -224,7 +224,7 @@ def _start(draft: Draft, line: Line) -> bool:
 
 
 def _with_own_plan_open(draft: Draft, line: Line, ahead: Sequence[Reserved] = ()) -> bool:
-    """Do it while what is planned for the gang itself is open; it does not need that any more."""
+    """Act while the gang's own plan is open; it no longer needs that plan."""
     own = draft.plans.get(line.head[0].id)
     if own is None:
         return _within_share(draft, line, ahead)
@@ -266,7 +266,7 @@ def _break_further(
     weak: Sequence[Reserved],
     within: Sequence[Reserved],
 ) -> bool:
-    """Promise the head of `line` what it may break only once victims in its own group have gone."""
+    """Promise the head of `line` breakable capacity after victims in its own group are gone."""
     broken = [each for each in breakable(draft, line) if each not in weak]
     if not broken:
         return False
@@ -280,7 +280,7 @@ def _break_further(
 
 
 def _give_up_broken(draft: Draft, weak: Sequence[Reserved], within: Sequence[Reserved]) -> None:
-    """Give up those promises among `weak` whose devices, or whose place on a share, are gone."""
+    """Give up those of the `weak` promises whose devices, or place on a share, are gone."""
     promised = [each for each in weak if each.is_promise]
     for each in sorted(promised, key=lambda r: (-r.shape.priority, -r.number)):
         is_beyond = each in within and not stands_within(draft, each)
@@ -293,7 +293,7 @@ def _give_up_broken(draft: Draft, weak: Sequence[Reserved], within: Sequence[Res
 def _promise(
     draft: Draft, line: Line, weak: Sequence[Reserved], broken: Sequence[Reserved] = ()
 ) -> bool:
-    """Promise the head of `line` a start; it may break those `weak`, which spares their victims."""
+    """Promise the head of `line` a start; it may break `weak` ones, which spares their victims."""
     gang, shape = line.head, line.shape
     if line.key in draft.search.hopeless:
         return False
@@ -315,7 +315,7 @@ def _promise(
 def _spared(
     draft: Draft, line: Line, weak: Sequence[Reserved], broken: Sequence[Reserved]
 ) -> tuple[list[Running], set[str]]:
-    """Victims of those `weak` that would go on, and the projects that lose what is `broken`."""
+    """Return victims of `weak` promises that would continue, and projects that lose `broken`."""
     gang, shape = line.head, line.shape
     spared, others = [], {each.project for each in broken}
     for promise in weak:
@@ -332,7 +332,7 @@ def _spared(
 def _search(
     draft: Draft, line: Line, spared: Sequence[Running], others: Collection[str]
 ) -> Found | None:
-    """Where the head of `line` may start, and for which victims, with those `spared` left."""
+    """Return where the head of `line` may start, and for which victims, with `spared` left."""
     tried: set[Running] = set()
     for _ in range(MOST_TRIES):
         found = found_within_share(draft, line, without=tried, staying=spared, others=others)
@@ -344,9 +344,9 @@ def _search(
 
 def _rather_borrows(draft: Draft, project: str, shape: Shape, found: Found) -> bool:
     """
-    Whether a gang need not stop those `found`: whole machines are free, though beyond its share.
+    Whether the victims `found` need not stop: whole machines are free, though beyond its share.
 
-    Phase 5 lets it start there; if another was faster, it is looked at once more after that.
+    Phase 5 lets it start there; if another gang was faster, it is considered once more after that.
     """
     if not (shape.takes_whole and found.victims and draft.may_break_promises):
         return False

@@ -1,10 +1,10 @@
 """
-What must leave before maintenance: told to stop in time, with its whole grace.
+What must leave before maintenance: stopped in time, with its whole grace period.
 
-Only what resumes is stopped: it continues elsewhere, or later. What cannot resume was not started
-there since the window is known, and what ran before that is left to the admin.
+Only gangs that resume are stopped: they continue elsewhere, or later. Gangs that cannot resume were
+not started there since the window is known, and older ones are left to the admin.
 
-It must not know which gang gets the devices.
+This module must not know which gang gets the devices.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quota.maintenance import Window
 
 
 def vacate(draft: Draft) -> None:
-    """Name what runs into a window and has to be told now; all else of the cycle is done."""
+    """Name the gangs that run into a window and must be stopped now; runs last in a cycle."""
     for name, at, window in stops(draft):
         if at <= draft.now:
             running = draft.running[name]
@@ -32,7 +32,7 @@ def vacate(draft: Draft) -> None:
 
 
 def stops(draft: Draft) -> Iterator[tuple[str, float, Window]]:
-    """The gangs to be stopped for maintenance, when, so that their grace is over, and for which."""
+    """Yield the gangs to stop for maintenance, the time at which their grace fits, and why."""
     for running in draft.running.values() if draft.capacity.closures else ():
         window = _window_of(draft, running)
         if window is not None:
@@ -40,7 +40,7 @@ def stops(draft: Draft) -> Iterator[tuple[str, float, Window]]:
 
 
 def _window_of(draft: Draft, running: Running) -> Window | None:
-    """The window that `running` will not have left by itself, if it resumes after it."""
+    """Return the window before which `running` will not end by itself, if it resumes after it."""
     if running.is_leaving or not running.shape.resumes:
         return None
     rooms = (draft.capacity.by_name.get(name) for name in sorted(running.footprint.masks))

@@ -1,21 +1,21 @@
 """
-Phase 4: planned starts, so that no gang waits for ever while small ones stream past it.
+Phase 4: planned starts, so that no gang waits forever while small ones stream past it.
 
-The oldest blocked gang of each pool gets a start in the future, at the first time when enough has
-ended; its devices are closed from now on to borrowers that would not have ended by then. The first
-gang of each project that its share holds gets one, too, and before phase 3 starts what comes after
-it: inside a project order is kept. Only higher priority, and a gang of another project within its
-own share, may still come in between.
+The oldest blocked gang of each pool gets a future start, at the first time when enough gangs have
+ended. Its devices are closed from now on to borrowers that would not end by then. The first gang of
+each project that its share holds gets one too, before phase 3 starts the gangs behind it: inside a
+project order is kept. Only gangs of higher priority, and gangs of another project within its own
+share, may still start in between.
 
-Rules: nothing idles for a gang that cannot start beside what other projects use, wait for and keep
-of their own shares. A job without `max_runtime` counts as endless; that a borrower among them ends
-is known only because it is rotated after its slice. Around endless jobs of its own project a gang
-that the share holds drains what it could use: until it starts, a later job of the project starts
-only elsewhere, and only as far as the share holds both. Other projects do not see a drain.
+Nothing idles for a gang that cannot start beside what other projects use, wait for and keep of
+their own shares. A job without `max_runtime` counts as endless; a borrower among them is known to
+end only because it is rotated after its slice. Around endless jobs of its own project, a gang that
+the share holds drains what it could use: until it starts, later jobs of the project start only
+elsewhere, and only as far as the share holds both. Other projects do not see a drain.
 
-It must not know how borrowers are ordered.
+This module must not know how borrowers are ordered.
 
-Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), one reservation for each pool.
+Source: EASY backfill (Lifka 1995; Mu'alem and Feitelson 2001), with one reservation per pool.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 
 SEARCHES = 4
-"""Searches for new planned starts in each phase; what is left is looked at in the next cycle."""
+"""Searches for new planned starts in each phase; the rest is considered in the next cycle."""
 PART_BEFORE_STARTS = 4
-"""Before phase 3 that part of the steps is spent on planned starts at most, as one of so many."""
+"""The most steps for planned starts before phase 3: one of so many."""
 
 
 def take_over_plans(draft: Draft) -> None:
-    """Close again what earlier cycles planned, and drain what they drained, as far as it holds."""
+    """Close what earlier cycles planned, and drain what they drained, as far as it holds."""
     for planned, line, entry in _planned_before(draft):
         _take_over(draft, planned, line, entry)
 
 
 def plan_ahead(draft: Draft) -> None:
-    """Plan for what lost its start, and for gangs that the share holds, before others start."""
+    """Plan for gangs that lost their start, and for gangs that the share holds, first of all."""
     kept_for = draft.reservations.kept_for
     lapsed = [
         draft.line_of(entry.gang)
@@ -87,7 +87,7 @@ def plan_ahead(draft: Draft) -> None:
 
 
 def _planned_before(draft: Draft) -> Iterator[tuple[PlannedStart, Line, Entry]]:
-    """What earlier cycles planned for gangs that still wait."""
+    """Yield what earlier cycles planned for gangs that still wait."""
     for planned in sorted(draft.snapshot.planned, key=lambda each: (_time_of(each), each.gang)):
         found = draft.memory.waiting(planned.gang, draft.rank)
         if found is not None:
@@ -99,7 +99,7 @@ def _time_of(planned: PlannedStart) -> float:
 
 
 def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) -> None:
-    """Keep what `planned` does, unless it does not hold any more."""
+    """Keep what `planned` reserves, unless it no longer holds."""
     at, until = located_again(draft, line.shape, planned), _time_of(planned)
     if at is None or draft.now > until:
         return
@@ -111,13 +111,13 @@ def _take_over(draft: Draft, planned: PlannedStart, line: Line, entry: Entry) ->
         own = draft.occupancy.by_project.get(line.project, ())
         waits = [*dict.fromkeys((*holders_of(draft, plan), *own))]
     if waits is None or (plan.drains and not waits):
-        return  # what drains and waits for none is kept from its place by what others reserve
+        return  # others' reservations keep a drain that waits for none from its place
     plan.waits = tuple(waits)
     _keep(draft, _timed(draft, plan) if plan.drains else plan)
 
 
 def _timed(draft: Draft, drain: Reserved) -> Reserved:
-    """What drains, with a time where all that it waits for ends by itself at a known time."""
+    """Return a drain with its start time, if all that it waits for ends at a known time."""
     until = max(map(draft.ends_at, drain.waits), default=math.inf)
     plan = Reserved(gang=drain.gang, at=drain.at, until=until, is_promise=False, rank=drain.rank)
     if plan.drains:
@@ -131,7 +131,7 @@ def _timed(draft: Draft, drain: Reserved) -> Reserved:
 
 
 def _keep(draft: Draft, plan: Reserved) -> None:
-    """Close it, or drain it where its time is not known."""
+    """Close it, or drain it if its time is unknown."""
     if plan.drains:
         draft.reservations.drain(plan)
     else:
@@ -142,7 +142,7 @@ def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
     """
     Plan for the first of each project in each pool, before anything after it starts.
 
-    Where running gangs yield to the order, what comes after it is stopped for it instead.
+    Where running gangs yield to the order, later gangs are stopped for it instead.
     """
     if draft.parts.preemption.follows_order:
         return
@@ -165,7 +165,7 @@ def _plan_ahead(draft: Draft, lines: Iterable[Line]) -> None:
 
 
 def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claims) -> None:
-    """Plan for the head of `line`; what is kept for a later gang of its project gives way."""
+    """Plan for the head of `line`; reservations of later gangs of its project give way."""
 
     def is_later(plan: Reserved) -> bool:
         return plan.rank > line.first.rank and bool(pools & set(_pools(draft, plan.shape)))
@@ -184,23 +184,23 @@ def _plan_before_others(draft: Draft, line: Line, pools: set[str], claims: Claim
 
 
 def plan_starts(draft: Draft) -> None:
-    """Start what was planned and fits now, keep what still holds, and plan for the oldest."""
+    """Start planned gangs that fit now, keep valid plans, and plan for the oldest gangs."""
     if draft.plans or draft.reservations.drained():
         _renew_plans(draft)
-    if not draft.search.unseen:  # else what starts could be stopped for one of them at once
+    if not draft.search.unseen:  # else starting gangs could immediately be stopped for one of them
         _plan_oldest(draft)
 
 
 def _renew_plans(draft: Draft) -> None:
     """
-    Start or keep what holds, and give up the rest.
+    Start or keep plans that hold, and give up the rest.
 
-    What is given up kept others of its project from their share, which are looked at again in phase
-    5: it is planned anew first, and what is planned now is held against what that has changed.
+    A plan that is given up kept others of its project from their share. Phase 5 considers those
+    again: new plans are made first, and are then checked against the changes.
     """
     tried: set[str] = set()
     while lapsed := _renew_each(draft):
-        draft.search.no_start |= tried  # once each: it did not hold either
+        draft.search.no_start |= tried  # once each: they did not hold either
         tried |= {gang[0].id for gang in lapsed}
         discount_plans(draft)
         _plan_ahead(draft, [draft.line_of(gang) for gang in lapsed])
@@ -210,8 +210,8 @@ def plan_again(draft: Draft, start_blocked: Callable[[], None]) -> None:
     """
     Plan what the starts since then make possible, and give up what they make impossible.
 
-    As the next cycle would. What is given up was kept from gangs that are blocked:
-    `start_blocked` starts those that fit now.
+    The next cycle would do the same. What is given up was kept from blocked gangs: `start_blocked`
+    starts those that fit now.
     """
     count_plans(draft)
     if _renew_drains(draft):
@@ -229,7 +229,7 @@ def plan_again(draft: Draft, start_blocked: Callable[[], None]) -> None:
 
 
 def _give_up_void(draft: Draft, claims: Claims) -> bool:
-    """Give up the plans that do not hold beside `claims`; whether there were any."""
+    """Give up the plans that do not hold beside `claims`; return whether there were any."""
     before = len(draft.plans)
     for plan in list(draft.plans.values()):
         line = _line_with(draft, plan)
@@ -239,7 +239,7 @@ def _give_up_void(draft: Draft, claims: Claims) -> bool:
 
 
 def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
-    """Start the oldest of each pool without a plan, or plan for it; `claims`, if they are known."""
+    """Start the oldest of each pool without a plan, or plan for it; `claims`, if already known."""
     if claims is not None and claims.version != draft.shares.version:
         claims = None
     reservations = draft.reservations
@@ -278,7 +278,7 @@ def _plan_oldest(draft: Draft, claims: Claims | None = None) -> None:
 
 
 def _places(draft: Draft, plan: Reserved) -> list[tuple[str, str]]:
-    """The pools of a planned start, each with its project where its share holds it."""
+    """Return the pools of a planned start, each with its project if its share holds it."""
     project = plan.project
     owner = project if fits_share(draft, project, plan.shape) else ""
     return [(owner, name) for name in _pools(draft, plan.shape)]
@@ -286,9 +286,9 @@ def _places(draft: Draft, plan: Reserved) -> list[tuple[str, str]]:
 
 def _goes_behind(draft: Draft, line: Line) -> bool:
     """
-    Whether one of higher priority of its project can start now, and is looked at in phase 5.
+    Whether a gang of its project with higher priority can start now, in phase 5.
 
-    Age goes before priority only in what is planned: else that one would stop it at once.
+    Age precedes priority only in plans: otherwise that gang would immediately preempt it.
     """
     if not draft.parts.preemption.outranks:
         return False
@@ -301,7 +301,7 @@ def _goes_behind(draft: Draft, line: Line) -> bool:
 
 
 def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
-    """Close what the head of `line` will start on, or drain it."""
+    """Close the devices on which the head of `line` will start, or drain them."""
     plan = Reserved(
         gang=line.head,
         at=located(line.shape, placed),
@@ -317,7 +317,7 @@ def _plan(draft: Draft, line: Line, at: float, placed: Placed) -> Reserved:
 
 
 def _renew_each(draft: Draft) -> list[Gang]:
-    """Renew every plan; return the gangs that wait on without theirs."""
+    """Renew every plan; return the gangs that keep waiting without one."""
     claims, lapsed = Claims(draft), []
     for plan in list(draft.plans.values()):
         _renew(draft, plan, claims)
@@ -327,7 +327,7 @@ def _renew_each(draft: Draft) -> list[Gang]:
 
 
 def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
-    """Start the gang of a standing plan if it fits; it is void if it does not hold."""
+    """Start the gang of a standing plan if it fits; the plan is void if it does not hold."""
     line = _line_with(draft, plan)
     if line is None or not claims.leave_room(line) or not is_covered(draft, plan):
         give_up(draft, plan)
@@ -346,9 +346,9 @@ def _renew(draft: Draft, plan: Reserved, claims: Claims) -> None:
 
 def _renew_drains(draft: Draft) -> list[Gang]:
     """
-    Give those a time whose time is known now, and give up what a gang that starts will hold.
+    Set times of drains that are known now, and give up what a starting gang will hold.
 
-    Return the gangs that wait on without a drain.
+    Return the gangs that keep waiting without a drain.
     """
     drained, lapsed = draft.reservations.drained(), []
     new = starting(draft) if drained else []
@@ -374,7 +374,7 @@ def _line_with(draft: Draft, plan: Reserved) -> Line | None:
 
 
 def _pools(draft: Draft, shape: Shape) -> list[str]:
-    """The pools where any of it could lie."""
+    """Return the pools where any part of it could lie."""
     names = set()
     for part in shape.parts:
         for shelves in draft.capacity.scope(part.where).tiers:
@@ -383,7 +383,7 @@ def _pools(draft: Draft, shape: Shape) -> list[str]:
 
 
 def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
-    """The gangs that must end before `plan` starts; None when it has no room even then."""
+    """Return the gangs that must end before `plan` starts; None if it has no room even then."""
     is_gone = _is_gone_at(draft, plan)
     new = [running for running in starting(draft) if running.footprint.meets(plan.footprint)]
     if not all(map(is_gone, new)):
@@ -391,7 +391,7 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
     project, shape = plan.project, plan.shape
 
     def order(running: Running) -> tuple[bool, float, str]:
-        """None is rotated for room that comes anyway."""
+        """A sort key: no gang is rotated for room that becomes free anyway."""
         end = gone_at(draft, running, shape, project)
         return draft.ends_at(running) > plan.until, end, running.name
 
@@ -408,12 +408,12 @@ def _waits(draft: Draft, plan: Reserved) -> list[Running] | None:
             order=order,
         )
 
-    within = search(borrows=False) if plan.drains else None  # by then it may not be able to borrow
+    within = search(borrows=False) if plan.drains else None  # by then it may be unable to borrow
     return search(borrows=True) if within is None else within
 
 
 def _is_gone_at(draft: Draft, plan: Reserved) -> Callable[[Running], bool]:
-    """Whether a gang has ended when `plan` starts, by itself or as it is stopped for that."""
+    """Whether a gang has ended when `plan` starts, by itself or because it is stopped for it."""
     project, until = plan.project, plan.until
     is_on_share = fits_share(draft, project, plan.shape)
     least_s = draft.options.min_runtime_s
@@ -438,7 +438,7 @@ def _is_in_vain(draft: Draft, plan: Reserved, rotated: Sequence[Running]) -> boo
 
 
 def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
-    """Whether it goes on beyond the start of `plan` unless it is rotated, as it may be."""
+    """Whether it would continue beyond the start of `plan` unless rotated, and may be rotated."""
     if draft.ends_at(running) <= plan.until:
         return False
     return gone_at(draft, running, plan.shape, plan.project) <= plan.until
@@ -446,9 +446,9 @@ def _is_rotated(draft: Draft, running: Running, plan: Reserved) -> bool:
 
 def _commit(draft: Draft, plan: Reserved) -> None:
     """
-    Let the plan hold its room in the quota, and rotate what has had its time.
+    Let the plan hold its room in the quota, and rotate gangs that had their time.
 
-    It is given up where a gang within its share would take what these borrowers leave.
+    It is given up if a gang within its share would take what these borrowers leave.
     """
     plan.holds_quota = True
     count(draft, plan)

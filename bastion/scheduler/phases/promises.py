@@ -1,14 +1,19 @@
 """
 Standing promises: what earlier cycles promised, kept, fulfilled or void.
 
-Rules: a promise keeps its devices and its deadline from cycle to cycle. It is fulfilled as soon as
-its gang fits, there or anywhere. It is void when a device is lost, or a label that the gang asks
-for, when a gang holds a device that will not have ended by the deadline, when a victim not yet
-stopped is not legal any more, when the gang has left the queue or its project's share, or when its
-deadline has passed and, resting on priority alone, the quota has no room for it. A gang that still
-waits is then looked at anew in the same cycle, and classes are derived again without the promise.
+A promise keeps its devices and its deadline from cycle to cycle. It is fulfilled as soon as its
+gang fits, there or anywhere. It is void when:
 
-It must not know how a promise is made.
+- a device, or a label that the gang asks for, is lost;
+- a gang holds a device and will not end by the deadline;
+- a victim that is not yet stopped is no longer legal;
+- the gang has left the queue or its project's share;
+- its deadline has passed and, resting on priority alone, the quota has no room for it.
+
+A gang that still waits is then considered again in the same cycle, and classes are derived again
+without the promise.
+
+This module must not know how a promise is made.
 """
 
 from __future__ import annotations
@@ -47,7 +52,7 @@ _frees_at = attrgetter("frees_at")
 
 
 def stand_by(draft: Draft) -> None:
-    """Take over every promise that still holds; the others have no part in the classes."""
+    """Take over every promise that still holds; the others do not count in the classes."""
     promises = draft.snapshot.promises
     named = frozenset(job for promise in promises for job, _ in promise.victims)
     void = set()
@@ -63,9 +68,10 @@ def stand_by(draft: Draft) -> None:
 
 def fulfil(draft: Draft) -> None:
     """
-    Start the gangs with a promise that are within their project's share now, wherever they fit.
+    Start gangs with a promise that are within their project's share now, wherever they fit.
 
-    Skip gangs that a waiting gang of higher priority would preempt at once: that one comes first.
+    Skip gangs that a waiting gang of higher priority would immediately preempt: that one goes
+    first.
     """
     foremost: dict[str, float] = {}
     for reserved in _standing(draft):
@@ -79,10 +85,10 @@ def fulfil(draft: Draft) -> None:
 
 def start_others(draft: Draft) -> None:
     """
-    Start the other gangs with a promise that can, beside what is planned; after phase 3.
+    Start the other gangs with a promise that can, beside planned starts; after phase 3.
 
-    A gang within its share may have taken of their devices in this cycle, or a victim that they
-    wait for is no longer stopped: then the promise is void.
+    A gang within its share may have taken some of their devices in this cycle, or a victim that
+    they wait for is no longer stopped: then the promise is void.
     """
     before = len(draft.promised)
     for reserved in _standing(draft):
@@ -90,20 +96,20 @@ def start_others(draft: Draft) -> None:
             _start_promised(draft, reserved, guaranteed=stands_within(draft, reserved))
     if len(draft.promised) == before:
         return
-    look_again(draft)  # some started elsewhere than on what was closed for them, or were given up
+    look_again(draft)  # some started elsewhere than on their reservation, or were given up
     for reserved in _standing(draft):
         _keep_or_give_up(draft, reserved)  # what that left may have been promised since
 
 
 def _standing(draft: Draft) -> Iterator[Reserved]:
-    """What is closed for promises of earlier cycles; those given up meanwhile are left out."""
+    """Yield what is closed for promises of earlier cycles, without those given up since."""
     for reserved in [draft.promised[name] for name in draft.standing if name in draft.promised]:
         if draft.promised.get(reserved.name) is reserved:
             yield reserved
 
 
 def _foremost(draft: Draft, project: str) -> float:
-    """The highest priority (the lowest number) of those that wait and may be within the share."""
+    """Return the highest priority (lowest number) of gangs that wait and may be within share."""
     if not draft.parts.preemption.outranks:
         return math.inf
     nominal = draft.shares.project(project).nominal
@@ -149,7 +155,7 @@ def is_still_within(draft: Draft, reserved: Reserved) -> bool:
 
 
 def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
-    """Whether it has no room even after all that end by then have ended."""
+    """Whether it has no room even after everything that ends by then has ended."""
     others, limited = sharing(draft, reserved), draft.search.limited
     if limited is None:
         bounded = (running for running in draft.running.values() if running.frees_at < math.inf)
@@ -160,7 +166,7 @@ def _lacks_room(draft: Draft, reserved: Reserved) -> bool:
 
 
 def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> None:
-    """Fulfil a promise, if that can be done now; it is void if it never will be."""
+    """Fulfil a promise, if possible now; it is void if it never will be."""
     if start_reserved(draft, reserved, guaranteed=guaranteed):
         del draft.promises[reserved.name]
     elif draft.now >= reserved.until and not any(map(draft.is_departing, reserved.waits)):
@@ -170,7 +176,7 @@ def _start_promised(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> No
 def _take_over(
     draft: Draft, promise: Promise, line: Line, entry: Entry, named: frozenset[str]
 ) -> bool:
-    """Close what `promise` keeps, or find that it is void; `named` are victims of any promise."""
+    """Close what `promise` keeps, or find it void; `named` are victims of any promise."""
     gang, shape = entry.gang, line.shape
     draft.capacity.make_again(promise.placements)
     at = located_again(draft, shape, promise)
@@ -198,7 +204,7 @@ def _take_over(
 
 
 def _with_stops(draft: Draft, promise: Promise, stops: Mapping[str, float]) -> Promise:
-    """`promise` with the victims that have not ended, those that run on with these `stops`."""
+    """Return `promise` with the victims that have not ended; running ones get these `stops`."""
     still = tuple(
         (job, stops.get(job, at))
         for job, at in promise.victims
@@ -210,14 +216,14 @@ def _with_stops(draft: Draft, promise: Promise, stops: Mapping[str, float]) -> P
 def _name_victims(
     draft: Draft, promise: Promise, gang: Gang, shape: Shape, victims: Iterable[Running]
 ) -> list[Running]:
-    """Name those of `victims` again that no other promise names with as much right."""
+    """Name those of `victims` again that no other promise names with equal right."""
     own = []
     for victim in victims:
         known = draft.victims.get(victim.name)
         if known is not None and (known.is_firm or not promise.within_share):
             continue
         own.append(victim)
-        stop = stop_at(draft, victim)  # its grace begins when it is told
+        stop = stop_at(draft, victim)  # its grace period begins with the notice
         draft.victims[victim.name] = stop_of(
             draft, victim, gang, shape, stop, is_firm=promise.within_share
         )
@@ -231,7 +237,7 @@ def _stops(
     own: Iterable[Running],
     waits: Iterable[Running],
 ) -> dict[str, float]:
-    """When each job of `victims` stops: none later than was told, and none before it has to."""
+    """Return when each job of `victims` stops: not later than announced, and not before it must."""
     spare_until(draft, own, max(map(draft.ends_at, waits), default=draft.now))
     stops = {}
     for victim in victims:
@@ -250,7 +256,7 @@ def _waits(
     is_within: bool,
 ) -> list[Running] | None:
     """
-    What it still waits for, all gone by the deadline; None when that is no longer enough.
+    Return what it still waits for, all gone by the deadline; None if that no longer suffices.
 
     What is stopped for another promise, one of those `named`, is counted on last.
     """
@@ -288,13 +294,13 @@ def _waits(
 
 
 def _is_within_then(draft: Draft, project: str, placed: Placed) -> bool:
-    """Whether it is within a share once all that is being stopped, or will be, has ended."""
+    """Whether it is within a share once all stops, present and planned, are over."""
     with draft.shares.without(standing=draft.departing().sums):
         return draft.shares.is_within(project, placed.total)
 
 
 def _victims(draft: Draft, promise: Promise, gang: Gang, line: Line) -> Iterator[Running]:
-    """Victims that are not yet being stopped, and may still be."""
+    """Yield victims that are not yet being stopped, and may still be."""
     seen: set[str] = set()
     for job, _ in promise.victims:
         running = draft.of_job.get(job)

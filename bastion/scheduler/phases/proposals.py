@@ -1,11 +1,11 @@
 """
-Proposals: promises of the last cycle whose victims are not told to stop yet.
+Proposals: promises of the last cycle whose victims are not being stopped yet.
 
-A preemption takes two cycles. The first names the victims; the second tries with fewer, on the
-state that the first has left, and tells those to stop that it still needs. So nothing is stopped
-for what comes free anyway.
+A preemption takes two cycles. The first names the victims. The second tries fewer, on the state
+that the first has left, and stops those that it still needs. So nothing is stopped for capacity
+that becomes free anyway.
 
-It must not know how a promise was found.
+This module must not know how a promise was found.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from quota.amounts import Amounts
 
 
 def spare_victims(draft: Draft) -> None:
-    """Make every proposal again that is to be carried out now and can do with fewer victims."""
+    """Remake every proposal that is due now and needs fewer victims."""
     _spare_each(draft)
     standing = len(draft.promised)
     draft.search.effort.left = left_for_searches(draft.snapshot.steps, standing)
 
 
 def spare_victims_again(draft: Draft) -> None:
-    """Make them again once more where what was kept is open again, or a start was taken back."""
+    """Remake them once more if reserved capacity was opened, or a start was taken back."""
     if draft.taken_back or draft.search.has_opened:
         _spare_each(draft)
 
@@ -75,7 +75,7 @@ def _spare(draft: Draft, promise: Promise) -> None:
 
 
 def _on_shares_of_groups(draft: Draft) -> list[Reserved]:
-    """The promises with victims that rest on the share of a group, and may lose it to others."""
+    """Return promises with victims that rest on the share of a group, and may lose it to others."""
     if not draft.shares.is_nested:
         return []
     with_victims = [each for each in draft.promised.values() if each.victims]
@@ -86,7 +86,7 @@ def _on_shares_of_groups(draft: Draft) -> list[Reserved]:
 def _fewest(
     draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]
 ) -> tuple[Found, bool] | None:
-    """The fewest of its `own` victims, and whether within a share; None where all are needed."""
+    """Return the fewest of its `own` victims, and whether within a share; None if it needs all."""
     is_begun = any(draft.of_job[n].is_leaving for n, _ in promise.victims if n in draft.of_job)
     fewest: tuple[Found, bool] | None = None
     for within_share in _ways(draft, promise, reserved, own):
@@ -94,7 +94,7 @@ def _fewest(
         if found is None:
             continue
         if is_begun and any(draft.ends_at(running) > reserved.until for running in found.ending):
-            continue  # it would be later than was told
+            continue  # it would be later than announced
         if not found.victims and draft.capacity.is_free(reserved.shape.parts, *found.placed):
             draft.needless.add(reserved.name)
             return None
@@ -105,7 +105,7 @@ def _fewest(
 
 
 def _may_spare(draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]) -> bool:
-    """Whether there may be devices enough for it with one of its `own` victims still there."""
+    """Whether there may be enough devices for it with one of its `own` victims still running."""
     part, *others = reserved.shape.parts
     if others or not part.is_plain or len([*_ways(draft, promise, reserved, own)]) > 1:
         return True
@@ -118,7 +118,7 @@ def _may_spare(draft: Draft, promise: Promise, reserved: Reserved, own: Sequence
 
 
 def _is_enough_with(lack: Lack, running: Running) -> bool:
-    """Whether there are devices enough with `running`, which was let go, still there."""
+    """Whether there are enough devices with `running`, which was removed, still there."""
     lack.put_back(running.footprint)
     is_enough = lack.replicas <= 0
     lack.let_go(running.footprint)
@@ -128,7 +128,7 @@ def _is_enough_with(lack: Lack, running: Running) -> bool:
 def _ways(
     draft: Draft, promise: Promise, reserved: Reserved, own: Sequence[Running]
 ) -> Iterator[bool]:
-    """As it was promised; or to borrow, where priority alone would let it stop them."""
+    """Yield how it was promised; then borrowing, if priority alone would let it stop them."""
     yield promise.within_share
     if promise.within_share and all(
         yields_to(draft, running, reserved.gang, reserved.shape) for running in own
@@ -137,7 +137,7 @@ def _ways(
 
 
 def _is_counted_on(draft: Draft, reserved: Reserved, running: Running) -> bool:
-    """Whether another promise with victims waits for `running`, and none names it itself."""
+    """Whether another promise with victims waits for `running`, and none names it as a victim."""
     waiting = draft.reservations.waiting_for([running.name])
     others = [each for each in waiting if each.is_promise and each is not reserved]
     if any(running in each.victims for each in others):
@@ -148,15 +148,15 @@ def _is_counted_on(draft: Draft, reserved: Reserved, running: Running) -> bool:
 def _found(
     draft: Draft, reserved: Reserved, own: Sequence[Running], *, within_share: bool
 ) -> Found | None:
-    """Where it fits with some of its `own` victims; they are not being stopped."""
+    """Return where it fits with some of its `own` victims, which are not being stopped."""
     shares, project = draft.shares, reserved.project
-    # What never borrows has its class whatever its project holds: only what is held tells.
+    # What never borrows has its class whatever its project holds: only usage decides.
     counts_all = shares.is_nested or not shares.ever_borrows(project, reserved.shape)
     is_sure = within_share and draft.has_own_place(reserved.name) and not counts_all
 
     def may_have(units: Amounts, gone: Sequence[Running]) -> bool:
         if is_sure and not gone and units <= reserved.placed.total:
-            return True  # what its project borrowed since then does not undo its place
+            return True  # what its project borrowed since then does not void its place
         if not within_share:
             with shares.without(gone):
                 return shares.lets_borrow(project, reserved.shape, units)

@@ -1,12 +1,12 @@
 """
-Shrinkage: an elastic gang gives back what it has above its fewest to jobs of its own user.
+Shrinkage: an elastic gang gives its replicas above the minimum to jobs of its own user.
 
-Rules: a job that a limit of its user keeps out is not in the queue, so it preempts nothing there.
-Where the limit lets it in with the user's grown gangs at their fewest, and it fits beside these, as
-few of them as it needs are stopped, to start again with what fits then: of its priority or a lower
-one, once they have run for `min_runtime_s`, and only what a spent budget lets start again.
+A job blocked by a limit of its user is not in the queue, so it preempts nothing there. If the limit
+admits it once the user's grown gangs are at their minimum, and it fits beside these, then as few of
+them as necessary are stopped, to start again with what fits. Only gangs of equal or lower priority
+are stopped, after `min_runtime_s`, and only if no spent budget prevents their restart.
 
-It must not know how elastic gangs give back to jobs in the queue: see `preemption.victims`.
+This module must not know how elastic gangs give back to queued jobs: see `preemption.victims`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from bastion.scheduler.state.holders.user_limits import User, Waiting
 from quota.amounts import Amounts
 
 GANGS_JUDGED_A_STEP = 32
-"""Waiting gangs that are held against a limit in the time of one step."""
+"""Waiting gangs checked against a limit in the time of one step."""
 
 
 def shrink(draft: Draft) -> None:
-    """Name the grown gangs to be stopped for jobs which the limit of their user keeps out."""
+    """Name the grown gangs to stop for jobs blocked by the limit of their user."""
     grown: dict[User, list[Running]] = {}
     for running in _able(draft):
         if running.has_run_for(draft.options.min_runtime_s, draft.now):
             grown.setdefault((running.project, running.user), []).append(running)
     if not grown or draft.search.unseen:
         return
-    # What they leave may let a job in without any of these.
+    # What they leave may admit a job without any of these.
     leaving = {(each.project, each.user) for each in draft.departing()}
     effort = beside_searches(draft.snapshot.steps)
     with draft.capacity.trial():
@@ -47,12 +47,12 @@ def shrink(draft: Draft) -> None:
 
 
 def shrinks_at(draft: Draft) -> Iterable[float]:
-    """When gangs that run may be looked at again, by time alone."""
+    """Return when running gangs may be considered again, by time alone."""
     return (running.started_at + draft.options.min_runtime_s for running in _able(draft))
 
 
 def _able(draft: Draft) -> Iterator[Running]:
-    """The grown gangs of users with limits that nothing stops yet."""
+    """Yield the grown gangs of users with limits that nothing stops yet."""
     limits = draft.user_limits
     if limits is None:
         return
@@ -64,7 +64,7 @@ def _able(draft: Draft) -> Iterator[Running]:
 
 
 def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) -> None:
-    """Name as few of `grown`, all of `user`, as let one more job of theirs start."""
+    """Name as few of `grown`, all of `user`, as needed for one more job of theirs to start."""
     for count in range(1, len(grown) + 1):
         chosen = grown[:count]
         found = next(_let_in(draft, user, chosen, effort), None)
@@ -90,7 +90,7 @@ def _shrink(draft: Draft, user: User, grown: Sequence[Running], effort: Effort) 
 def _let_in(
     draft: Draft, user: User, chosen: Sequence[Running], effort: Effort
 ) -> Iterator[Waiting]:
-    """The gangs of `user` that could start, and cannot now, with those `chosen` at their fewest."""
+    """Yield the gangs of `user` that could start only with those `chosen` at their minimum."""
     assert draft.user_limits is not None, "it has users with grown gangs"
     if effort.is_spent:
         return
@@ -109,7 +109,7 @@ def _let_in(
 
 
 def _fits(draft: Draft, chosen: Sequence[Running], waiting: Waiting) -> bool:
-    """Whether it has room beside those `chosen` at their fewest; it takes the devices."""
+    """Whether it has room beside those `chosen` at their minimum; if so, it takes the devices."""
     project, shape = waiting[1].project, waiting[1].shape
     shares, spare = draft.shares, draft.spare(chosen)
 

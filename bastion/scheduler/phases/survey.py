@@ -1,10 +1,10 @@
 """
-Phases 1 and 2: what each gang holds, what is free, which gangs wait, and in which order.
+Phases 1 and 2: what each gang holds, what is free, and which gangs wait, in order.
 
-Rules: what the last cycle left is brought up to date with what has moved since. A gang is in line,
-or set aside with a reason.
+The state of the last cycle is updated with what has changed since. A gang is in line, or set aside
+with a reason.
 
-It must not know what fits now.
+This module must not know what fits now.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from quota.amounts import Amounts
 
 
 def survey(draft: Draft) -> None:
-    """Fill `draft` with everything that stands before anything is decided."""
+    """Fill `draft` with the state before any decision."""
     snapshot, held = draft.snapshot, draft.occupancy
     moved = draft.memory.take_in(snapshot)
     promised = promised_by(snapshot.promises, snapshot.jobs, draft.cost_of)
@@ -40,7 +40,7 @@ def survey(draft: Draft) -> None:
 
 
 def classify_again(draft: Draft, void: Collection[str]) -> None:
-    """Derive the classes without the promises that are `void`, by gang: they take up no share."""
+    """Derive the classes without the `void` promises, by gang: they use no share."""
     if draft.newcomers.keys().isdisjoint(void):
         return
     for name in void:
@@ -51,7 +51,7 @@ def classify_again(draft: Draft, void: Collection[str]) -> None:
 
 
 def _victims(draft: Draft, void: Collection[str]) -> set[str]:
-    """What promises within the share will have stopped, by name; those that are `void` apart."""
+    """Return what promises within the share will have stopped, by name; without `void` ones."""
     of_job, promises = draft.occupancy.of_job, draft.snapshot.promises
     firm = [each for each in promises if each.within_share and each.gang[0] not in void]
     named = [job for each in firm for job, _ in each.victims]
@@ -76,7 +76,7 @@ def _line_up(draft: Draft) -> None:
 def _held_back(
     draft: Draft, lines: Lines, others: Sequence[Standing]
 ) -> Mapping[Line, list[Entry]]:
-    """What is left of lines of which budgets, admission or the limits of users keep gangs out."""
+    """Return what is left of lines with gangs blocked by budgets, admission or users' limits."""
     quota, shares = draft.snapshot.quota, draft.shares
     able = [
         line
@@ -88,7 +88,7 @@ def _held_back(
     waiting = [(line, left.get(line, line.entries)) for line in able]
     grown = (each for each in draft.occupancy.elastic.values() if each.is_grown)
     used = Amounts.sum(map(shares.held, shares.names()))
-    used = used - draft.spare(grown)  # that is given back to what waits
+    used = used - draft.spare(grown)  # that is given back to waiting gangs
     gangs = (entry.gang for _, entries in waiting for entry in entries)
     over_load = draft.parts.admission(gangs, quota, used)
     draft.aside.update(over_load)
@@ -106,7 +106,7 @@ def _held_back(
 
 
 def _set_aside(draft: Draft, aside: LineAside) -> None:
-    """Gangs of more than one job each by itself: each may meet something else after that."""
+    """Set gangs of several jobs aside one by one: each may have another next wall."""
     line, entries, reason = aside
     alone = [entry for entry in entries if not entry.gang[0].gang]
     if alone:
@@ -123,7 +123,7 @@ def _without(entries: list[Entry], names: Collection[str]) -> list[Entry]:
 def _within_budget(
     draft: Draft, able: Iterable[Line], others: Sequence[Standing]
 ) -> dict[Line, list[Entry]]:
-    """What is left of lines of which budgets keep gangs out: those for which others may stop."""
+    """Return what is left of lines blocked by budgets: the gangs for which others may stop."""
     ready = {} if draft.memory.failing else draft.memory.ready
     promised = (ready[name] for name in draft.standing if name in ready)
     begun: dict[LineKey, list[Entry]] = {}
@@ -139,6 +139,6 @@ def _within_budget(
 
 
 def _has_begun(draft: Draft, entry: Entry) -> bool:
-    """Whether others stop for this gang, or other jobs of it run already."""
+    """Whether others stop for this gang, or other jobs of it already run."""
     job = entry.gang[0]
     return job.id in draft.standing or not draft.of_job.keys().isdisjoint(job.gang)

@@ -1,10 +1,10 @@
 """
-Blocks: what a gang may not span, as one pool, or the machines of one rack.
+Blocks: units that a gang must not span, such as one pool, or the machines of one rack.
 
-A block is one filter more: the pool, or a label, with a text. A gang that has to lie in one is
-placed with the filters of each in turn, so no other file knows of blocks but by that.
+A block is one more filter: the pool, or a label, with a value. A gang that must lie in one block is
+placed with the filters of each in turn, so no other file handles blocks.
 
-It must not know whether a gang fits there.
+This module must not know whether a gang fits there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bastion.spec.where import POOL
 
 
 def same_of(shape: Shape, policy: PlacementPolicy) -> tuple[str, ...]:
-    """The labels, or `pool`, that are the same wherever a replica of `shape` lies."""
+    """Return the labels, or `pool`, that must be equal for all replicas of `shape`."""
     own = policy.together and shape.same != POOL
     return (*((shape.same,) if shape.same else ()), *((POOL,) if own else ()))
 
@@ -37,10 +37,10 @@ def blocks_with_room(
     capacity: Capacity, shape: Shape, policy: PlacementPolicy, *, guaranteed: bool
 ) -> Sequence[Shape]:
     """
-    Return those of `blocks_of` where as much is free as it asks for, the best first.
+    Return those of `blocks_of` with as much free as it asks for, the best first.
 
-    The best has machines of the best tier (the worst, if not `guaranteed`), and then the least that
-    is free. A shape that may lie anywhere is returned as it is.
+    The best block has machines of the best tier (the worst, if not `guaranteed`), and then the
+    least free capacity. A shape that may lie anywhere is returned unchanged.
     """
     if shape.replicas == 1 or not (shape.same or policy.together):
         return (shape,)
@@ -55,7 +55,7 @@ def blocks_with_room(
 
 
 def block_of(capacity: Capacity, same: Sequence[str], machine: str) -> dict[str, str] | None:
-    """The block of `machine`; None if it is not known, or has not all labels."""
+    """Return the block of `machine`; None if unknown, or if it lacks one of the labels."""
     room = capacity.by_name.get(machine)
     if room is None:
         return None
@@ -64,7 +64,7 @@ def block_of(capacity: Capacity, same: Sequence[str], machine: str) -> dict[str,
 
 
 def _texts_of(capacity: Capacity, label: str) -> tuple[str, ...]:
-    """What `label` says on any machine that stands or can be made, in order; or the pools."""
+    """Return all values of `label` on existing or possible machines, in order; or the pools."""
     if label == POOL:
         return tuple(capacity.shelves)
     if label not in capacity.texts:
@@ -75,7 +75,7 @@ def _texts_of(capacity: Capacity, label: str) -> tuple[str, ...]:
 
 
 def _free_for(capacity: Capacity, shape: Shape) -> int | None:
-    """What is free of the type by which its hardest part is searched; None: less than it needs."""
+    """Return what is free of the type used to search its hardest part; None if too little."""
     part = shape.parts[shape.orders[0][0]]
     resource, units = part.leading
     scope, least = capacity.scope_of(part), units if part.hosts == 1 else 1

@@ -1,7 +1,7 @@
 """
-What a placement policy sees: the machines of one tier that a part of a gang may use, by fullness.
+What a placement policy sees: the machines of one tier that a part may use, by fullness.
 
-It must not know the gang, its project, or what a machine costs.
+This module must not know the gang, its project, or what a machine costs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bastion.scheduler.queue.shape import Part
 from bastion.value import value
 
 EQUALS = 32
-"""Equally full machines that are compared for the better neighbours; more cost time for little."""
+"""Equally full machines compared for better neighbours; more cost time for little gain."""
 
 
 class View:
@@ -38,7 +38,7 @@ class View:
         self.guaranteed = guaranteed
 
     def fullest(self, count: int) -> Iterator[tuple[int, Room]]:
-        """(free, room) of rooms that may hold `count` replicas, the fullest first."""
+        """Yield (free, room) of rooms that may hold `count` replicas, the fullest first."""
         resource, units = self.part.leading
         found = [self.scope.ascending(shelf, resource, units * count) for shelf in self.shelves]
         rooms = self.capacity.rooms
@@ -46,7 +46,7 @@ class View:
             yield free, rooms[ordinal]
 
     def emptiest(self) -> Iterator[tuple[int, Room]]:
-        """(free, room) of all rooms, the emptiest first, equals by name."""
+        """Yield (free, room) of all rooms, the emptiest first, ties by name."""
         resource = self.part.leading[0]
         found = [self.scope.descending(shelf, resource) for shelf in self.shelves]
         rooms = self.capacity.rooms
@@ -55,7 +55,7 @@ class View:
             yield free, rooms[ordinal]
 
     def in_order(self) -> Iterator[Room]:
-        """Rooms that stand, by name."""
+        """Yield existing rooms, by name."""
         for shelf in self.shelves:
             yield from self.scope.on(shelf)
 
@@ -65,7 +65,7 @@ class View:
 
 
 Choose = Callable[[View, int], tuple[Room, int] | None]
-"""The machine for the next replicas of at most that many, and how many; None to make a new one."""
+"""Returns the machine for the next replicas, at most that many, and how many; None: a new one."""
 
 
 @value
@@ -74,4 +74,4 @@ class PlacementPolicy:
 
     choose: Choose
     together: bool = False
-    """Whether a gang lies in one pool or not at all."""
+    """Whether a gang must lie in one pool."""

@@ -1,13 +1,13 @@
 """
-Capacity: every machine of the snapshot, and every machine that a pool could still make.
+Capacity: every machine of the snapshot, and every machine that a pool could still create.
 
-The working copy that one cycle takes from, promises from and tries on. A trial is undone by a
-journal: `begin` and `undo` may be nested, and `agree` makes what was tried so.
+It is the working copy from which one cycle takes, promises and tries. A journal undoes a trial:
+`begin` and `undo` may be nested, and `agree` keeps what was tried.
 
-Rules: usage never exceeds a tier's total of a type under quota; a device has one holder; what is
-closed for one gang is open to no other unless it is lifted on purpose.
+Usage never exceeds a tier's total of a type under quota. A device has one holder. What is closed
+for one gang is open to no other unless it is deliberately lifted.
 
-It must not know projects, orders or policies.
+This module must not know projects, orders or policies.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Capacity:
         self._scopes: dict[Where, Scope] = {}
         self._scope_of: dict[Part, Scope] = {}
         self.texts: dict[str, tuple[str, ...]] = {}
-        """Label -> what it says on any machine, as far as that was asked for."""
+        """Label -> its values on any machine, as far as requested."""
         self._journal: list[tuple[Room, RoomState] | tuple[None, Room]] = []
         self._trials: list[tuple[int, int, list[dict[str, int]]]] = []
-        """(number, length of the journal when it began, the tiers' totals then)"""
+        """(number, length of the journal at its beginning, the tiers' totals then)"""
         self._begun = 0
         for name in sorted(snapshot.pools):
             self._add_shelf(name, snapshot.pools[name], hosts=snapshot.pools[name].hosts)
@@ -75,7 +75,7 @@ class Capacity:
 
     def _add_machine(self, machine: Machine, snapshot: Snapshot) -> None:
         shelf = self.shelves.get(machine.pool)
-        if shelf is None:  # its pool is gone from the settings
+        if shelf is None:  # its pool is no longer in the settings
             hosts = 1
             if machine.slice:
                 together = (each.slice == machine.slice for each in snapshot.machines.values())
@@ -85,14 +85,14 @@ class Capacity:
         self.rooms.append(room)
         self.by_name[machine.name] = room
         shelf.add(room)
-        if room.is_being_made:  # an earlier pass of this cycle may have made it
+        if room.is_being_made:  # an earlier pass of this cycle may have created it
             shelf.made = max(shelf.made, self._number(shelf, machine.name) + 1)
 
-    # What machines there are
+    # Machines and pools
 
     @property
     def is_alike(self) -> bool:
-        """Whether all machines hold the same, in one tier; those as well that can be made."""
+        """Whether all machines, including possible ones, have equal contents in one tier."""
         return len(self._kinds) == 1 and (
             len(self.shelves) == 1 or not any(shelf.left for shelf in self.shelves.values())
         )
@@ -103,14 +103,14 @@ class Capacity:
         return made | {(room.shelf.tier, kind_of(room)) for room in self.rooms}
 
     def scope(self, where: Where) -> Scope:
-        """The rooms and shelves that `where` leaves."""
+        """Return the rooms and shelves that pass `where`."""
         found = self._scopes.get(where)
         if found is None:
             found = self._scopes[where] = self._scope(where)
         return found
 
     def scope_of(self, part: Part) -> Scope:
-        """The same, for the filter of `part`."""
+        """Return the same for the filter of `part`."""
         found = self._scope_of.get(part)
         if found is None:
             found = self.scope(part.where)
@@ -120,7 +120,7 @@ class Capacity:
         return found
 
     def _open_scope(self, scope: Scope, part: Part) -> Scope:
-        """What maintenance leaves of `scope` for `part`."""
+        """Return what maintenance leaves of `scope` for `part`."""
         lets_start, lets_make = self.closures.lets_start, self.closures.lets_make
         standing = [room for room in scope.all() if lets_start(part, room.machine)]
         having = {room.shelf.name for room in standing}
@@ -144,7 +144,7 @@ class Capacity:
         return Scope(where, tiers, passing, self.rooms)
 
     def passing(self, where: Where) -> list[Room]:
-        """The rooms that `where` leaves, in order."""
+        """Return the rooms that pass `where`, in order."""
         rooms = self._index.narrowed(where)
         if where.pool:
             shelf = self.shelves.get(where.pool)
@@ -154,7 +154,7 @@ class Capacity:
 
     @contextmanager
     def maintained_until(self, at: float = math.inf) -> Iterator[None]:
-        """Look for room as if all maintenance that ends by `at` were over, for a moment."""
+        """Temporarily search as if all maintenance that ends by `at` were over."""
         closures, scopes = self.closures, self._scope_of
         self.closures, self._scope_of = Closures(self.quota, at), {}
         try:
@@ -163,13 +163,13 @@ class Capacity:
             self.closures, self._scope_of = closures, scopes
 
     def make_room(self, shelf: Shelf) -> Room:
-        """A room for a machine (the first of its slice) that `shelf` can make."""
+        """Return a room for a machine (the first of its slice) that `shelf` can create."""
         made = [self._make_room(shelf, host) for host in range(shelf.hosts)]
         shelf.made += 1
         return made[0]
 
     def make_again(self, placements: Iterable[Placement]) -> None:
-        """Make the machines of `placements` that a trial, undone since, had made; same names."""
+        """Create the machines of `placements` again, which an undone trial created; same names."""
         missing = {name for name in machines_of(placements) if name not in self.by_name}
         if not missing:
             return
@@ -179,7 +179,7 @@ class Capacity:
                 self.make_room(shelf)
 
     def begin_cycle(self, seq: int) -> None:
-        """Begin a trial that lasts for a cycle; machines that it makes are named by `seq`."""
+        """Begin a trial that lasts for a cycle; machines that it creates are named by `seq`."""
         if seq != self.seq:
             self.seq = seq
             for shelf in self.shelves.values():
@@ -188,12 +188,12 @@ class Capacity:
         self.begin()
 
     def end_cycle(self) -> None:
-        """Go back to where the cycle began, whatever is on trial."""
+        """Return to the beginning of the cycle, whatever is on trial."""
         del self._trials[1:]
         self.undo()
 
     def _number(self, shelf: Shelf, machine: str) -> int:
-        """Which of those that this cycle makes for `shelf` it is; -1 for another's."""
+        """Return its index among those this cycle creates for `shelf`; -1 for other machines."""
         named = parse_machine(machine, shelf.name)
         return named.index if named is not None and named.seq == self.seq else -1
 
@@ -233,14 +233,14 @@ class Capacity:
         room.shelf.left += 1
         named = parse_machine(room.name, room.shelf.name)
         assert named is not None, "it was named by this cycle"
-        if not named.host:  # a machine alone, or the first of its slice
+        if not named.host:  # a single machine, or the first of its slice
             room.shelf.made -= 1
 
     # Trials
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Try something that is undone in any case."""
+        """Try something that is always undone."""
         self.begin()
         try:
             yield
@@ -254,7 +254,7 @@ class Capacity:
         self._trials.append((self._begun, len(self._journal), before))
 
     def undo(self) -> None:
-        """Go back to where the innermost trial began."""
+        """Return to the beginning of the innermost trial."""
         _, mark, self.tier_free = self._trials.pop()
         while len(self._journal) > mark:
             entry = self._journal.pop()
@@ -266,13 +266,13 @@ class Capacity:
                 room.shelf.settle(room)
 
     def agree(self) -> None:
-        """Let what the innermost trial did be so."""
+        """Keep the changes of the innermost trial."""
         self._trials.pop()
         if not self._trials:
             self._journal.clear()
 
     def note(self, room: Room) -> None:
-        """Remember `room` as it is before it is first changed in the innermost trial."""
+        """Record the state of `room` before its first change in the innermost trial."""
         if self._trials:
             number = self._trials[-1][0]
             if room.noted_in != number:
@@ -340,7 +340,7 @@ class Capacity:
             self.seal(room)
 
     def refill(self, room: Room, held: Iterable[Occupied]) -> None:
-        """Let exactly what is `held` be in `room`."""
+        """Make `held` the exact contents of `room`."""
         room.empty()
         for part, host, guaranteed in held:
             self._occupy(room, part, host, guaranteed=guaranteed)
@@ -360,7 +360,7 @@ class Capacity:
         charge[tier] = charge[tier] + units
 
     def nothing(self) -> list[Amounts]:
-        """A charge of nothing, to add to."""
+        """Return a charge of nothing, to add to."""
         return [NOTHING] * self.tier_count
 
     # Closing for one gang
@@ -434,7 +434,7 @@ class Capacity:
         hold.counts.append((room, resource, free, units - free))
 
     def lift(self, hold: Hold) -> None:
-        """Open again what `hold` closed."""
+        """Open what `hold` closed."""
         self.charge(hold.charge, sign=-1)
         for room in hold.wholes:
             self.note(room)

@@ -1,11 +1,10 @@
 """
 Closures: from when maintenance closes machines, and what may still start there.
 
-Rules: a window counts for a machine that stands and for one that a pool would make. What starts
-has `spare_s` more than it needs, because a gang that is promised devices starts only when its
-victims have gone.
+A window applies to existing machines and to those that a pool would create. A start needs `spare_s`
+more time than the gang runs, because a gang with a promise starts only after its victims are gone.
 
-It must not know what is free.
+This module must not know what is free.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ class Closures:
         self._now = now
         self._min_runtime_s = options.min_runtime_s
         self.spare_s = options.min_runtime_s + options.max_grace_s
-        """So much earlier than a window what starts now has to have ended."""
+        """How long before a window a gang that starts now must have ended."""
 
     def __bool__(self) -> bool:
         return bool(self._windows)
 
     def of(self, machine: Machine) -> Window | None:
-        """The window that closes `machine` now, or will next."""
+        """Return the window that closes `machine` now, or next."""
         return next_window(
             self._windows,
             self._now,
@@ -49,7 +48,7 @@ class Closures:
         return self._lets_start(part, math.inf if window is None else window.starts_at, spare=spare)
 
     def lets_make(self, part: Part, pool: str) -> bool:
-        """Whether a replica of `part` may start on a machine that `pool` makes now."""
+        """Whether a replica of `part` may start on a machine that `pool` creates now."""
         closes = closes_at(self._windows, self._now, pool=pool, machine="")
         return self._lets_start(part, closes, spare=True)
 
@@ -64,11 +63,11 @@ class Closures:
         )
 
     def first(self, machines: Iterable[Machine]) -> Window | None:
-        """The window that closes any of `machines` first."""
+        """Return the window that closes any of `machines` first."""
         found = (window for machine in machines if (window := self.of(machine)) is not None)
         return min(found, key=lambda each: (each.starts_at, each.ends_at), default=None)
 
     def times(self) -> Iterable[float]:
-        """When windows begin and end."""
+        """Yield when windows begin and end."""
         for window in self._windows:
             yield from (window.starts_at, window.ends_at)

@@ -1,7 +1,7 @@
 """
 Devices of a machine as bits of a number: the lowest bit is the device with index 0.
 
-It must not know what a device is.
+This module must not know what a device is.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 
 def mask_of(indices: Iterable[int]) -> int:
-    """Bits at `indices`."""
+    """Return the bits at `indices`."""
     mask = 0
     for index in indices:
         mask |= 1 << index
@@ -20,7 +20,7 @@ def mask_of(indices: Iterable[int]) -> int:
 
 @lru_cache(maxsize=4096)  # machines have few devices, and are full in few ways
 def lowest(mask: int, units: int) -> tuple[tuple[int, ...], int]:
-    """The lowest `units` devices of `mask`, and the mask of the others."""
+    """Return the lowest `units` devices of `mask`, and the mask of the others."""
     indices = []
     for _ in range(units):
         bit = mask & -mask
@@ -30,5 +30,5 @@ def lowest(mask: int, units: int) -> tuple[tuple[int, ...], int]:
 
 
 def all_of(mask: int) -> tuple[int, ...]:
-    """The devices of `mask`, lowest first."""
+    """Return the devices of `mask`, lowest first."""
     return lowest(mask, mask.bit_count())[0]

@@ -1,7 +1,7 @@
 """
-What could ever be had: everything free, healthy, and every machine made that a pool may make.
+What could ever be had: everything free and healthy, and every possible machine created.
 
-It must not know what is in use.
+This module must not know what is in use.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def beyond(
     capacity: Capacity, shape: Shape, extent: Callable[[], Extent], policy: PlacementPolicy
 ) -> Beyond | None:
     """
-    Why no machine there is, or could be, holds a gang of `shape`; None when they do.
+    Return why no existing or possible machine holds a gang of `shape`; None if they do.
 
     Args:
-        capacity: Which machines there are.
+        capacity: The machines and pools.
         shape: What the gang asks for.
         extent: Made for gangs that cannot be judged part by part.
         policy: Whether it keeps gangs in one pool.
@@ -48,7 +48,7 @@ def beyond(
 
 
 def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
-    """The first filter that leaves no machine, or that there is none at all."""
+    """Return the first filter that leaves no machine, or that there is none at all."""
     for part in shape.parts:
         if any(_all_sizes(capacity, part)):
             continue
@@ -57,7 +57,7 @@ def unmatched(capacity: Capacity, shape: Shape) -> NoMachineMatches | None:
 
 
 def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachineMatches:
-    """Filters are tried one after the other; the first that leaves none is named."""
+    """Return the first filter that leaves none, trying filters one after the other."""
     sofar: dict[str, object] = {}
     machines = sum(len(_staying(shelf)) + shelf.ever for shelf in capacity.shelves.values())
     filters = filters_of(where)
@@ -76,7 +76,7 @@ def _first_to_blame(capacity: Capacity, where: Where, *, hosts: int) -> NoMachin
 
 
 def _names_of_parts(capacity: Capacity, where: Where, *, hosts: int) -> str:
-    """The filter on host names, where it leaves no slice whole of those that the others leave."""
+    """Return the filter on host names, if it leaves no whole slice of those left by the others."""
     if not where.hostnames or hosts == 1:
         return ""
     others = capacity.scope(replace(where, hostnames=()))
@@ -87,7 +87,7 @@ def _names_of_parts(capacity: Capacity, where: Where, *, hosts: int) -> str:
 
 
 def filters_of(where: Where) -> list[tuple[str, object, str]]:
-    """(field, value, as a user writes it) of every filter that is set."""
+    """Return (field, value, as a user writes it) of every filter that is set."""
     found: list[tuple[str, object, str]] = []
     for name in ("cluster", "shard", "pool"):
         if wanted := getattr(where, name):
@@ -111,7 +111,7 @@ def _count(capacity: Capacity, where: Where) -> int:
 
 
 def _empty(capacity: Capacity, where: Where) -> tuple[str, ...]:
-    """Pools it might use that have no machine, and may make none or no whole slice."""
+    """Return pools it may use that have no machine, and may create none or no whole slice."""
     return tuple(
         shelf.name
         for shelf in capacity.shelves.values()
@@ -120,7 +120,7 @@ def _empty(capacity: Capacity, where: Where) -> tuple[str, ...]:
 
 
 def _staying(shelf: Shelf) -> list[Room]:
-    """Those that are deleted do not come back."""
+    """Return machines that stay: those being deleted do not return."""
     if not shelf.leaving:
         return shelf.rooms
     return [room for room in shelf.rooms if not room.is_leaving]
@@ -145,9 +145,9 @@ class Extent:
 
     def alone(self, shape: Shape) -> Placed | None:
         """
-        Where a gang of `shape` would cost least, and what; None when there is no way.
+        Return where a gang of `shape` would cost least, and the cost; None if nowhere.
 
-        It may be told of other machines and devices that cost the same.
+        The result may name other machines and devices of equal cost.
         """
         kind = self._kind_of(shape)
         if kind not in self._alone:
@@ -155,7 +155,7 @@ class Extent:
         return self._alone[kind]
 
     def _kind_of(self, shape: Shape) -> object:
-        """Equal where the cost is: of a whole machine only how many replicas it holds matters."""
+        """Return a key, equal for equal costs: a whole machine counts by its number of replicas."""
         part, *others = shape.parts
         if others or part.hosts > 1 or not part.takes_whole:
             return shape.form
@@ -171,7 +171,7 @@ def _in_order(machine: Machine) -> Machine:
 
 
 def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
-    """Why no part of the future holds it, or None when machines and totals are enough."""
+    """Return why no future holds it, or None if machines and totals suffice."""
     totals = capacity.quota.totals.only(shape.asked)
     if not shape.asked <= totals:
         return NeverFits(asked=shape.asked, most=totals, of="total")
@@ -204,7 +204,7 @@ def never_fits(capacity: Capacity, shape: Shape) -> NeverFits | None:
 
 
 def no_way(capacity: Capacity, shape: Shape, *, same: str = "") -> NeverFits:
-    """There is enough of everything, but not where it would have to be together."""
+    """Return that there is enough of everything, but not where it must be together."""
     is_best_effort = all(part.asks_nothing for part in shape.parts)
     return NeverFits(
         asked=shape.units,
@@ -219,7 +219,7 @@ def no_way(capacity: Capacity, shape: Shape, *, same: str = "") -> NeverFits:
 
 
 def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], ...]:
-    """Pool -> machines that it has or may make and one of `parts` may use, most first."""
+    """Return pool -> machines it has or may create and a part may use, most first."""
     found = {
         name: shelf.hosts * max(sum(n for _, n in _sizes(capacity, shelf, part)) for part in parts)
         for name, shelf in capacity.shelves.items()
@@ -230,7 +230,7 @@ def _pools(capacity: Capacity, parts: Iterable[Part]) -> tuple[tuple[str, int], 
 
 
 def _in_tiers(capacity: Capacity, part: Part) -> int:
-    """How many replicas all machines hold, each tier within its total."""
+    """Return how many replicas all machines hold, each tier within its total."""
     slots = [0] * capacity.tier_count
     for shelf in _shelves(capacity, part):
         for size, number in _sizes(capacity, shelf, part):
@@ -242,7 +242,7 @@ def _in_tiers(capacity: Capacity, part: Part) -> int:
 
 
 def _shelves(capacity: Capacity, part: Part) -> Iterable[Shelf]:
-    """Those that the filters of `part` leave: of a hundred pools it may use one."""
+    """Return those that pass the filters of `part`: of a hundred pools it may use one."""
     return chain.from_iterable(capacity.scope(part.where).tiers)
 
 
@@ -252,7 +252,7 @@ def _all_sizes(capacity: Capacity, part: Part) -> Iterator[tuple[Amounts, int]]:
 
 
 def _sizes(capacity: Capacity, shelf: Shelf, part: Part) -> list[tuple[Amounts, int]]:
-    """(what one machine or slice has, how many of it) that there are or could be, sick or not."""
+    """Return (contents of a machine or slice, how many) that exist or could, healthy or not."""
     key = part.where, part.hosts
     if key not in shelf.sizes:
         shelf.sizes[key] = _sizes_of(shelf, part, capacity.scope(part.where))

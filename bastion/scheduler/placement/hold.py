@@ -1,7 +1,7 @@
 """
 `Hold`: what is closed for one gang on machines, and what that costs.
 
-It must not know for how long.
+This module must not know for how long.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from bastion.scheduler.placement.room import Room
 from quota.amounts import Amounts
 
 Charge = tuple[Amounts, ...]
-"""What is charged for a placement, tier by tier, of the types under quota."""
+"""The charge of a placement, tier by tier, of the types under quota."""
 
 
 def machines_of(placements: Iterable[Placement]) -> Iterator[str]:
-    """The machine of every replica, and of every host of its slice."""
+    """Return the machine of every replica, and of every host of its slice."""
     return (host.machine for each in placements for place in each for host in place.hosts)
 
 
 class Hold:
     """
-    Devices closed for one gang; to be lifted as one.
+    Devices closed for one gang; lifted as one.
 
     Args:
-        before: What was closed for it until it was lent for a moment.
+        before: What was closed for it before it was lent.
     """
 
     def __init__(self, before: Hold | None = None) -> None:
@@ -37,14 +37,14 @@ class Hold:
                 self._due[key] = self._due.get(key, 0) + later
         self.charge: Charge = ()
         self.masks: list[tuple[Room, str, int, int, int]] = []
-        """(room, type, devices wanted, of them those that were free, those that others hold)"""
+        """(room, type, devices wanted, those of them that were free, those that others hold)"""
         self.counts: list[tuple[Room, str, int, int]] = []
         """(room, type, amount that was free, amount that others hold)"""
         self.best_effort: list[Room] = []
         self.wholes: list[Room] = []
 
     def due(self, room: Room, resource: str, units: int) -> int:
-        """How much of `units` others still held before it was lent; told once of each amount."""
+        """Return how much of `units` others still held before it was lent; once per amount."""
         if not self._due:
             return 0
         key = room.ordinal, resource
@@ -55,7 +55,7 @@ class Hold:
 
     @property
     def keeps_any(self) -> bool:
-        """Whether anything of what it closes is free: else others hold all of it still."""
+        """Whether anything that it closes is free; otherwise others still hold all of it."""
         return bool(
             any(self.charge)
             or self.best_effort

@@ -1,10 +1,10 @@
 """
 Placement: which machines and devices a gang gets, as a whole or not at all.
 
-A replica lies on one machine, or on one slice taken whole. Tiers are filled one after the other;
-inside a tier, machines that stand come before new ones. Which machine is the policy's choice.
+A replica lies on one machine, or on one slice taken whole. Tiers are filled one after the other.
+Within a tier, existing machines come before new ones. The policy chooses the machine.
 
-It must not know what asks, nor whether it may.
+This module must not know which gang asks, nor whether it may.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ def place(
     allows: Callable[[Amounts], bool] | None = None,
 ) -> Placed | None:
     """
-    Take devices for all of `shape`, or nothing and give None.
+    Take devices for all of `shape`, or take nothing and return None.
 
     Args:
         capacity: Taken from, when a placement is found.
         shape: What is asked for.
         policy: Which machines are best.
         guaranteed: Fill from the best tier down; otherwise from the worst up.
-        allows: Whether it may be charged so much. Asked where it takes whole machines: if it may
-            not be charged those that come first, it gets those that cost least.
+        allows: Whether it may be charged that much. Called for whole machines: if the first choice
+            may not be charged, it gets the machines that cost least.
     """
     for order in (SearchOrder.BY_TIER,) if allows is None else _orders(capacity, shape):
         placed = _place(capacity, shape, policy, order, guaranteed=guaranteed, allows=allows)
@@ -64,7 +64,7 @@ def place(
 
 
 def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Placed | None:
-    """What it would cost least, if it can be placed; nothing is taken."""
+    """Return the lowest charge at which it can be placed; take nothing."""
     found = []
     for order in _orders(capacity, shape):
         capacity.begin()
@@ -81,7 +81,7 @@ def cheapest(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> Place
 
 
 def replicas_placed(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -> int:
-    """Take devices for as many replicas as fit, in whatever blocks; count them."""
+    """Take devices for as many replicas as fit, in any blocks, and count them."""
     how = _How(policy.choose, guaranteed=False, order=SearchOrder.BY_TIER)
     charge, count = capacity.nothing(), 0
     for index in shape.orders[0]:
@@ -92,7 +92,7 @@ def replicas_placed(capacity: Capacity, shape: Shape, policy: PlacementPolicy) -
 
 
 def _orders(capacity: Capacity, shape: Shape) -> Iterable[SearchOrder]:
-    """Those in which it may lie elsewhere, or cost something else."""
+    """Return the orders in which it may lie elsewhere, or have another cost."""
     return SearchOrder if shape.takes_whole and not capacity.is_alike else (SearchOrder.BY_TIER,)
 
 
@@ -120,7 +120,7 @@ def _place(
 
 
 class _How(NamedTuple):
-    """How machines are looked for."""
+    """How machines are searched."""
 
     choose: Choose
     guaranteed: bool
@@ -149,7 +149,7 @@ class _Search:
         self.places: list[ReplicaPlace] = []
 
     def run(self, charge: list[Amounts]) -> Placement | None:
-        """The replicas' places, their cost added to `charge`; or None with things half taken."""
+        """Return the replicas' places, their cost added to `charge`; or None, partly taken."""
         tiers = self.scope.tiers if self.part.hosts > 1 else self.scope.singles
         if not self.guaranteed:
             tiers = tiers[::-1]

@@ -1,9 +1,9 @@
 """
-Machines that are out of use, looked at as if they were in order.
+Machines that are out of use, treated as if they were in order.
 
-A part of a trial on the cycle's capacity, like `Release`: the trial undoes what is placed there.
+Part of a trial on the cycle's capacity, like `Release`: the trial undoes what is placed there.
 
-It must not know why a machine is out of use.
+This module must not know why a machine is out of use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.scheduler.placement.room import Room
 
 @contextmanager
 def repaired(capacity: Capacity, rooms: Iterable[tuple[Room, list[Occupied]]]) -> Iterator[None]:
-    """Let `rooms`, with what is held there, be in use with all devices until this ends."""
+    """Put `rooms`, with what is held there, into use with all devices until this ends."""
     found = list(rooms)
     was = [(room, room.opened, room.bad) for room, _ in found]
     for room, held in found:
@@ -38,7 +38,7 @@ def repaired(capacity: Capacity, rooms: Iterable[tuple[Room, list[Occupied]]]) -
 
 
 def _mend(room: Room, held: Iterable[Occupied]) -> None:
-    """Let devices that are out of order, and that nothing holds, be free."""
+    """Make broken devices that nothing holds free."""
     taken: dict[str, int] = {}
     for _, host, _ in held:
         for resource, indices in host.devices.items():

@@ -1,12 +1,12 @@
 """
-Rooms and shelves: what is free on one machine, and the machines of one pool in order of it.
+Rooms and shelves: what is free on one machine, and the machines of one pool in that order.
 
-The working copies of a cycle: they change while it decides, and what it changed is put right at the
-start of the next. Devices are bits of a mask per type, because a device is taken, promised or given
-back by index.
+They are the working copies of a cycle: it changes them while it decides, and the next cycle
+restores them first. Devices are bits of a mask per type, because a device is taken, promised or
+given back by index.
 
-Rules: only `Capacity` changes a room. A device promised to a gang is never among the free ones;
-while another gang still holds it, it is `spoken` for, and is not free when that gang ends.
+Only `Capacity` changes a room. A device promised to a gang is never among the free ones. While
+another gang still holds it, it is `spoken` for, and does not become free when that gang ends.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ class Room:
         self.shelf = shelf
         self.ordinal = ordinal
         self.opened = opened
-        """Whether anything new may come here."""
+        """Whether anything new may be placed here."""
         self.full = machine.resources or (shelf.pool.resources if shelf.pool else NOTHING)
         self.devices = {t: (1 << n) - 1 for t, n in self.full.items() if t not in COUNTED}
         """All that it has, by type."""
         bad = machine.bad_devices.items()
         self.bad = {t: mask_of(indices) & self.devices.get(t, 0) for t, indices in bad}
-        """Devices that it has, and that are out of order."""
+        """Devices that it has, and that are broken."""
         self.noted_in = 0
-        """The last trial in which its state was noted, before anything changed there."""
+        """The last trial that recorded its state before a change."""
         self.keys: dict[str, int] = {}
         """What the shelf's indices say is free."""
         self.empty()
 
     def empty(self) -> None:
-        """Be as if nothing were here."""
+        """Reset to an empty room."""
         devices, items = (self.devices, self.full.items()) if self.opened else ({}, ())
         self.masks = {t: every & ~self.bad.get(t, 0) for t, every in devices.items()}
         self.counts = {t: n for t, n in items if t in COUNTED}
@@ -63,7 +63,7 @@ class Room:
         self.closed = 0
         """For how many gangs all of it is closed, even to replicas that ask for nothing."""
         self.best_effort = 0
-        """Replicas that ask for nothing, those that are promised this machine among them."""
+        """Replicas that ask for nothing, including those that were promised this machine."""
         self.occupants = 0
         """Replicas that ask for something."""
         self.sealed = False
@@ -72,25 +72,25 @@ class Room:
         self.borrowed = 0
 
     def free(self, resource: str) -> int:
-        """Units of `resource` that are free and open."""
+        """Return units of `resource` that are free and open."""
         if resource in COUNTED:
-            return max(0, self.counts.get(resource, 0))  # a machine may say that it has less now
+            return max(0, self.counts.get(resource, 0))  # a machine may report less than before
         if resource == BEST_EFFORT:
             is_open = self.opened and not (self.closed or self.sealed)
             return max(0, MOST_BEST_EFFORT - self.best_effort) if is_open else 0
         return self.masks.get(resource, 0).bit_count()
 
     def in_order(self, resource: str) -> int:
-        """All devices of `resource` but those that are out of order."""
+        """Return all devices of `resource` except broken ones."""
         return self.devices.get(resource, 0) & ~self.bad.get(resource, 0)
 
     def freed(self, resource: str, taken: int) -> int:
-        """Those of the devices `taken` that are free and open once what has them is gone."""
+        """Return those of the devices `taken` that become free and open without their holder."""
         kept = self.spoken.get(resource, 0) | self.bad.get(resource, 0)
         return taken & self.devices.get(resource, 0) & ~kept
 
     def slots(self, part: Part) -> int:
-        """How many replicas of `part`, one beside the other, fit now."""
+        """Return how many replicas of `part` fit now, side by side."""
         if self.sealed or not self.opened:
             return 0
         if part.asks_nothing:
@@ -124,7 +124,7 @@ class Room:
 
     @property
     def is_leaving(self) -> bool:
-        """Whether its machine is being deleted, and never comes back."""
+        """Whether its machine is being deleted, and never returns."""
         return self.machine.phase is MachinePhase.DELETING
 
     @property
@@ -134,20 +134,20 @@ class Room:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no device is out of order."""
+        """Whether no device is broken."""
         return not any(self.bad.values())
 
     @property
     def sound(self) -> Amounts:
-        """All of it but what is out of order."""
+        """Return all that it has except what is broken."""
         return self.full - Amounts({t: mask.bit_count() for t, mask in self.bad.items()})
 
     def lost(self, resource: str) -> int:
-        """Devices of `resource` that are out of order."""
+        """Return devices of `resource` that are broken."""
         return self.bad.get(resource, 0).bit_count()
 
     def keep(self) -> RoomState:
-        """Its state, to go back to."""
+        """Return its state, to restore later."""
         return (
             self.masks.copy(),
             self.counts.copy(),
@@ -162,14 +162,14 @@ class Room:
         )
 
     def go_back(self, kept: RoomState) -> None:
-        """Restore what `keep` gave."""
+        """Restore a state that `keep` returned."""
         self.masks, self.counts, self.spoken, self.owed = kept[:4]
         self.closed, self.best_effort, self.occupants, self.sealed = kept[4:8]
         self.guaranteed, self.borrowed = kept[8:]
 
 
 class Shelf:
-    """The rooms of one pool, and for every type that was asked for, in order of what is free."""
+    """The rooms of one pool, sorted by what is free, for every type that was asked for."""
 
     def __init__(self, name: str, pool: Pool | None, tier: int, *, hosts: int) -> None:
         self.name = name
@@ -179,19 +179,19 @@ class Shelf:
         self.rooms: list[Room] = []
         self.slices: dict[str, list[Room]] = {}
         self.could_make = 0
-        """Machines that the pool may have beside those that stand."""
+        """Machines that the pool may have beside the existing ones."""
         self.left = 0
-        """Of these, how many could be made now."""
+        """How many of these could be created now."""
         self.leaving = 0
-        """Machines of those that stand that are being deleted, and never come back."""
+        """Existing machines that are being deleted, and never return."""
         self.made = 0
         self.stockout: ProviderStockout | None = None
-        """Why none of them could be made now, or none in some zones, if the provider says so."""
+        """Why none of them could be created now, or none in some zones, if the provider says so."""
         self.sizes: dict[tuple[Where, int], list[tuple[Amounts, int]]] = {}
-        """(filter, hosts of a replica) -> how large its machines are, while it has the same."""
+        """(filter, hosts of a replica) -> the size of its machines, while it has the same."""
         self._indices: dict[str, list[tuple[int, int]]] = {}
         self._empty: dict[object, list[Room]] | None = None
-        """The rooms where nothing is, by `kind_of`, each in order; kept once it is asked for."""
+        """The empty rooms, by `kind_of`, each in order; kept once it is requested."""
 
     def add(self, room: Room) -> None:
         """Put `room` on the shelf."""
@@ -208,7 +208,7 @@ class Shelf:
                 insort(index, (room.keys[resource], room.ordinal))
 
     def remove(self, room: Room) -> None:
-        """Take back the room that was added last."""
+        """Remove the room that was added last."""
         self.sizes.clear()
         self.rooms.remove(room)
         alike = self._empty.get(kind_of(room)) if self._empty is not None else None
@@ -222,7 +222,7 @@ class Shelf:
             del index[bisect_left(index, (room.keys[resource], room.ordinal))]
 
     def count_what_it_could_make(self) -> None:
-        """Say how many machines the pool may have beside those that stand, and may have now."""
+        """Set how many machines the pool may have beside existing ones, and may have now."""
         if self.pool is None:
             return
         self.could_make = max(0, self.pool.max_machines - len(self.rooms))
@@ -235,7 +235,7 @@ class Shelf:
         self.left = 0 if is_dry else min(self.could_make, in_stock)
 
     def zones_in_stock(self) -> tuple[str, ...]:
-        """Return the zones of a pool of hosts in which a machine could be made now."""
+        """Return the zones of a pool of hosts in which a machine could be created now."""
         if self.pool is None:
             return ()
         dry = self.stockout.zones if self.stockout is not None else ()
@@ -244,19 +244,19 @@ class Shelf:
 
     @property
     def ever(self) -> int:
-        """Machines that the pool may have one day beside those that stay."""
+        """Return the machines that the pool may have one day, beside those that stay."""
         if self.pool is None:
             return 0
         return max(0, self.pool.max_machines - len(self.rooms) + self.leaving)
 
     def empty(self) -> Iterable[list[Room]]:
-        """The rooms where nothing is, those together that hold the same; each in order."""
+        """Return the empty rooms, grouped by equal contents; each group in order."""
         if self._empty is None:
             self._empty = together(room for room in self.rooms if room.is_vacant)
         return self._empty.values()
 
     def _sort_out(self, empty: dict[object, list[Room]], room: Room) -> None:
-        """Say anew whether nothing is in `room`."""
+        """Update whether `room` is empty."""
         alike = empty.setdefault(kind_of(room), [])
         at = bisect_left(alike, room.ordinal, key=_ordinal)
         is_known = at < len(alike) and alike[at] is room
@@ -268,12 +268,12 @@ class Shelf:
             alike.insert(at, room)
 
     def forget_order(self) -> None:
-        """Put the rooms in order anew when that is asked for: another set of them is open."""
+        """Sort the rooms again when that is next requested: another set of them is open."""
         self._indices.clear()
         self._empty = None
 
     def settle(self, room: Room) -> None:
-        """Bring the indices up to date after `room` changed."""
+        """Update the indices after `room` changed."""
         if self._empty is not None:
             self._sort_out(self._empty, room)
         if not room.opened:
@@ -286,13 +286,13 @@ class Shelf:
                 room.keys[resource] = free
 
     def ascending(self, resource: str, least: int) -> Iterator[tuple[int, int]]:
-        """(free, ordinal) of rooms with at least that much free, the fullest first."""
+        """Yield (free, ordinal) of rooms with at least that much free, the fullest first."""
         index = self._index(resource)
         for position in range(bisect_left(index, (least, -1)), len(index)):
             yield index[position]
 
     def descending(self, resource: str) -> Iterator[tuple[int, int]]:
-        """(free, ordinal) of all rooms, the emptiest first; among equals by ordinal."""
+        """Yield (free, ordinal) of all rooms, the emptiest first, ties by ordinal."""
         index = self._index(resource)
         end = len(index)
         while end:
@@ -312,7 +312,7 @@ class Shelf:
 
 
 def together(rooms: Iterable[Room]) -> dict[object, list[Room]]:
-    """`rooms`, those together that hold the same while nothing is there."""
+    """Return `rooms`, grouped by equal contents when empty."""
     found: dict[object, list[Room]] = {}
     for room in rooms:
         found.setdefault(kind_of(room), []).append(room)
@@ -320,7 +320,7 @@ def together(rooms: Iterable[Room]) -> dict[object, list[Room]]:
 
 
 def kind_of(room: Room) -> object:
-    """What it holds; one with devices out of order is alone, as they may be in order on trial."""
+    """Return its contents; a room with broken devices is alone, as a trial may repair them."""
     return room.ordinal if room.machine.bad_devices else room.full
 
 
@@ -331,5 +331,5 @@ def has_labels(machine: Machine | None, pool: Pool | None, wanted: Mapping[str, 
 
 
 def labels_of(machine: Machine | None, pool: Pool | None) -> Mapping[str, str]:
-    """Those of the pool, and those of the machine before them."""
+    """Return the pool's labels, overridden by those of the machine."""
     return {**(pool.labels if pool else {}), **(machine.labels if machine else {})}

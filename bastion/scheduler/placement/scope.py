@@ -1,7 +1,7 @@
 """
-Scope: the machines that the filters of a request leave, those that stand and those to be made.
+Scope: the machines that pass the filters of a request, existing ones and possible ones.
 
-It must not know what is free.
+This module must not know what is free.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from bastion.scheduler.placement.room import Room, Shelf, has_labels, labels_of,
 from bastion.spec.where import POOL, Where
 
 NEW = -1.0
-"""`created_at` of a machine that this cycle makes, until the plan says when."""
+"""`created_at` of a machine that this cycle creates, until the plan sets it."""
 
 
 NARROW = 8
-"""A filter that leaves a smaller part of all rooms than one in so many is asked for its own."""
+"""A filter that leaves less than this fraction of all rooms is queried by its own list."""
 
 
 class Scope:
     """
-    The rooms that a filter leaves, by tier.
+    The rooms that pass a filter, by tier.
 
     Args:
         where: The filter.
-        tiers: Shelves where it leaves rooms that stand, or that are still to be made.
-        standing: The rooms that it leaves, in order; None for all of the shelves.
-        rooms: Those of all shelves; what a cycle makes is added to them while the scope lasts.
+        tiers: Shelves with existing or possible rooms that pass.
+        standing: The existing rooms that pass, in order; None for all of the shelves.
+        rooms: Those of all shelves; what a cycle creates is added to them while the scope lasts.
     """
 
     def __init__(
@@ -45,12 +45,12 @@ class Scope:
         self.singles = [[shelf for shelf in tier if shelf.hosts == 1] for tier in tiers]
         """Those without slices."""
         self.allowed = None if standing is None else _ordinals(standing)
-        """Ordinals of rooms that stand, or None for all of the shelves."""
+        """Ordinals of existing rooms, or None for all of the shelves."""
         self._rooms = rooms
         self._whole = frozenset[str]() if standing is None else _whole(where, tiers, standing)
-        """Shelves of which the filter leaves every room."""
+        """Shelves of which every room passes."""
         self._few: dict[str, list[Room]] | None = None
-        """Shelf -> those that stand there, of a filter that leaves few."""
+        """Shelf -> the existing rooms that pass, for a filter that leaves few."""
         if standing is not None and len(standing) * NARROW < len(rooms):
             self._few = {}
             for room in standing:
@@ -59,11 +59,11 @@ class Scope:
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the filter leaves few of all rooms."""
+        """Whether few of all rooms pass the filter."""
         return self._few is not None
 
     def has(self, room: Room) -> bool:
-        """Whether the filter leaves `room`."""
+        """Whether `room` passes the filter."""
         if self.allowed is None:
             return True
         if _is_new(room):
@@ -72,14 +72,14 @@ class Scope:
         return room.ordinal in self.allowed
 
     def all(self) -> list[Room]:
-        """The rooms that it leaves, in order."""
+        """Return the rooms that pass, in order."""
         if self.allowed is None:
             return self._rooms
         made = [room for room in _made(self._rooms) if self.has(room)]
         return [*(self._rooms[n] for n in sorted(self.allowed)), *made]
 
     def on(self, shelf: Shelf) -> list[Room]:
-        """The rooms of `shelf` that it leaves, in order."""
+        """Return the rooms of `shelf` that pass, in order."""
         if self.allowed is None:
             return shelf.rooms
         if self._few is None:
@@ -88,14 +88,14 @@ class Scope:
         return [*self._few.get(shelf.name, ()), *made]
 
     def empty(self, shelf: Shelf) -> Iterable[list[Room]]:
-        """Its rooms of `shelf` where nothing is, those together that hold the same, in order."""
+        """Return its empty rooms of `shelf`, grouped by equal contents, in order."""
         if self.allowed is None:
             return shelf.empty()
         own = self.on(shelf) if self._few is not None else chain.from_iterable(shelf.empty())
         return together(room for room in own if room.is_vacant and self.has(room)).values()
 
     def ascending(self, shelf: Shelf, resource: str, least: int) -> Iterable[tuple[int, int]]:
-        """(free, ordinal) of its rooms of `shelf` with at least `least` free, the fullest first."""
+        """Return (free, ordinal) of its rooms of `shelf` with `least` free, the fullest first."""
         if shelf.name in self._whole:
             return shelf.ascending(resource, least)
         if self._few is not None:
@@ -104,7 +104,7 @@ class Scope:
         return self._left_of(shelf.ascending(resource, least))
 
     def descending(self, shelf: Shelf, resource: str) -> Iterable[tuple[int, int]]:
-        """(free, ordinal) of its rooms of `shelf`, the emptiest first; among equals by ordinal."""
+        """Return (free, ordinal) of its rooms of `shelf`, the emptiest first, ties by ordinal."""
         if shelf.name in self._whole:
             return shelf.descending(resource)
         if self._few is not None:
@@ -119,12 +119,12 @@ class Scope:
 
 
 def _ordinals(standing: list[Room]) -> frozenset[int]:
-    """Without what a trial makes: undone, it has gone while the scope lasts."""
+    """Return ordinals without what a trial creates: the scope may outlast it."""
     return frozenset(room.ordinal for room in standing if not _is_new(room))
 
 
 def _whole(where: Where, tiers: list[list[Shelf]], standing: list[Room]) -> frozenset[str]:
-    """Shelves all of whose rooms are `standing`, or pass the filter once they are made."""
+    """Return shelves all of whose rooms are `standing`, or pass the filter once created."""
     left = Counter(room.shelf.name for room in standing if not _is_new(room))
     return frozenset(
         shelf.name
@@ -139,12 +139,12 @@ def _is_new(room: Room) -> bool:
 
 
 def _made(rooms: list[Room]) -> list[Room]:
-    """Those that this cycle makes: the last of `rooms`."""
+    """Return those that this cycle creates: the last of `rooms`."""
     return [*takewhile(_is_new, reversed(rooms))][::-1]
 
 
 class RoomIndex:
-    """Rooms by name, host name and label: a filter asks those that could pass, not all."""
+    """Rooms by name, host name and label: a filter checks possible matches, not all rooms."""
 
     def __init__(self, rooms: list[Room]) -> None:
         self._rooms = rooms
@@ -152,7 +152,7 @@ class RoomIndex:
         self._indexed = 0
 
     def narrowed(self, where: Where) -> list[Room]:
-        """Some rooms, in order; each that `where` leaves, whatever its pool, is among them."""
+        """Return some rooms, in order, that include all that pass `where`, in any pool."""
         self._complete()
         found = [self._index.get(label, []) for label in wanted_labels(where).items()]
         if where.same not in ("", POOL):
@@ -177,7 +177,7 @@ class RoomIndex:
 
 
 def _keys(room: Room) -> Iterator[str | tuple[str, ...]]:
-    """Its names, its labels with what they say, and its labels alone."""
+    """Yield its names, its labels with their values, and its labels alone."""
     labels = labels_of(room.machine, room.shelf.pool)
     yield from {room.name, room.machine.hostname}
     yield from labels.items()
@@ -185,7 +185,7 @@ def _keys(room: Room) -> Iterator[str | tuple[str, ...]]:
 
 
 def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
-    """Whether the filters of `where` leave this machine (None: any that the pool could make)."""
+    """Whether this machine passes `where` (None: any that the pool could create)."""
     if where.pool and where.pool != (pool.name if pool else machine.pool if machine else ""):
         return False
     if where.hostnames and (
@@ -200,7 +200,7 @@ def passes(where: Where, machine: Machine | None, pool: Pool | None) -> bool:
 
 
 def wanted_labels(where: Where) -> Mapping[str, str]:
-    """The labels that `where` asks for: cluster and shard are labels like others."""
+    """Return the labels that `where` asks for: cluster and shard are ordinary labels."""
     if not (where.cluster or where.shard):
         return where.labels
     named = {"cluster": where.cluster, "shard": where.shard}
@@ -208,5 +208,5 @@ def wanted_labels(where: Where) -> Mapping[str, str]:
 
 
 def can_make(where: Where, shelf: Shelf) -> bool:
-    """Whether a machine that this shelf's pool makes would pass `where`."""
+    """Whether a machine that this shelf's pool creates would pass `where`."""
     return shelf.pool is not None and passes(where, None, shelf.pool)

@@ -1,10 +1,10 @@
 """
-Whole machines and slices: which of them a part takes that shares with no other.
+Whole machines and slices for a part that shares none.
 
-They are charged with all they have, so those come first that cost least a replica; and none is
-taken without which the others are enough.
+The gang is charged for all they have, so those that cost least per replica come first, and none is
+taken that the others make unnecessary.
 
-It must not know which gang asks, nor whether it may.
+This module must not know which gang asks, nor whether it may.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from quota.amounts import Amounts
 
 _Rooms = tuple[Room, ...]
 _Key = tuple[bool, float, float, int, int]
-"""(is it new, cost of a replica or how many it holds, cost, place of its shelf, ordinal)"""
+"""(is it new, cost of a replica or number of replicas, cost, index of its shelf, ordinal)"""
 _InOrder = Iterable[tuple[_Key, _Rooms | Shelf]]
-"""Of what is alike, or one alone: by key."""
+"""Equal units, or a single one: by key."""
 
 
 class SearchOrder(Enum):
-    """Which come first; in each it is looked for those that cost little."""
+    """Which units come first; each order is searched for cheap ones."""
 
     BY_TIER = "by tier"
-    """Machines that stand before new ones, tier by tier."""
+    """Existing machines before new ones, tier by tier."""
     CHEAPEST = "cheapest"
-    """Those that cost least a replica, of whatever tier."""
+    """Those that cost least per replica, of any tier."""
     FEWEST = "fewest"
     """Those that hold all of it, or most of it."""
 
@@ -52,7 +52,7 @@ class _Unit:
 
     @property
     def tier(self) -> int:
-        """That it is bought in."""
+        """The tier in which it is bought."""
         return self.rooms[0].shelf.tier
 
 
@@ -75,7 +75,7 @@ class Wholes:
         self.order = order
 
     def take(self, want: int, charge: list[Amounts], *, guaranteed: bool) -> list[ReplicaPlace]:
-        """At most `want` replicas placed, their cost added to `charge`."""
+        """Place at most `want` replicas, add their cost to `charge`, and return the places."""
         places: list[ReplicaPlace] = []
         for unit in self._chosen(want):
             if self.part.hosts > 1:
@@ -91,7 +91,7 @@ class Wholes:
         return places
 
     def _chosen(self, want: int) -> list[_Unit]:
-        """Enough of them, as far as there are; without any that the rest can do without."""
+        """Return enough of them, as far as they exist, without unnecessary ones."""
         spent = self.capacity.nothing()
         chosen: list[_Unit] = []
         missing = want
@@ -108,12 +108,12 @@ class Wholes:
         return chosen
 
     def _in_order(self, spent: list[Amounts]) -> Iterator[_Unit]:
-        """Those that fit and that the tiers have room for beside what is `spent`."""
+        """Yield those that fit and for which the tiers have room beside what is `spent`."""
         found: list[_InOrder] = []
         for place, shelf in enumerate(self.shelves):
             found += self._standing(shelf, place)
             if shelf.pool is None:
-                continue  # its pool is gone from the settings: none more is made
+                continue  # its pool is no longer in the settings: none is created
             size = shelf.pool.resources
             if self.part.per_replica <= shelf.hosts * size:
                 slots = 1 if shelf.hosts > 1 else self.part.most_on(size)
@@ -129,7 +129,7 @@ class Wholes:
                 yield unit
 
     def _key(self, size: Amounts, slots: int, place: int) -> tuple[float, float, int]:
-        """What a replica costs on a unit of machines of that `size`."""
+        """Return the sort key of a unit of machines of that `size`, by cost of a replica."""
         if self.order is not SearchOrder.BY_TIER:
             totals = self.capacity.quota.totals
             weight = max((n / totals[t] for t, n in size.items() if totals[t]), default=0.0)
@@ -141,7 +141,7 @@ class Wholes:
         return first, weight, place
 
     def _new(self, shelf: Shelf, spent: list[Amounts]) -> Iterator[_Unit]:
-        """Machines that `shelf` makes for it."""
+        """Yield machines that `shelf` creates for it."""
         assert shelf.pool is not None, "only a pool makes machines"
         cost = (shelf.hosts * shelf.pool.resources).only(self.capacity.types)
         while shelf.left >= shelf.hosts and self._affords(cost, shelf.tier, spent):
@@ -156,14 +156,14 @@ class Wholes:
         return all(spent[tier][resource] + n <= free[resource] for resource, n in cost.items())
 
     def _standing(self, shelf: Shelf, place: int) -> list[_InOrder]:
-        """Empty machines, or whole free slices, that hold a replica."""
+        """Return empty machines, or whole free slices, that hold a replica."""
         if shelf.hosts == 1:
             return [self._alike(rooms, place) for rooms in self.scope.empty(shelf)]
         whole = (tuple(each) for each in shelf.slices.values() if self._is_whole(each, shelf))
         return [[(self._key_of(rooms, 1, place), rooms)] for rooms in whole]
 
     def _alike(self, rooms: Sequence[Room], place: int) -> _InOrder:
-        for room in islice(rooms, len(rooms)):  # more may be made meanwhile
+        for room in islice(rooms, len(rooms)):  # more may be created meanwhile
             slots = room.slots(self.part)
             if slots:
                 yield self._key_of((room,), slots, place), (room,)

@@ -1,11 +1,11 @@
 """
-The policies that a quota file or the simulator chooses by name: one file each, one line each here.
+The policies that a quota file or the simulator selects by name: one file each, one line each here.
 
-Rules: a policy is pure and deterministic, and breaks ties by name.
+A policy is pure and deterministic, and breaks ties by name.
 
-Orders: `las`, `srtf`, `tiresias`, `max_min`, `optimus`; the last two by `time_share`.
-Placements: `best_fit`, `first_fit`, `spread`.
-What a policy of each kind is: `order`, `admission`, `preemption`; a placement, `PlacementPolicy`.
+Orders: `las`, `srtf`, `tiresias`, `max_min`, `optimus`; the last two use `time_share`.
+Placements: `best_fit`, `first_fit`, `spread`. The interfaces are in `order`, `admission` and
+`preemption`; a placement is a `PlacementPolicy`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """
-What an admission policy is: which waiting gangs are considered at all.
+The interface of an admission policy: which waiting gangs are considered at all.
 
 Both policies are here: one is the absence of the other.
 """
@@ -14,20 +14,20 @@ from quota.amounts import Amounts
 from quota.tree import Quota
 
 Admission = Callable[[Iterable[Gang], Quota, Amounts], Mapping[str, OverLoad]]
-"""(waiting gangs that could ever run, quota, what is in use) -> the jobs held back, and why."""
+"""(waiting gangs that could ever run, quota, what is in use) -> jobs held back, with reasons."""
 
 
 def admit_all(_: Iterable[Gang], __: Quota, ___: Amounts) -> Mapping[str, OverLoad]:
-    """`all`: every waiting gang is considered."""
+    """`all`: consider every waiting gang."""
     return {}
 
 
 def load_limit(gangs: Iterable[Gang], quota: Quota, used: Amounts) -> Mapping[str, OverLoad]:
     """
-    `load-limit`: hold back what would raise demand above `load_limit` times the total.
+    `load-limit`: hold back gangs that would raise demand above `load_limit` times the total.
 
-    Demand is what is in use and what was asked for before, by age; a gang that ran before is
-    never held back.
+    Demand is what is in use plus what older waiting gangs ask for. A gang that ran before is never
+    held back.
     """
     limit = quota.scheduler.load_limit
     held_back = {}

@@ -1,4 +1,4 @@
-"""`best-fit`: the fullest machine that holds all, else the emptiest: a gang on the fewest."""
+"""`best-fit`: the fullest machine that holds all replicas, else the emptiest, for few machines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from bastion.scheduler.placement.room import Room
 
 
 def best_fit(view: View, want: int) -> tuple[Room, int] | None:
-    """The fullest machine that holds `want` replicas, else the one that holds most."""
+    """Return the fullest machine that holds `want` replicas, else the one that holds most."""
     return _holding_all(view, want) or _holding_most(view)
 
 
 def _holding_all(view: View, want: int) -> tuple[Room, int] | None:
-    """Among equally full ones, one without jobs of the other class."""
+    """Among equally full machines, prefer one without jobs of the other class."""
     first: Room | None = None
     level, seen = -1, 0
     for free, room in view.fullest(want):

@@ -1,4 +1,4 @@
-"""`first-fit`: the first machine by name that holds one; cheap to foretell by hand."""
+"""`first-fit`: the first machine by name that holds a replica; easy to predict by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bastion.scheduler.placement.room import Room
 
 
 def first_fit(view: View, want: int) -> tuple[Room, int] | None:
-    """The first machine by name with room, filled up to `want`."""
+    """Return the first machine by name with room, filled up to `want`."""
     for room in view.in_order():
         slots = room.slots(view.part)
         if slots:

@@ -1,4 +1,4 @@
-"""`las`, least attained service first: what has used little goes before what has used much."""
+"""`las`, least attained service first: jobs that have used little precede those that used much."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bastion.scheduler.snapshot import Snapshot
 
 def attained(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float:
     """
-    Unit-seconds of this attempt, and what was reported of earlier ones as `attained_s`.
+    Return the unit-seconds of this attempt, plus earlier ones as reported in `attained_s`.
 
-    A unit is one of whatever type the job asks for most; cpu and memory do not count.
+    A unit is one of the device type that the job asks for most; CPU and memory do not count.
 
     Source: two-dimensional least attained service (Gu et al., Tiresias, NSDI 2019).
     """

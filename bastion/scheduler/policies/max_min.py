@@ -1,9 +1,9 @@
 """
 `max-min`: every job gets the same device time, as far as it can use it.
 
-Here all devices of a type are taken to be equally fast for one job. Then the effective throughputs
-of Gavel are in proportion to device time, and filling all jobs to one level is exact; where pools
-of one type differ in speed, the simulator solves the linear program instead.
+All devices of a type are assumed to be equally fast for one job. The effective throughputs of Gavel
+are then proportional to device time, and filling all jobs to one level is exact. Where pools of one
+type differ in speed, the simulator solves the linear program instead.
 
 Source: max-min fairness (Narayanan et al., Gavel, OSDI 2020, section 4.1).
 """
@@ -23,7 +23,7 @@ from bastion.scheduler.snapshot import Snapshot
 
 
 def max_min(snapshot: Snapshot, now: float) -> Ranks:
-    """Return ranks by the time received over the share of the time that is fair."""
+    """Return ranks by the ratio of the time received to the fair share of time."""
     there = capacities(snapshot)
     shares: dict[str, float] = {}
     for kind, jobs in asking_in(snapshot).items():
@@ -34,7 +34,7 @@ def max_min(snapshot: Snapshot, now: float) -> Ranks:
 
 def level_of(asked: Sequence[int], capacity: int) -> float:
     """
-    Return the device time that each job gets at most, if so many devices are shared fairly.
+    Return the maximum device time of each job if that many devices are shared fairly.
 
     A job that asks for less gets all that it asks for, and leaves the rest to the others.
     """

@@ -1,10 +1,10 @@
 """
-`optimus`: devices go where they shorten a job most, and a job's share of time follows from them.
+`optimus`: devices go where they shorten a job most; a job's share of time follows from them.
 
-Source: the marginal gains of Optimus (Peng et al., EuroSys 2018, section 4.1): each job gets one
-device, then the next device always goes to the job whose completion it brings forward most. There a
-job runs with as many workers as it got. A gang runs whole or not at all, so one that got `a` of its
-`d` devices holds all of them for a / d of the time.
+Source: the marginal gains of Optimus (Peng et al., EuroSys 2018, section 4.1). Each job gets one
+device, then every further device goes to the job whose completion it brings forward most. In the
+paper a job runs with as many workers as it got. Here a gang runs whole or not at all, so a gang
+that got `a` of its `d` devices holds all of them for a / d of the time.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from bastion.scheduler.policies.time_share import (
 from bastion.scheduler.snapshot import Snapshot
 
 SpeedOf = Callable[[JobRecord, int], float]
-"""How fast a job works on so many devices; only ratios count."""
+"""The speed of a job on that many devices; only ratios count."""
 
 
 def in_proportion(job: JobRecord, devices: int) -> float:
-    """Twice the devices, twice the speed: what holds of a job of which nothing is known."""
+    """Twice the devices, twice the speed: the assumption for a job of which nothing is known."""
     del job
     return float(devices)
 
 
 def optimus(snapshot: Snapshot, now: float, speed_of: SpeedOf = in_proportion) -> Ranks:
     """
-    Return ranks by the time received over the share of the time that Optimus gives.
+    Return ranks by the ratio of the time received to the share of time that Optimus gives.
 
-    What a job still has to do is what it reports as `remaining_s`, or what its time limit leaves;
-    one of which neither is known comes after the others.
+    The remaining work of a job is what it reports as `remaining_s`, or what its time limit leaves.
+    A job for which neither is known comes last.
     """
     there = capacities(snapshot)
     shares: dict[str, float] = {}
@@ -55,16 +55,16 @@ def shared_out(
     jobs: Sequence[Asking], left_s: Sequence[float], capacity: int, speed_of: SpeedOf
 ) -> list[int]:
     """
-    Return how many devices each of `jobs` gets, none more than it asks for.
+    Return how many devices each of `jobs` gets, at most what it asks for.
 
     Args:
-        jobs: In the order that decides between equals.
-        left_s: What each still takes on all the devices that it asks for.
-        capacity: Devices that there are.
-        speed_of: How fast a job works on how many devices.
+        jobs: In the order that breaks ties.
+        left_s: The remaining time of each on all devices that it asks for.
+        capacity: The number of devices.
+        speed_of: The speed of a job on a number of devices.
     """
     given = [0] * len(jobs)
-    # One device each. Where there are too few, the jobs that are done soonest get them.
+    # One device each. If there are too few, the jobs that end soonest get them.
     first = sorted(range(len(jobs)), key=lambda at: (left_s[at], at))[: max(capacity, 0)]
     gains: list[tuple[float, int]] = []
     for at in first:
@@ -83,7 +83,7 @@ def shared_out(
 
 
 def _gain(each: Asking, left_s: float, devices: int, speed_of: SpeedOf) -> float:
-    """By how much one device more brings its completion forward, in seconds."""
+    """Return by how many seconds one more device brings its completion forward."""
     if devices >= each.devices or math.isinf(left_s):
         return 0.0
     work = left_s * speed_of(each.job, each.devices)

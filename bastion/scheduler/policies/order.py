@@ -1,8 +1,8 @@
 """
-What an order policy is: a rank for every gang of a project, the lowest first.
+The interface of an order policy: a rank for every gang of a project, the lowest first.
 
-Priority comes first under every policy. A gang that yields to another by the order would else
-outrank it by priority, and the two would stop each other for ever.
+Priority comes first under every policy. Otherwise a gang that yields to another by the order could
+outrank it by priority, and the two would preempt each other forever.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ RanksOf = Callable[[Snapshot, float], Callable[[Sequence[JobRecord]], float]]
 @value
 class OrderPolicy:
     """
-    Which gang goes first among equals of priority, before age and name decide.
+    Which gang goes first among equal priorities, before age and name decide.
 
-    `between_users`: among equals of rank, users with less usage first; the project's own
-    `order = "fifo"` turns it off.
+    `between_users`: among equal ranks, users with less usage go first; `order = "fifo"` of the
+    project turns it off.
     """
 
     rank_of: RankOf | None = None
-    """Of one gang; without it and `ranks_of`, priority alone decides."""
+    """The rank of one gang; without it and `ranks_of`, priority alone decides."""
     ranks_of: RanksOf | None = None
-    """In place of `rank_of`, where the rank of a gang follows from all of them together."""
+    """Replaces `rank_of` where the rank of a gang depends on all gangs together."""
     between_users: bool = False
     is_lasting: bool = False
-    """Whether the rank of a waiting gang follows from its records alone."""
+    """Whether the rank of a waiting gang depends on its records alone."""
 
     def rank(self, snapshot: Snapshot, now: float) -> Callable[[Sequence[JobRecord]], Rank]:
-        """The rank of a gang in this cycle."""
+        """Return the rank of a gang in this cycle."""
         if self.ranks_of is not None:
             among_equals = self.ranks_of(snapshot, now)
             return lambda gang: (_priority_of(gang), among_equals(gang))
@@ -47,12 +47,12 @@ class OrderPolicy:
 
 
 def _by_priority(gang: Sequence[JobRecord]) -> Rank:
-    # Of one job alone, which nearly all are, without another call.
+    # For a single job, which nearly all gangs are, without another call.
     return (gang[0].request.priority if len(gang) == 1 else _priority_of(gang)), 0.0
 
 
 def _priority_of(gang: Sequence[JobRecord]) -> float:
-    """The priority of its most important job."""
+    """Return the priority of its most important job."""
     if len(gang) == 1:
         return gang[0].request.priority
     return min(job.request.priority for job in gang)

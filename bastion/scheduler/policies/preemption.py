@@ -1,4 +1,4 @@
-"""What a preemption policy is: for which gangs others may be preempted."""
+"""The interface of a preemption policy: for which gangs others may be preempted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from bastion.value import value
 
 @value
 class PreemptionPolicy:
-    """Which of the cycle's reasons to preempt a gang are in force."""
+    """Which of the cycle's reasons for preemption are in force."""
 
     reclaims: bool
-    """A borrower for a gang within its share of another project; a borrower past its slice."""
+    """A borrower, for a gang of another project within its share; a borrower past its slice."""
     outranks: bool
     """Lower priority inside one project."""
     follows_order: bool = False

@@ -1,4 +1,4 @@
-"""`spread`: replica by replica on the emptiest machine, so that one loss hurts least."""
+"""`spread`: replica by replica on the emptiest machine, so that one lost machine hurts least."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bastion.scheduler.placement.room import Room
 
 
 def spread(view: View, want: int) -> tuple[Room, int] | None:
-    """The emptiest machine that holds one replica; one at a time."""
+    """Return the emptiest machine that holds one replica; called once per replica."""
     del want
     for _, room in view.emptiest():
         if room.slots(view.part):

@@ -1,4 +1,4 @@
-"""`srtf`: the shortest remaining time first, as far as `max_runtime` tells; endless jobs last."""
+"""`srtf`: shortest remaining time first, according to `max_runtime`; jobs without a limit last."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bastion.scheduler.snapshot import Snapshot
 
 def remaining(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float:
     """
-    Seconds until its time limit, or what it reported as `remaining_s`.
+    Return the seconds until its time limit, or what it reported as `remaining_s`.
 
-    Source: shortest remaining processing time (Schrage 1968), with limits in the place of lengths.
+    Source: shortest remaining processing time (Schrage 1968), with limits in place of lengths.
     """
     return max(_of(job, snapshot, now) for job in gang)
 

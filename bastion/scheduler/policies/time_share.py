@@ -1,8 +1,8 @@
 """
-Orders that give every job a share of time: what they have in common.
+What orders have in common that give every job a share of time.
 
-A policy computes for which fraction of the time each job should hold its devices. The job that has
-received least of its fraction goes first, so that over time each receives it.
+A policy computes the fraction of the time for which each job should hold its devices. The job that
+has received the least of its fraction goes first, so that over time each receives it.
 
 Source: the round-based mechanism of Gavel, whose priority is allocation over time received
 (Narayanan et al., OSDI 2020, section 5).
@@ -28,12 +28,12 @@ class Asking(NamedTuple):
 
     job: JobRecord
     kind: str
-    """The type of device that it asks for most."""
+    """The device type that it asks for most."""
     devices: int
 
 
 def asking_in(snapshot: Snapshot) -> dict[str, list[Asking]]:
-    """Return the jobs that wait or run, by type of device, in the order of their submission."""
+    """Return the waiting and running jobs by device type, in the order of their submission."""
     found: dict[str, list[Asking]] = {}
     for job in snapshot.jobs.values():
         if job.phase is Phase.QUEUED or job.attempt is not None:
@@ -47,7 +47,7 @@ def asking_in(snapshot: Snapshot) -> dict[str, list[Asking]]:
 
 
 def capacities(snapshot: Snapshot) -> Counter[str]:
-    """Return how many devices there are by type, with machines that a pool may still make."""
+    """Return the number of devices by type, including machines that a pool can still create."""
     standing: Counter[str] = Counter()
     found: Counter[str] = Counter()
     for machine in snapshot.machines.values():
@@ -64,11 +64,11 @@ def least_of_its_share_first(
     shares: Mapping[str, float], received: Callable[[JobRecord], float]
 ) -> Ranks:
     """
-    Return ranks by what a job received of its share; a gang is as its job that has most.
+    Return ranks by the part of its share a job received; the highest job ranks its gang.
 
     Args:
         shares: Job -> fraction of the time, or of its speed; a job without one goes last.
-        received: What a job has had, in the same unit.
+        received: What a job has received, in the same unit.
     """
 
     def rank(gang: Iterable[JobRecord]) -> float:

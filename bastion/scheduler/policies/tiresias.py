@@ -1,4 +1,4 @@
-"""`tiresias`: attained service in a few levels; inside a level, first come first served."""
+"""`tiresias`: attained service in a few levels; within a level, first come, first served."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from bastion.scheduler.snapshot import Snapshot
 
 LEVELS = (3_600.0, 36_000.0)
 """
-Unit-seconds at which a job falls to the next level.
+Unit-seconds at which a job drops to the next level.
 
-Few levels, because many make small differences preempt; one and ten device-hours are our choice.
+The levels are few, because with many, small differences would preempt. One and ten device hours are
+our choice.
 """
 
 
 def level(gang: Sequence[JobRecord], snapshot: Snapshot, now: float) -> float:
     """
-    The level of its attained service, 0 first.
+    Return the level of its attained service, starting at 0.
 
     Source: discretized two-dimensional LAS (Gu et al., Tiresias, NSDI 2019).
     """

@@ -1,8 +1,8 @@
 """
 Victims: the running gangs that are stopped for another.
 
-Read `victims` first: it lets gangs go on trial until one fits, and keeps the fewest. `borrowers`
-and `harm` say in which order, `need` how far the gang is from fitting, `lack` how many replicas are
-without a place, `pending` which of those let go leave no place yet, and `spared` which need not go
-after all. `stop_times` is when they are told to stop.
+Read `victims` first: it removes gangs on trial until one fits, and keeps the fewest. `borrowers`
+and `harm` define the order, `need` how far the gang is from fitting, `lack` how many replicas have
+no place, `pending` which removed gangs leave no place yet, and `spared` which ones need not stop
+after all. `stop_times` decides when they stop.
 """

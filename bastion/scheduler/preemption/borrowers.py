@@ -1,7 +1,7 @@
 """
-Borrowers that may be stopped for a gang within its share, in the order in which to let them go.
+Borrowers that may be stopped for a gang within its share, in the order in which to try them.
 
-It must not know how many are needed.
+This module must not know how many are needed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from quota.ledger import apart
 
 def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Running]:
     """
-    Borrowers that may be stopped for a gang of `project`, in the order in which to let them go.
+    Yield borrowers that may be stopped for a gang of `project`, in the order to try them.
 
-    First those of its own group, then those of the group around that, as far as `asked` is within
-    the share there. Among equals first from the project that is furthest above its share, counted
-    again after each; then by `least_lost`.
+    Those of its own group come first, then those of the group around that, as far as `asked` is
+    within the share there. Among equals, the project furthest above its share goes first, recounted
+    after each; then by `least_lost`.
     """
     others = [name for name in draft.borrowers if name != project]
     quota, shares = draft.snapshot.quota, draft.shares
@@ -42,7 +42,7 @@ def borrowers_for(draft: Draft, project: str, asked: Amounts) -> Iterator[Runnin
 
 
 def _furthest_above(draft: Draft, others: Iterable[str]) -> Iterator[Running]:
-    """Where no project is in a group; see `borrowers_for`."""
+    """The case without groups; see `borrowers_for`."""
     lines = {name: excess_of(draft, name) for name in others}
     heap = [(-excess.before, name, 0) for name, excess in lines.items()]
     heapify(heap)
@@ -57,12 +57,12 @@ def _furthest_above(draft: Draft, others: Iterable[str]) -> Iterator[Running]:
 
 
 def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> Iterator[Running]:
-    """Where projects are in groups, which are above their shares themselves."""
+    """The case with groups, which are above their shares themselves."""
     quota, shares = draft.snapshot.quota, draft.shares
     lines = {name: _least_lost_first(draft, name, project) for name in others}
     nodes = {name: [n.name for n in reversed(apart(quota, name, project))] for name in lines}
     above: dict[str, Amounts] = {}
-    """What those have above their share of which any is let go."""
+    """What the groups hold above their shares whose borrowers are tried."""
     depths: dict[str, float] = {}
 
     def depth(node: str) -> float:
@@ -78,7 +78,7 @@ def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> 
     heapify(heap)
     while heap:
         known, name = heap[0]
-        if order(name)[0] != known:  # its group is less far above than it was
+        if order(name)[0] != known:  # its group is less far above its share than before
             heapreplace(heap, order(name))
             continue
         running = next(lines[name], None)
@@ -94,7 +94,7 @@ def _furthest_above_first(draft: Draft, project: str, others: Iterable[str]) -> 
 
 
 def _least_lost_first(draft: Draft, project: str, asking: str) -> Iterator[Running]:
-    """Borrowers of `project` that `asking` may stop, and no other stops."""
+    """Yield borrowers of `project` that `asking` may stop, and that nothing else stops."""
     for running in borrowers_of(draft, project):
         if draft.is_open_to(running, asking):
             yield running

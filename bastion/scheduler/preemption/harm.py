@@ -1,9 +1,9 @@
 """
-The harm of stopping a gang: in which order victims are tried.
+The harm of stopping a gang: the order in which victims are tried.
 
-It is the same for a whole cycle, so it is worked out once, and gangs are put in order once.
+It is constant within a cycle, so it is computed once, and gangs are sorted once.
 
-It must not know which victims are legal.
+This module must not know which victims are legal.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ from bastion.scheduler.state.holders.running import Running
 
 RECENT_S = 4 * 3600.0
 """
-What was preempted within that time is chosen last.
+Gangs preempted within this time are chosen last.
 
-Long enough that a job comes through a working morning with one interruption; our own choice.
+It is long enough for a job to see at most one interruption per working morning. The number is our
+own choice.
 """
 
 Harm = tuple[bool, bool, float, float, str]
-"""(is not grown, preempted lately, work lost, how old it is, name): the lowest is stopped first."""
+"""(is not grown, recently preempted, lost work, age, name): the lowest is stopped first."""
 
 
 def least_lost(draft: Draft, running: Running) -> Harm:
     """
-    What is stopped first among equals: the lowest.
+    Return the sort key among equals: the lowest is stopped first.
 
-    Grown gangs come first, those preempted lately last; then the least work lost, then the newest.
+    Grown gangs come first, recently preempted ones last; then the least lost work, then the newest.
     """
     known = draft.search.harm.get(running.name)
     if known is None:
@@ -45,9 +46,9 @@ def least_lost(draft: Draft, running: Running) -> Harm:
 
 def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
     """
-    Those of `project` that may still be spared or are not to be stopped, in order.
+    Return those of `project` that nothing stops yet, or that may be spared, in order.
 
-    The same object until one comes or goes.
+    The result is the same object until one is added or removed.
     """
     search = draft.search
 
@@ -73,7 +74,7 @@ def borrowers_of(draft: Draft, project: str) -> Sequence[Running]:
 
 
 def excess_of(draft: Draft, project: str) -> Excess:
-    """What earlier searches of the cycle have worked out of it, while that holds."""
+    """Return the excess that earlier searches of the cycle computed, while it is valid."""
     running, now = borrowers_of(draft, project), draft.shares.excess(project)
     known = draft.search.excess.get(project)
     if known is None or known.running is not running or known.before is not now:
@@ -83,10 +84,10 @@ def excess_of(draft: Draft, project: str) -> Excess:
 
 def first_to_yield(draft: Draft, running: Running) -> tuple[float | str, ...]:
     """
-    Which gang is stopped first for one of its own project that is before it: the lowest.
+    Return the sort key of gangs to stop for one of their own project: the lowest goes first.
 
-    That of the lowest priority, then by `least_lost`. Under the preemption policy
-    `order` it is the last in the order: what is stopped then stops no other in turn.
+    The lowest priority goes first, then `least_lost`. Under the preemption policy `order` it is the
+    last in the order: the stopped gang then stops no other in turn.
     """
     if draft.parts.preemption.follows_order:
         priority, rank = draft.rank(tuple(running.jobs))
@@ -103,10 +104,10 @@ def in_project(
     firm: bool,
 ) -> Iterator[Running]:
     """
-    What of `project` runs on and may be stopped, with the `new` that start now, in order.
+    Return what of `project` may be stopped, and the `new` gangs that start now, in order.
 
     Args:
-        draft: Not changed while this is gone through.
+        draft: Not changed while this is iterated.
         project: Whose gangs.
         new: Those of it that start in this cycle.
         allows: Whether one of these may be stopped.

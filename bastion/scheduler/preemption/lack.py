@@ -1,10 +1,10 @@
 """
-`Lack`: how many replicas of one part there are too few machines for, at least.
+`Lack`: a lower bound on how many replicas of one part have no machine.
 
-A bound in a few operations on integers: amounts without devices and the tiers' totals are not
-looked at, and nothing is changed. Most searches end here, before any gang is let go on trial.
+The bound takes a few integer operations: it ignores amounts without devices and the tiers' totals,
+and changes nothing. Most searches end here, before any gang is removed on trial.
 
-It must not know what is let go, nor why.
+This module must not know what is removed, nor why.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from bastion.scheduler.state.holders.footprint import Footprint
 
 class Lack:
     """
-    Of a `part` that `is_plain`.
+    The lack of a `part` that `is_plain`.
 
     Args:
-        capacity: As it is until the last `let_go`.
+        capacity: Its state up to the last `let_go`.
         part: What is asked for.
     """
 
@@ -27,7 +27,7 @@ class Lack:
         self._rooms, self._scope = capacity.by_name, capacity.scope_of(part)
         self._resource, self._units = part.leading
         self._free: dict[str, int] = {}
-        """Machine -> mask of the devices that are free, where any were let go."""
+        """Machine -> mask of the free devices, where any were freed."""
         slots = 0
         for shelf in (shelf for tier in self._scope.singles for shelf in tier):
             if shelf.left and shelf.pool is not None:
@@ -35,7 +35,7 @@ class Lack:
             for free, _ in self._scope.ascending(shelf, self._resource, self._units):
                 slots += free // self._units
         self.replicas = part.replicas - slots
-        """So many find no devices; none where it is not above zero."""
+        """The number that find no devices; none if it is not above zero."""
 
     def let_go(self, footprint: Footprint) -> None:
         """Count without what lies there."""
@@ -53,7 +53,7 @@ class Lack:
             self.replicas -= has.bit_count() // units - had.bit_count() // units
 
     def put_back(self, footprint: Footprint) -> None:
-        """Count what lies there again; no other that was let go has any of its devices."""
+        """Count what lies there again; no other removed gang has any of its devices."""
         resource, units = self._resource, self._units
         for machine, masks in footprint.masks.items():
             had = self._free.get(machine)
@@ -64,7 +64,7 @@ class Lack:
             self.replicas -= has.bit_count() // units - had.bit_count() // units
 
     def may_hold(self, machine: str) -> bool:
-        """Whether a replica could lie there, if there are devices enough of all kinds."""
+        """Whether a replica could lie there, if there are enough devices of all kinds."""
         free, room = self._free.get(machine), self._rooms.get(machine)
         if free is None:
             free = room.masks.get(self._resource, 0) if room is not None else 0

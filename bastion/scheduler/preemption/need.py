@@ -1,7 +1,7 @@
 """
-Need: how far a gang is from fitting, kept up to date while running gangs are let go on trial.
+Need: how far a gang is from fitting, kept up to date while running gangs are removed on trial.
 
-It must not know which of them are legal victims: that is an argument.
+This module must not know which of them are legal victims: that is an argument.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from quota.amounts import Amounts
 
 
 class Need:
-    """How far a shape is from fitting; cheap to keep up to date while gangs are let go."""
+    """How far a shape is from fitting; cheap to update while gangs are removed."""
 
     def __init__(self, draft: Draft, shape: Shape, *, guaranteed: bool) -> None:
         self.draft = draft
@@ -31,7 +31,7 @@ class Need:
         self.parts = [_PartNeed(draft.capacity, part) for part in plain]
         self.is_exact = len(self.parts) == len(shape.parts) == 1
         self.is_told_by_slots = self.is_exact and not same_of(shape, draft.parts.placement)
-        """Whether it fits where there are slots enough, so that nothing has to be placed."""
+        """Whether it fits once there are enough slots, so that nothing has to be placed."""
         self.bounds: MachineBounds | None = None
 
     def is_helped_by(self, running: Running) -> bool:
@@ -39,7 +39,7 @@ class Need:
         if self.bounds is not None:
             return self.bounds.grows_with(running)
         if self.shape.takes_whole or running.shape.takes_whole:
-            return True  # whatever it asks for, it is in the way on its machine
+            return True  # on its machine it is an obstacle for any request
         return not self.shape.types or bool(self.shape.types & running.shape.types)
 
     @property
@@ -49,7 +49,7 @@ class Need:
         return is_one and self.shape.parts[0].is_plain
 
     def release(self, running: Running) -> Release:
-        """Let `running` go."""
+        """Remove `running`."""
         return self.count(Release(self.capacity, running))
 
     def count(self, release: Release) -> Release:
@@ -64,18 +64,18 @@ class Need:
         self.count(release)
 
     def again(self, release: Release) -> None:
-        """Let it go again."""
+        """Remove it again."""
         release.repeat()
         self.count(release)
 
     def refresh(self, release: Release) -> None:
-        """Count the machines of `release` anew; the step is counted already."""
+        """Count the machines of `release` again; the step is already counted."""
         for part in self.parts:
             for room in release.rooms:
                 part.refresh(room)
 
     def may_fit(self) -> bool:
-        """Necessary, and for one plain part also enough."""
+        """A necessary condition, sufficient as well for one plain part."""
         is_met = all(part.is_met for part in self.parts)
         if self.bounds is not None and not is_met and self.parts[0].has_slots:
             self.bounds.is_in_doubt = True
@@ -108,7 +108,7 @@ class _PartNeed:
                     self.by_tier[tier] += shelf.left * part.most_on(shelf.pool.resources)
 
     def refresh(self, room: Room) -> None:
-        """Count the slots of `room` anew."""
+        """Count the slots of `room` again."""
         if room.shelf.hosts > 1 or not self.scope.has(room):
             return
         slots = room.slots(self.part)
@@ -118,7 +118,7 @@ class _PartNeed:
 
     @property
     def has_slots(self) -> bool:
-        """Whether all replicas fit, whatever the tiers' totals."""
+        """Whether all replicas fit, ignoring the tiers' totals."""
         return sum(self.by_tier) >= self.part.replicas
 
     @property
@@ -133,15 +133,15 @@ class _PartNeed:
 
 class MachineBounds:
     """
-    How many replicas of one part each machine could hold with all gone that may be stopped.
+    How many replicas of one part each machine could hold with all possible victims gone.
 
-    At most: amounts without devices are not looked at.
+    It is an upper bound that ignores amounts without devices.
     """
 
     def __init__(self, draft: Draft, need: _PartNeed, may_stop: Callable[[Running], bool]) -> None:
         self.draft, self.need, self.may_stop = draft, need, may_stop
         self.is_in_doubt = False
-        """Whether machines had room and a total had not: any that is gone helps there."""
+        """Whether machines had room and a total had not: removing any gang helps there."""
         self._most: dict[str, tuple[int, int]] = {}
         """Machine -> its ordinal, and how many it could hold."""
         self._new: dict[str, list[Running]] = {}
@@ -172,7 +172,7 @@ class MachineBounds:
         free, name = room.masks.get(resource, 0), room.name
         victims, may_stop = self.draft.victims, self.may_stop
         for running in (*self.draft.on(name), *self._new.get(name, ())):
-            # As `Draft.is_departing`, which would be asked of thousands.
+            # Inlined `Draft.is_departing`, which would be called thousands of times.
             if running.is_leaving or running.name in victims or may_stop(running):
                 wanted = running.footprint
                 free |= -1 if name in wanted.whole else wanted.masks[name].get(resource, 0)

@@ -1,10 +1,11 @@
 """
-Pending: gangs that a search has let go, and that leave no replica a place yet.
+Pending: gangs that a search has removed, and that leave no replica a place yet.
 
 A gang on a machine where too much else stays makes no difference there. So only its devices are
-counted, and it is let go in earnest once a replica may lie on its machine, with all others there.
+counted, and it is actually removed once a replica may lie on its machine, together with all others
+there.
 
-It must not know why any may be stopped.
+This module must not know why any may be stopped.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ from bastion.scheduler.state.holders.running import Running
 
 class Pending:
     """
-    Of one search for one part with devices.
+    The pending gangs of one search for one part with devices.
 
     Args:
-        lack: How many replicas find no devices; counts what goes.
+        lack: How many replicas find no devices; counts what is removed.
     """
 
     def __init__(self, lack: Lack) -> None:
         self._lack = lack
         self._numbers: dict[Running, int] = {}
         self._on: dict[str, list[Running]] = {}
-        """Machine -> those on it that are pending, where no replica may lie."""
+        """Machine -> the pending gangs there, where no replica may lie."""
 
     def number(self, running: Running) -> int:
-        """How many went before `running`."""
+        """Return how many were removed before `running`."""
         return self._numbers[running]
 
     def let_go(self, running: Running) -> Sequence[Running]:
-        """Let `running` go as well; return those that make a difference now, in order."""
+        """Remove `running` as well; return those that make a difference now, in order."""
         self._numbers[running] = len(self._numbers)
         self._lack.let_go(running.footprint)
         machines = running.footprint.masks

@@ -1,7 +1,7 @@
 """
-Spared: which of many need not go for a gang to fit, found in few questions.
+Spared: which of many gangs need not stop for a gang to fit, found with few questions.
 
-It must not know what goes, nor what fits.
+This module must not know what stops, nor what fits.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ def spared(
     some: Sequence[T], go: Callable[[Sequence[T], int], None], has_room: Callable[[], bool]
 ) -> Iterator[T]:
     """
-    Keep, one after the other, each of `some` without which there is room all the same.
+    Keep, one after the other, each of `some` that the room does not depend on.
 
-    Twice as many are tried at once after each success, and half as many where that fails: room only
-    grows as more of them go, so that the outcome is that of trying each alone.
+    The number tried together doubles after each success, and halves after each failure. Room only
+    grows as more of them go, so the result is the same as trying each alone.
 
     Args:
-        some: They have gone, and what is not returned has gone when this ends.
-        go: Lets some of them go (1), or puts them back (-1).
+        some: They are gone, and what is not returned is gone when this ends.
+        go: Removes some of them (1), or puts them back (-1).
         has_room: Whether there is room now.
     """
     at, many = 0, 1

@@ -1,9 +1,9 @@
 """
-Stop times: when the victims of a promise are told to stop.
+Stop times: when the victims of a promise are stopped.
 
-Rules: none before it has had its least running time, where that is due to it, and each so late that
-it has just ended when the last has. What it holds would only stand idle until then. A victim of two
-promises stops in time for both.
+No victim stops before its minimum running time, if it is entitled to that. Each stops so late that
+it ends together with the last: before that, what it holds would only idle. A victim of two promises
+stops in time for both.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bastion.scheduler.state.holders.running import Running
 
 
 def stop_at(draft: Draft, running: Running) -> float:
-    """When a victim may be stopped: at once, or when it has had its least running time."""
+    """Return when a victim may be stopped: now, or after its minimum running time."""
     if not (running.is_borrowed or running.is_grown):
         return draft.now
     return max(draft.now, running.started_at + draft.options.min_runtime_s)
 
 
 def spare_until(draft: Draft, victims: Iterable[Running], until: float) -> None:
-    """Let `victims` run on, as long as they have ended by `until`."""
+    """Let `victims` keep running, as long as they have ended by `until`."""
     for victim in victims:
         known = draft.victims[victim.name]
         if known.end_at < until:
@@ -32,7 +32,7 @@ def spare_until(draft: Draft, victims: Iterable[Running], until: float) -> None:
 
 
 def stop_by(draft: Draft, victim: Running, at: float) -> None:
-    """Have a victim stopped at `at`, where that is earlier than it was to stop."""
+    """Stop a victim at `at`, if that is earlier than its current stop time."""
     known = draft.victims[victim.name]
     if at < known.stop_at:
         end = at + victim.grace_s
@@ -43,10 +43,10 @@ def deadline_of(
     draft: Draft, waits: Iterable[Running], own: Iterable[Running], shared: Sequence[Running]
 ) -> float:
     """
-    When a new promise is due, which waits for `waits`; its victims are told to stop in time.
+    Return the deadline of a new promise that waits for `waits`, and stop its victims in time.
 
     `own` are stopped for it alone, `shared` for earlier promises, too: these stop no later than
-    they would have.
+    before.
     """
     ends = [draft.victims[victim.name].end_at for victim in shared]
     for victim in shared:

@@ -1,12 +1,12 @@
 """
 Victims: the gangs to preempt so that one gang can start as a whole, placement included.
 
-Devices of gangs that are being stopped already cost nothing, so they are counted in first. Then
-victims are added one by one until the gang fits. At the end each victim that the gang does not
-need is spared, in reverse order: the set is inclusion-minimal. All of it is a trial on the cycle's
-own capacity, undone before anything is decided.
+Devices of gangs that are already being stopped cost nothing, so they are counted first. Then
+victims are added one by one until the gang fits. At the end each victim that the gang does not need
+is spared, in reverse order: the set is inclusion-minimal. All of it is a trial on the cycle's own
+capacity, undone before anything is decided.
 
-It must not know which gang is next, nor which victims are legal: both are arguments.
+This module must not know which gang is next, nor which victims are legal: both are arguments.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from quota.amounts import Amounts
 from quota.ledger import apart
 
 STEPS_OF_A_SEARCH = 1
-"""A search costs so many steps, beside those for each gang that it lets go."""
+"""The steps of a search, beside those for each gang that it removes."""
 
 GANGS_PASSED_A_STEP = 12
-"""Gangs that a search looks at and passes over in the time of one step."""
+"""Gangs that a search examines and passes over in the time of one step."""
 
 Allows = Callable[[Amounts, Sequence[Running]], bool]
-"""Whether a gang may be charged so much once they have gone."""
+"""Whether a gang may be charged that much once they are gone."""
 
 
 @value
 class Found:
-    """Where a gang will lie once `victims` and those already ending have gone."""
+    """Where a gang will lie once `victims` and those already ending are gone."""
 
     at: Located
     victims: tuple[Running, ...]
     ending: tuple[Running, ...]
     """Those already being stopped whose devices it needs."""
     departing: Iterable[Running]
-    """All that were taken to be gone: it may need their room in the tiers or the quota. Once."""
+    """All that were assumed gone: it may need their room in the tiers or the quota. Each once."""
 
     @property
     def placed(self) -> Placed:
@@ -73,18 +73,18 @@ def find(
     may_stop: Callable[[Running], bool] | None = None,
 ) -> Found | None:
     """
-    The least harm that lets a gang of `shape` start, or None when even all of `legal` are too few.
+    Return the least harm that lets a gang of `shape` start; None if all `legal` are too few.
 
     Args:
         draft: Unchanged when this returns.
         shape: What the gang asks for.
         legal: What may be stopped for it, in the order in which to try them.
-        allows: Whether the quota lets it be charged so much once these victims have gone.
+        allows: Whether the quota lets it be charged that much once these victims are gone.
         guaranteed: From which end the tiers are filled.
-        going: What will have gone too, beside those already being stopped.
-        staying: Those of these that will not have, unless they are among the victims.
-        may_stop: Whether one may be among `legal`, where that is known: then only those are let
-            go with which a machine may have room for one replica more.
+        going: What will be gone too, beside gangs already being stopped.
+        staying: Those of these that will not be gone, unless they are among the victims.
+        may_stop: Whether one may be among `legal`, if known: then only those are removed with which
+            a machine may have room for one more replica.
     """
     capacity = draft.capacity
     capacity.begin()
@@ -105,7 +105,7 @@ def find(
         named = search.let_named_go([e for e in leave if e.running.name in draft.victims])
         victims: tuple[Running, ...] | None = ()
         if need.is_told_by_slots and search.is_enough():
-            named = named[1:]  # the first of them was let go last: it is needed
+            named = named[1:]  # the first of them was removed last: it is needed
         else:
             search, victims = _searched(draft, search, legal, may_stop, [*gone, *named])
         if victims is None:
@@ -128,7 +128,7 @@ def _searched(
     may_stop: Callable[[Running], bool] | None,
     gone: Sequence[Release],
 ) -> tuple[_Search, tuple[Running, ...] | None]:
-    """Of `legal` those that the gang needs gone, after the search that has let them go."""
+    """Return those of `legal` that the gang needs gone, after the search that removed them."""
     need, capacity = search.need, draft.capacity
     if may_stop is None or not need.is_for_devices or not search.may_cost(need.shape.asked):
         return search, search.victims(legal)
@@ -153,14 +153,14 @@ def _noted(legal: Iterable[Running], looked_at: list[Running]) -> Iterator[Runni
 
 
 class _Going(NamedTuple):
-    """A gang that will have gone."""
+    """A gang that will be gone."""
 
     running: Running
     is_far: bool = False
-    """Whether it lies where none of what is asked for could."""
+    """Whether it lies where nothing that is asked for could lie."""
 
     def let_go(self, capacity: Capacity) -> Release:
-        """Let it go, on trial."""
+        """Remove it on trial."""
         return Release(capacity, self.running, is_far=self.is_far)
 
 
@@ -172,10 +172,10 @@ def _going(
     more: Collection[Running],
 ) -> list[_Going]:
     """
-    Those of `departing` and `more` that are leaving, by name, but for those that leave nothing.
+    Return those of `departing` and `more` that are leaving and leave anything, by name.
 
-    Most of them leave what is promised already, on machines where nothing is free: whether they
-    are there makes a difference only once another goes from there.
+    Most of them leave only what is already promised, on machines where nothing is free. They make a
+    difference only once another gang leaves there, too.
     """
     if not all(part.is_plain for part in shape.parts):
         going = [running for running in departing if is_leaving(running) and running not in more]
@@ -184,7 +184,7 @@ def _going(
     scopes = [capacity.scope_of(part) for part in shape.parts]
 
     def may_hold(machine: str) -> bool:
-        """Whether some of the gang could lie there."""
+        """Whether some part of the gang could lie there."""
         room = capacity.by_name.get(machine)
         return room is not None and any(scope.has(room) for scope in scopes)
 
@@ -213,7 +213,7 @@ def _going(
 
 
 class _Search:
-    """Lets go, and spares again."""
+    """Removes victims on trial, and spares them again."""
 
     def __init__(
         self,
@@ -228,14 +228,14 @@ class _Search:
         self.allows = allows
         self.is_leaving = is_leaving
         self.gone = {release.running for release in gone}
-        """Those of the departing that were let go already."""
+        """The departing gangs that were already removed."""
         self.released: list[Release] = []
         self._passed_over = 0
         self.pending: Pending | None = None
-        """What is only counted; None where each is let go at once."""
+        """What is only counted; None if each is removed immediately."""
 
     def may_cost(self, units: Amounts) -> bool:
-        """Whether the quota lets it be charged `units` once those let go have gone."""
+        """Whether the quota lets it be charged `units` once the removed gangs are gone."""
         return self.allows(units, [each.running for each in self.released])
 
     def is_enough(self) -> bool:
@@ -249,10 +249,10 @@ class _Search:
 
     def let_named_go(self, named: Sequence[_Going]) -> list[Release]:
         """
-        Let those `named` go that are not told to stop yet, and return them in order.
+        Remove the `named` gangs that are not being stopped yet, and return them in order.
 
-        Where it is cheap to ask, only until the gang fits, the last first. These are what is left
-        if all are let go and the first is kept, then the next, as long as the gang fits without.
+        If the check is cheap, stop once the gang fits, beginning with the last. The result is the
+        same as removing all and keeping, from the first on, each without which the gang still fits.
         """
         released: list[Release] = []
         for going in reversed(named):
@@ -264,7 +264,7 @@ class _Search:
         return released[::-1]
 
     def victims(self, legal: Iterable[Running]) -> tuple[Running, ...] | None:
-        """Those of `legal` that the gang needs gone; None where all of them are too few."""
+        """Return those of `legal` that the gang needs gone; None if all of them are too few."""
         return self.spare() if self.let_go(legal) else None
 
     def let_go(self, legal: Iterable[Running]) -> bool:
@@ -279,7 +279,7 @@ class _Search:
         return False
 
     def _leave(self, running: Running) -> bool:
-        """Let `running` go; whether that makes a difference yet."""
+        """Remove `running`; return whether that makes a difference yet."""
         if self.pending is None:
             self._leave_with(running)
             self.released.append(self.need.release(running))
@@ -301,7 +301,7 @@ class _Search:
         return self.pending.number(release.running)
 
     def _leave_with(self, running: Running) -> None:
-        """Release first what leaves the machines of `running` anyway."""
+        """First release gangs that leave the machines of `running` anyway."""
         for machine in running.footprint.masks:
             for other in self.draft.on(machine):
                 if self.is_leaving(other) and other not in self.gone and self._gives(other):
@@ -332,7 +332,7 @@ class _Search:
         return tuple(release.running for release in self.released)
 
     def do_without(self, gone: Sequence[Release]) -> None:
-        """Keep those of `gone`, which may still be spared, without which the gang fits, too."""
+        """Keep those of `gone`, which may still be spared, without which the gang fits as well."""
 
         def go(some: Sequence[Release], sign: int) -> None:
             for release in some:
@@ -341,7 +341,7 @@ class _Search:
         deque(spared(gone, go, self.is_enough), maxlen=0)
 
     def _instead(self, at: int, gone: Iterable[Running]) -> None:
-        """Let `gone` go in place of all from `at` on: the first of them pays what is owed."""
+        """Remove `gone` in place of all from `at` on: the first of them pays what is owed."""
         for release in reversed(self.released[at:]):
             self.need.withdraw(release)
         self.released[at:] = [self.need.release(running) for running in gone]
@@ -351,10 +351,10 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
     """
     Whether `running` may be preempted for `gang`, which is not within its project's share.
 
-    Inside one project, a lower priority for a higher one, and a grown gang for any of its priority:
-    it starts again with fewer replicas, if no spent budget keeps it out. Under the preemption
-    policy `order`, a gang that is later in the order and has had its turn: of the same project, or
-    a borrower of another.
+    Inside one project, a lower priority yields to a higher one, and a grown gang yields to any gang
+    of its priority: it starts again with fewer replicas, if no spent budget prevents that. Under
+    the preemption policy `order`, a gang that is later in the order and has had its turn yields: of
+    the same project, or a borrower of another.
     """
     policy = draft.parts.preemption
     is_own = running.project == gang[0].project
@@ -373,9 +373,9 @@ def yields_to(draft: Draft, running: Running, gang: Gang, shape: Shape) -> bool:
 
 def _has_had_its_turn(draft: Draft, running: Running) -> bool:
     """
-    Whether it has run for its least time, or has not begun.
+    Whether it has run for its minimum time, or has not started.
 
-    Else jobs that take turns, as under `las`, would stop one another at every event.
+    Otherwise jobs that take turns, such as under `las`, would stop each other at every event.
     """
     has_run = running.has_run_for(draft.options.min_runtime_s, draft.now)
     return has_run or running.name in draft.starting

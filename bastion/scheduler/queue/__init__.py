@@ -1,7 +1,7 @@
 """
-The waiting jobs: what each asks for, which may be looked at, and in which order.
+The waiting jobs: what each asks for, which are eligible, and in which order.
 
-`eligibility` says what is in the queue at all, `shape` what a gang asks for, and `order` which is
-next. `lines` keeps equal gangs in order from cycle to cycle; `forms` takes those together that ask
-for the same room, and `positions` tells where one stands.
+`eligibility` decides which jobs are in the queue, `shape` what a gang asks for, and `order` which
+gang is next. `lines` keeps equal gangs in order from cycle to cycle; `forms` joins lines that need
+the same room, and `positions` gives the place of a gang in its line.
 """

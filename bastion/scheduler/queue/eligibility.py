@@ -1,7 +1,7 @@
 """
-What is in the queue at all: waiting jobs as gangs, and those set aside with the reason why.
+Eligibility: waiting jobs as gangs in the queue, and jobs set aside with the reason why.
 
-It must not know capacity or shares.
+This module must not know capacity or shares.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bastion.value import value
 
 @value
 class WaitingJobs:
-    """All jobs that wait: in the queue, or set aside."""
+    """All waiting jobs: in the queue, or set aside."""
 
     gangs: list[Gang]
     """Those in the queue."""
@@ -50,16 +50,16 @@ def wait_or_queue(
     snapshot: Snapshot, now: float, jobs: Mapping[str, JobRecord], *, is_failing: bool
 ) -> WaitingJobs:
     """
-    Divide those of `jobs` that wait; a gang is queued as a whole or not at all.
+    Split the waiting jobs of `jobs`; a gang is queued as a whole or not at all.
 
-    A job that was in the queue on its own stays there under the same quota while its record is the
-    same: only a failure in its launch can set it aside.
+    A job that was queued on its own stays queued under the same quota while its record is
+    unchanged: only a failure in its launch can set it aside.
 
     Args:
         snapshot: Of this cycle.
-        now: Seconds of the store's clock.
-        jobs: All of the snapshot that are to be judged, by name.
-        is_failing: Whether any job of the snapshot fails with its whole launch.
+        now: In seconds of the store's clock.
+        jobs: The jobs of the snapshot to be judged, by name.
+        is_failing: Whether any job of the snapshot fails together with its whole launch.
     """
     judge = _Judge(snapshot, now, is_failing=is_failing)
     aside: dict[str, WaitingReason] = {}
@@ -83,7 +83,7 @@ def wait_or_queue(
 
 
 class _Judge:
-    """Finds jobs that may not stand in the queue, whatever the rest of their gang may."""
+    """Finds jobs that may not be queued, whatever the state of the rest of their gang."""
 
     def __init__(self, snapshot: Snapshot, now: float, *, is_failing: bool) -> None:
         self.failing = _failing(snapshot.jobs.values()) if is_failing else {}
@@ -93,7 +93,7 @@ class _Judge:
         self._membership: dict[tuple[str, str], WaitingReason | None] = {}
 
     def reason(self, job: JobRecord) -> WaitingReason | None:
-        """Why `job` is set aside, or None."""
+        """Return why `job` is set aside, or None."""
         reason = None
         if job.cancelled_by or job.held or job.after or job.not_before > self._now:
             reason = _own_reason(job, self._now, self._states)
@@ -108,7 +108,7 @@ class _Judge:
 
 
 class _States:
-    """In which states jobs and launches are; launches are counted once a cycle, and if need be."""
+    """The states of jobs and launches. Launches are counted at most once per cycle."""
 
     def __init__(self, jobs: Mapping[str, JobRecord], arrays: Mapping[str, str]) -> None:
         self._jobs = jobs
@@ -116,7 +116,7 @@ class _States:
         self._launches: dict[str, Counter[str]] | None = None
 
     def of(self, name: str) -> str:
-        """The state of a job, or those of the jobs of a launch with their numbers."""
+        """Return the state of a job, or those of the jobs of a launch with their counts."""
         if name in self._jobs:
             return state_of(self._jobs[name])
         if name in self._arrays:
@@ -130,7 +130,7 @@ class _States:
 
 
 def _failing(jobs: Iterable[JobRecord]) -> Mapping[str, str]:
-    """Launch -> the job of it that fails: what is stopped for its sake need not be started."""
+    """Return launch -> its job that fails; jobs stopped because of that failure need not start."""
     return {job.launch: job.id for job in jobs if job.launch_scope and job.is_failing}
 
 
@@ -166,7 +166,7 @@ def _is_ready(
     aside: dict[str, WaitingReason],
     jobs: Mapping[str, JobRecord],
 ) -> bool:
-    """Whether the whole gang may be looked at; if not, each member learns what it waits for."""
+    """Whether the whole gang is eligible; if not, each member gets the reason why it waits."""
     blockers = tuple(job.id for job in members if job.id in aside and not job.cancelled_by)
     state = "not ready"
     if not blockers:
@@ -180,5 +180,5 @@ def _is_ready(
 
 
 def _returns(job: JobRecord) -> bool:
-    """Whether `job` is on its way back into the queue, or may be."""
+    """Whether `job` is, or may be, returning to the queue."""
     return job.phase is Phase.STOPPING or (job.phase is Phase.DRAINING and job.outcome is None)

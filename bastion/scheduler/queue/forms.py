@@ -1,9 +1,9 @@
 """
-`Forms`: the waiting lines of one project, those together that ask for the same room.
+`Forms`: the waiting lines of one project, joined where they need the same room.
 
-What holds for one line of a form holds for all: whether there is room, and why not.
+What holds for one line of a form holds for all of them: whether there is room, and why not.
 
-It must not know capacity, nor why anything waits.
+This module must not know capacity, nor why anything waits.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from quota.amounts import Amounts
 
 
 class Form(NamedTuple):
-    """Lines that ask for the same room; at least one."""
+    """Lines that need the same room; at least one."""
 
     lines: Sequence[Line]
     tails: Sequence[Tail]
-    """Of the lines whose gangs wait; those of the others are refused where they cannot start."""
+    """Of the lines whose gangs wait; gangs of the others are refused where they cannot start."""
 
     @property
     def shape(self) -> Shape:
-        """That of the first line; the others differ in priority and times at most."""
+        """The shape of the first line; the others differ at most in priority and times."""
         return self.lines[0].shape
 
 
 class Forms:
-    """Of lines that are not changed any more."""
+    """The forms of lines that no longer change."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
@@ -47,10 +47,13 @@ class Forms:
         return iter(self._forms)
 
     def waited_for(self, nominal: Amounts, asks: Callable[[Shape], Amounts]) -> Amounts:
-        """What gangs that could each start within `nominal` wait for; always asked the same."""
+        """
+        Return what gangs that could each start within `nominal` wait for; all calls pass the same
+        one.
+        """
         if self._waited_for is None:
             few = (form for form in self._forms if form.shape.asked <= nominal)
-            asked = [(form, asks(form.shape)) for form in few]  # at least that
+            asked = [(form, asks(form.shape)) for form in few]  # a lower bound
             self._waited_for = Amounts.sum(
                 sum([len(gangs) - at for gangs, at in form.tails]) * units
                 for form, units in asked
@@ -59,7 +62,7 @@ class Forms:
         return self._waited_for
 
     def first_after(self, now: float, wait_s: float) -> float:
-        """When the first head that has not yet waited so long will have; asked in order."""
+        """Return when the first head that has not yet waited that long will have; call in order."""
         if self._matters_at <= now:
             found = [
                 line.gangs[line.at].queued_at + wait_s for line in self.lines if not line.is_over
@@ -69,5 +72,5 @@ class Forms:
 
 
 def form_of(lines: Sequence[Line]) -> Form:
-    """One form of `lines`, which ask for the same room."""
+    """Return one form of `lines`, which need the same room."""
     return Form(lines, [(line.gangs, line.at) for line in lines if not line.fail_when_busy])

@@ -1,10 +1,11 @@
 """
 `Lines`: which gang waits in which line, kept in order from one cycle to the next.
 
-How gangs are sorted follows from their records alone, and few come or go between two cycles. What
-a cycle did with its lines is not kept: each begins with all that wait, and may leave some out.
+The order of gangs follows from their records alone, and few gangs arrive or leave between two
+cycles. What a cycle does with its lines is not kept: each cycle starts with all waiting gangs, and
+may leave some out.
 
-It must not know what became of any gang.
+This module must not know what happened to any gang.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from bastion.scheduler.queue.shape import Shape
 
 
 class Backlog:
-    """All that wait in the lines of one project, when a cycle begins."""
+    """All gangs that wait in the lines of one project at the beginning of a cycle."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self.lines = lines
@@ -32,34 +33,34 @@ class Backlog:
 
     @cached_property
     def by_age(self) -> Sequence[Line]:
-        """The lines, that whose head has waited longest first."""
+        """The lines, the one whose head has waited longest first."""
         return sorted(self.lines, key=lambda line: age_of(line.entries[0]))
 
 
 class Lines:
-    """Not for two cycles at once: both would change the same lines."""
+    """The lines of all projects. Use one in one cycle at a time: a cycle modifies it."""
 
     def __init__(self) -> None:
         self._lines: dict[LineKey, Line] = {}
         self._by_project: dict[str, list[Line]] = {}
         self._backlogs: dict[str, Backlog] = {}
         self._left: dict[Line, Line | None] = {}
-        """Lines of which gangs are left out in this cycle, and what is left of each."""
+        """Lines of which gangs are left out in this cycle, with what is left of each."""
         self._in_line: Mapping[str, list[Line]] = self._by_project
         self.backlogs: Mapping[str, Backlog] = self._backlogs
-        """By project; without those that are left out."""
+        """By project; without the gangs that are left out."""
 
     def by_project(self) -> Mapping[str, list[Line]]:
-        """The lines of every project with gangs in them; each in order, and so are the lines."""
+        """Return the lines of each project that has waiting gangs; lines and gangs are in order."""
         return dict(sorted(self._in_line.items()))
 
     def get(self, key: LineKey) -> Line | None:
-        """The line with that key, without those that are left out; None if nothing waits for it."""
+        """Return the line of that key, without the gangs left out; None if no gang waits in it."""
         line = self._lines.get(key)
         return None if line is None else self._left.get(line, line)
 
     def make(self, standing: Iterable[Standing]) -> None:
-        """Let exactly `standing` wait."""
+        """Make exactly `standing` the waiting gangs."""
         lines: dict[LineKey, Line] = {}
         by_project: dict[str, list[Line]] = {}
         for key, shape, entry in standing:
@@ -78,7 +79,7 @@ class Lines:
         self._leave_none()
 
     def change(self, gone: Iterable[Standing], come: Iterable[Standing]) -> None:
-        """Let `gone` wait no longer, and `come` from now on."""
+        """Remove `gone` from the waiting gangs, and add `come`."""
         lines = self._lines
         changed: dict[LineKey, list[Entry]] = {}
         for key, _, entry in gone:
@@ -103,7 +104,7 @@ class Lines:
         self._left, self._in_line, self.backlogs = {}, self._by_project, self._backlogs
 
     def leave(self, left: Mapping[Line, list[Entry]]) -> None:
-        """Leave out all gangs of these lines but those that are named, for this cycle."""
+        """Leave out all gangs of these lines except the named ones, for this cycle."""
         in_line, backlogs = dict(self._by_project), dict(self._backlogs)
         self._left = {
             line: line.with_only(entries) if entries else None for line, entries in left.items()
@@ -117,7 +118,10 @@ class Lines:
         self._in_line, self.backlogs = in_line, backlogs
 
     def _changed(self, changed: dict[LineKey, list[Entry]], key: LineKey) -> list[Entry]:
-        """Return all in line `key`, as a list that this change may change: plans keep the old."""
+        """
+        Return the gangs of line `key` as a list that this change may modify: plans keep the old
+        one.
+        """
         entries = changed.get(key)
         if entries is None:
             entries = changed[key] = self._lines[key].entries.copy()
@@ -133,5 +137,5 @@ class Lines:
 
 
 def shapes_of(lines: Iterable[Line]) -> Collection[Shape]:
-    """Each shape of `lines` once."""
+    """Return each shape of `lines` once."""
     return {id(line.shape): line.shape for line in lines}.values()

@@ -1,15 +1,14 @@
 """
-Order: which waiting gang is looked at next.
+Order: which waiting gang is considered next.
 
-Gangs of equal user and shape stand in one `Line`: what is found out about the first of them holds
-for all, so ten thousand equal jobs cost little more than one. Inside a project lines are merged by
-rank (priority, then the order policy), usage of the user where that counts, and submission; ties by
-name. Among
-projects of equal score the one whose next gang was submitted first comes first; ties by name. A
-user or project falls back as soon as a gang of it is admitted, so one cycle from nothing divides
-fairly too.
+Gangs of equal user and shape form one `Line`. What is found for the first gang of a line holds for
+all of them, so ten thousand equal jobs cost little more than one. Inside a project, lines are
+merged by rank (priority, then the order policy), by the user's usage where that counts, and by
+submission time; ties go by name. Among projects of equal score, the one whose next gang was
+submitted first goes first; ties go by name. A user or project moves back as soon as one of its
+gangs is admitted, so that one cycle from nothing divides fairly, too.
 
-It must not know capacity.
+This module must not know capacity.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from bastion.scheduler.queue.shape import Shape, Shapes
 Gang = tuple[JobRecord, ...]
 """The waiting jobs that start together."""
 Rank = tuple[float, float]
-"""(priority, what the order policy says of it): the lowest goes first."""
+"""(priority, value of the order policy): the lowest goes first."""
 Key = tuple[Rank, float, float, str]
-"""(rank, usage of its user, submitted, name)"""
+"""(rank, usage of its user, submission time, name)"""
 
 Ids = tuple[str, ...]
 """Of the jobs of a gang."""
@@ -63,16 +62,16 @@ class Standing(NamedTuple):
 
 
 place_of = itemgetter(0, 1, 2)
-"""Of an entry: all that decides which goes first in a line."""
+"""Of an entry: everything that decides its place in a line."""
 
 
 def age_of(entry: Entry) -> tuple[float, str]:
-    """By which what has waited longest goes first."""
+    """The sort key that puts the longest waiting first."""
     return entry.queued_at, entry.gang[0].id
 
 
 def ids_of(gang: Sequence[JobRecord]) -> Ids:
-    """Of its jobs."""
+    """Ids of its jobs."""
     return tuple(job.id for job in gang)
 
 
@@ -86,44 +85,44 @@ class Line:
         self.key = self.project, id(shape)
         """Equal for lines that the same victims would serve."""
         self.entries: list[Entry] = []
-        """All that wait when a cycle begins."""
+        """All gangs that wait at the beginning of a cycle."""
         self.gangs = self.entries
-        """All but those that were served out of order; replaced, never changed."""
+        """All except those served out of order; replaced, never modified."""
         self.at = 0
 
     def begin(self) -> None:
-        """Be as at the beginning of a cycle."""
+        """Reset to the state at the beginning of a cycle."""
         self.gangs = self.entries
         self.at = 0
 
     def renew(self, entries: list[Entry]) -> None:
-        """Let other gangs wait here."""
+        """Replace the waiting gangs."""
         self.entries = self.gangs = entries
 
     def with_only(self, entries: list[Entry]) -> Line:
-        """Such a line in which these gangs wait."""
+        """Return such a line with only these gangs."""
         line = Line(self.own_key, self.shape)
         line.renew(entries)
         return line
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that waited here when the cycle began still do."""
+        """Whether every gang that waited here at the beginning of the cycle still waits."""
         return not self.at and self.gangs is self.entries
 
     @property
     def first(self) -> Entry:
-        """The first that is still waiting, with its place."""
+        """Return the first gang that still waits, with its place."""
         return self.gangs[self.at]
 
     @property
     def head(self) -> Gang:
-        """The first that is still waiting."""
+        """Return the first gang that still waits."""
         return self.gangs[self.at].gang
 
     @property
     def is_over(self) -> bool:
-        """Whether no gang in it waits any more."""
+        """Whether no gang in it waits any longer."""
         return self.at >= len(self.gangs)
 
     def has(self, gang: Gang) -> bool:
@@ -131,17 +130,17 @@ class Line:
         return any(entry.gang is gang for entry in self.waiting)
 
     def remove(self, gang: Gang) -> None:
-        """Take `gang` out: something was done for it out of order."""
+        """Remove `gang`, which was served out of order."""
         self.gangs = [entry for entry in self.gangs if entry.gang is not gang]
 
     @property
     def waiting(self) -> list[Entry]:
-        """All that still wait."""
+        """Return all gangs that still wait."""
         return self.gangs[self.at :]
 
 
 class _Row:
-    """The lines of one user whose heads are of one rank, by age: they fall back together."""
+    """The lines of one user whose heads have one rank, by age: they move back together."""
 
     def __init__(self, rank: Rank, user: str, number: int) -> None:
         self.rank = rank
@@ -149,7 +148,7 @@ class _Row:
         self.number = number
         self.heap: list[tuple[float, str, Line]] = []
         self.known: Key | None = None
-        """By which it stands in the queue: its key, or an earlier one."""
+        """Its sort key in the queue: the current one, or an earlier one."""
 
 
 class Queue:
@@ -165,7 +164,7 @@ class Queue:
         self.served = 0
         """How many heads of its lines were served."""
         self._heap: list[tuple[Key, int, _Row]] = []
-        """Every row by what it is `known` by, and by some of its keys of before it."""
+        """Every row, by the key it is `known` by and by some of its earlier keys."""
         for row in self._rows.values():
             heapify(row.heap)
             row.known = self._key(row)
@@ -173,7 +172,7 @@ class Queue:
         heapify(self._heap)
 
     def _file(self, line: Line) -> _Row:
-        """Put `line` into its row, at the end."""
+        """Put `line` at the end of its row."""
         rank, submitted_at, name, _, _ = line.gangs[line.at]
         user = line.user if self._between_users else ""
         row = self._rows.get((rank, user))
@@ -187,7 +186,7 @@ class Queue:
         return row.rank, self._usage.get(row.user, 0.0), submitted, name
 
     def _foremost(self) -> _Row | None:
-        """The row in which the next line stands, at the top of the heap."""
+        """Return the row of the next line, at the top of the heap."""
         heap = self._heap
         while heap:
             known, number, row = heap[0]
@@ -197,30 +196,30 @@ class Queue:
             key = self._key(row)
             if key == known:
                 return row
-            row.known = key  # its user got something since: usage only grows
+            row.known = key  # its user's usage grew since; usage only grows
             heapreplace(heap, (key, number, row))
         return None
 
     @property
     def next_submitted_at(self) -> float:
-        """When the gang that is next was submitted; infinite when there is none."""
+        """Return when the next gang was submitted; infinity if there is none."""
         row = self._foremost()
         return inf if row is None else row.heap[0][0]
 
     @property
     def first(self) -> Line | None:
-        """The line whose head is next; None when there is none."""
+        """Return the line whose head is next; None if there is none."""
         row = self._foremost()
         return None if row is None else row.heap[0][2]
 
     def pass_over(self) -> None:
-        """Take out the first line: nothing can be done for its head."""
+        """Remove the first line: nothing can be done for its head."""
         row = self._heap[0][2]
         heappop(row.heap)
         self._renew_first(row)
 
     def serve(self, usage: float) -> None:
-        """The head of the first line is served, and its user has `usage` more."""
+        """Serve the head of the first line, and add `usage` to its user."""
         self.served += 1
         row = self._heap[0][2]
         line = heappop(row.heap)[2]
@@ -237,7 +236,7 @@ class Queue:
             heappush(self._heap, (into.known, into.number, into))
 
     def _renew_first(self, row: _Row) -> None:
-        """Let `row`, at the top of the heap, stand where it belongs now."""
+        """Move `row`, at the top of the heap, to its current place."""
         if row.heap:
             row.known = self._key(row)
             heapreplace(self._heap, (row.known, row.number, row))
@@ -247,14 +246,14 @@ class Queue:
 
 
 Score = float | tuple[float, ...]
-"""Of a project: the lowest goes first. Of those in groups first that of the outermost group."""
+"""Of a project: the lowest goes first. In groups, the outermost group's score counts first."""
 
 
 class Projects:
     """
     Projects with a queue, the one with the lowest score first; scores only grow.
 
-    Of equal ones that whose next gang was submitted first comes first; then by name.
+    Of equal ones, the project whose next gang was submitted first goes first; then by name.
     """
 
     def __init__(self, submitted_at: Mapping[str, float], score: Callable[[str], Score]) -> None:
@@ -262,14 +261,14 @@ class Projects:
         self._heap = [(score(name), at, name) for name, at in submitted_at.items()]
         heapify(self._heap)
         self._taken: Score = 0.0
-        """The score of the one that was taken out last."""
+        """The score of the project that was removed last."""
 
     def turns(self, queue_of: Callable[[str], Queue]) -> Iterator[tuple[Queue, Line]]:
         """
-        Every line that is next, with the queue of its project, which serves it or passes it over.
+        Yield every next line with the queue of its project; the caller serves it or passes it over.
 
-        A project that was served takes part again by its score of now. One that was not goes on
-        with its next line, unless another of the same score has a gang that was submitted earlier.
+        A project that was served takes part again with its current score. One that was not
+        continues with its next line, unless another project of the same score has an earlier gang.
         """
         while (name := self._pop()) is not None:
             queue = queue_of(name)
@@ -284,7 +283,7 @@ class Projects:
                     break
 
     def _pop(self) -> str | None:
-        """The next project, taken out; None when there is none."""
+        """Remove and return the next project; None if there is none."""
         while self._heap:
             known, submitted_at, name = heappop(self._heap)
             score = self._score(name) if isinstance(known, tuple) else known
@@ -293,26 +292,26 @@ class Projects:
                 return name
             heappush(
                 self._heap, (score, submitted_at, name)
-            )  # another of its group got something since
+            )  # another project of its group was served since
         return None
 
     def _comes_after(self, name: str, submitted_at: float) -> bool:
-        """Whether another is before `name`, taken out last and given nothing, by its next gang."""
+        """Whether another project precedes `name`, just removed and not served."""
         return bool(self._heap) and self._heap[0] < (self._taken, submitted_at, name)
 
     def _put(self, name: str, submitted_at: float) -> None:
-        """Let it take part again, by its score of now and its next gang."""
+        """Let the project take part again, by its current score and its next gang."""
         heappush(self._heap, (self._score(name), submitted_at, name))
 
 
 def first_asked(lines: Iterable[Line]) -> float:
-    """When the first of all that wait in `lines` was submitted; infinite when none does."""
+    """Return when the first gang of `lines` was submitted; infinity if no gang waits."""
     heads = [line.gangs[line.at] for line in lines if line.at < len(line.gangs)]
     return min([head.submitted_at for head in heads], default=inf)
 
 
 def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:
-    """In which line `gang` stands, and where."""
+    """Return the line of `gang`, and its place in it."""
     first, shape = gang[0], shapes.of(gang)
     key = LineKey(first.project, first.user, id(shape), first.fail_when_busy)
     name = first.id if first.task is None else first.sort_name
@@ -321,11 +320,11 @@ def stand(gang: Gang, shapes: Shapes, rank: Callable[[Gang], Rank]) -> Standing:
 
 
 def of_head(line: Line) -> tuple[Rank, float, str]:
-    """By which a line that is not empty stands among the lines of its project."""
+    """Return the key by which a nonempty line is sorted among the lines of its project."""
     place: tuple[Rank, float, str] = place_of(line.entries[0])
     return place
 
 
 def usage_of(decayed: Mapping[tuple[str, str], float], project: str) -> dict[str, float]:
-    """Decayed usage of the users of `project`."""
+    """Return the decayed usage of the users of `project`."""
     return {user: seconds for (name, user), seconds in decayed.items() if name == project}

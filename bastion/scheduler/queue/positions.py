@@ -1,8 +1,8 @@
 """
-Gangs that wait in lines: all for the same reason, or in a row, one behind the other.
+Positions of waiting gangs: all with one reason, or in a row, one behind the other.
 
-Nothing is done for them, so the reason of each is worked out on request. What is kept here
-is all that this needs, and nothing that a later cycle changes.
+Nothing is done for these gangs, so the reason of each is computed on request. This module keeps
+only what that needs, and nothing that a later cycle changes.
 
 It must not know why a line waits.
 """
@@ -21,40 +21,40 @@ from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
 _Place = tuple[Rank, float, float, str, int, Gang]
-"""(rank, usage of its user, submitted, name, number of its stretch, gang)"""
+"""(rank, usage of its user, submission time, name, number of its stretch, gang)"""
 
 _order = itemgetter(0, 1, 2, 3, 4)
 
 Reasons = Iterator[tuple[Gang, WaitingReason]]
-"""Gangs that wait, and what for."""
+"""Waiting gangs, and the reason why they wait."""
 
 Tail = tuple[Sequence[Entry], int]
-"""The gangs of a line, and the number of the first that still waits."""
+"""The gangs of a line, and the index of the first that still waits."""
 
 
 @value
 class Crowd:
-    """The gangs of one line, or of several, that wait for the same reason."""
+    """The gangs of one or more lines that wait for the same reason."""
 
     tails: Sequence[Tail]
     reason: WaitingReason
 
     def reasons(self) -> Reasons:
-        """Every gang with it, line by line."""
+        """Return every gang with its reason, line by line."""
         return ((entry.gang, self.reason) for gangs, at in self.tails for entry in gangs[at:])
 
 
 class Stretch(NamedTuple):
-    """The lines of a row that ask for the same room, and wait for the same."""
+    """The lines of a row that need the same room and wait for the same thing."""
 
     tails: Sequence[tuple[Tail, float]]
-    """Each with the usage of its user, as it counts in the order of their project."""
+    """Each with its user's usage, as it counts in the order of their project."""
     units: Amounts
-    """Each gang asks for."""
+    """What each gang asks for."""
     short: Amounts
-    """What is missing for one of them alone, now."""
+    """What one of them alone lacks now."""
     then: NextWall | None
-    """What it meets once that is free."""
+    """The next wall, once that is free."""
 
 
 @value
@@ -65,12 +65,12 @@ class Row:
 
     @property
     def first(self) -> tuple[int, Gang]:
-        """The first gang of all, after the number of its stretch."""
+        """Return the first gang of all, after the number of its stretch."""
         *_, number, gang = min(self._places(most=1), key=_order)
         return number, gang
 
     def reasons(self) -> Reasons:
-        """Every gang but the first, and which is before it."""
+        """Yield every gang except the first, each with its reason and the gang before it."""
         units, jobs = NOTHING, 0
         first: tuple[str, ...] = ()
         for *_, number, gang in sorted(self._places(), key=_order):
@@ -84,7 +84,7 @@ class Row:
             units = units + stretch.units
 
     def _places(self, most: int | None = None) -> list[_Place]:
-        """Those of every gang, or of so many of each line at `most`."""
+        """Return the places of every gang, or of `most` gangs of each line."""
         return [
             (entry.rank, usage, entry.submitted_at, entry.name, number, entry.gang)
             for number, stretch in enumerate(self.stretches)

@@ -1,10 +1,10 @@
 """
-What a gang asks for, worked out once for every distinct request.
+What a gang asks for, computed once for every distinct request.
 
-Thousands of waiting jobs ask for the same thing. All that follows from the request alone is a
-`Shape`, made once, kept from cycle to cycle and shared by all of them.
+Thousands of waiting jobs ask for the same thing. Everything that follows from the request alone is
+a `Shape`, which all of them share and which is kept from cycle to cycle.
 
-It must not know what asks, nor what exists.
+This module must not know which jobs ask, nor what exists.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from quota.tree import Quota
 T = TypeVar("T")
 
 ORDERS = 6
-"""In so many orders at most the parts of a gang are tried: all of them for three kinds."""
+"""The most orders in which the parts of a gang are tried: all of them for three kinds."""
 
 COUNTED = frozenset({"cpu", "memory"})
-"""Types without devices: handed out by amount, not by index."""
+"""Types without devices: allocated by amount, not by index."""
 MOST_BEST_EFFORT = 32
-"""Replicas that ask for nothing, a machine. Source: docs/explanation/scheduling.md."""
+"""Replicas that ask for nothing, per machine. Source: docs/explanation/scheduling.md."""
 BEST_EFFORT = ""
-"""The type by which replicas that ask for nothing are searched, as if they asked for one of it."""
+"""The type used to search for replicas that ask for nothing, as if each asked for one of it."""
 
 
 class Part:
@@ -49,14 +49,14 @@ class Part:
         self.devices = tuple((t, n) for t, n in items if t not in COUNTED)
         self.counts = tuple((t, n) for t, n in items if t in COUNTED)
         self.counts_of_host = tuple((t, -(-n // self.hosts)) for t, n in self.counts)
-        """Those of one machine, where a replica takes a slice."""
+        """What one machine provides, where a replica takes a slice."""
         self.capped = tuple((t, n) for t, n in items if t in quota.types)
         self.charged = request.per_replica.only(quota.types)
-        """One replica, where no whole machine is taken."""
+        """One replica, where it takes no whole machine."""
         self.asks_nothing = not items and not self.exclusive
         nothing = (BEST_EFFORT, int(self.asks_nothing))
         self.leading: tuple[str, int] = (self.devices or self.counts or (nothing,))[0]
-        """The type, and how much of it, by which machines are searched."""
+        """The type, and how much of it, used to search machines."""
         self.takes_whole = self.exclusive or self.hosts > 1
         """Whether it takes, and is charged for, whole machines."""
         self.is_plain = bool(self.devices) and not self.takes_whole
@@ -69,24 +69,24 @@ class Part:
         """Whether it continues after it was stopped."""
 
     def at_times_of(self, request: Request, quota: Quota, *, resumes: bool) -> Part:
-        """The same room, for as long as `request` says."""
+        """Return the same room, for as long as `request` says."""
         made = _like(self)
         made._set_times(request, quota, resumes=resumes)
         return made
 
     def at(self, where: Where) -> Part:
-        """The same, with other filters."""
+        """Return the same part with other filters."""
         made = _like(self)
         made.where = where
         return made
 
     @property
     def ease(self) -> tuple[bool | int, ...]:
-        """The less, the harder it is to place."""
+        """A sort key: lower is harder to place."""
         return -self.hosts, *_width(self.where), not self.exclusive, -self.leading[1]
 
     def most_on(self, size: Amounts) -> int:
-        """How many replicas an empty machine of that size holds; a slice holds one."""
+        """Return how many replicas fit on an empty machine of that size; a slice holds one."""
         if self.hosts > 1:
             return int(self.per_replica <= size)
         fits = (size[t] // n for t, n in (*self.devices, *self.counts))
@@ -100,25 +100,25 @@ class Shape:
         self, requests: Sequence[Request], quota: Quota, form: int, *, resumes: bool
     ) -> None:
         self.form = form
-        """Equal for shapes that need the same room: they differ in priority and times at most."""
+        """Equal for shapes that need the same room: they differ at most in priority and times."""
         self.parts = parts = tuple(Part(request, quota, resumes=resumes) for request in requests)
         self.orders = _orders(parts)
-        """The numbers of its parts, the hardest to place first; then in other orders to try."""
+        """Indices of its parts, the hardest to place first; then other orders to try."""
         self.units = Amounts.sum(request.units for request in requests)
         self.asked = self.units.only(quota.types)
-        """Of the types under quota; at least, where whole machines are taken."""
+        """Of the types under quota; a lower bound where whole machines are taken."""
         self.borrows = all(request.borrow for request in requests)
-        """Whether it may start beyond its project's share; its project may forbid it too."""
+        """Whether it may start beyond its project's share; the project may forbid it as well."""
         self.takes_whole = any(part.takes_whole for part in parts)
-        """Whether any of it takes, and is charged for, whole machines."""
+        """Whether any part of it takes, and is charged for, whole machines."""
         self.wheres = tuple(part.where for part in parts)
         self.same = max(part.where.same for part in parts)
-        """The label, or `pool`, that is the same wherever it lies; of all jobs of a launch."""
+        """The label, or `pool`, that must be equal on all its machines; one for a launch."""
         self._inside: dict[tuple[tuple[str, str], ...], Shape | None] = {}
         self.replicas = sum(part.replicas for part in parts)
-        """Of all its jobs together; of one that may grow, the fewest."""
+        """The sum over all its jobs; for an elastic gang, the minimum."""
         self.is_single = self.replicas == 1 and not self.takes_whole
-        """Whether it is one replica that shares its machine: nothing of it can be half placed."""
+        """Whether it is one replica that shares its machine: it cannot be placed partially."""
         self._set_times(requests, resumes=resumes)
 
     def _set_times(self, requests: Sequence[Request], *, resumes: bool) -> None:
@@ -127,14 +127,14 @@ class Shape:
         self.priority = min([request.priority for request in requests])
         known = [part.max_runtime_s for part in self.parts if part.max_runtime_s is not None]
         self.max_runtime_s = max(known) if len(known) == len(self.parts) else None
-        """How long all of it may run, or None when some of it is endless."""
+        """How long all of it may run; None if any part has no limit."""
         self.grace_s = max([part.grace_s for part in self.parts])
         self.most = max(self.replicas, requests[0].most) if len(requests) == 1 else self.replicas
-        """The most replicas that it may grow to: only a job alone in its gang may."""
+        """The maximum replicas to which it may grow: only a gang of one job may grow."""
         self.may_grow = self.most > self.replicas
 
     def at_times_of(self, requests: Sequence[Request], quota: Quota, *, resumes: bool) -> Shape:
-        """The same room, at the priority of `requests` and for as long as they say."""
+        """Return the same room, with the priority of `requests` and for as long as they say."""
         made = _like(self)
         each = zip(self.parts, requests)
         made.parts = tuple([part.at_times_of(r, quota, resumes=resumes) for part, r in each])
@@ -143,7 +143,7 @@ class Shape:
         return made
 
     def inside(self, block: Mapping[str, str]) -> Shape | None:
-        """The same where each label of `block` is as it says; None where its filters differ."""
+        """Return the same shape inside `block`, whose labels must match; None if filters differ."""
         key = tuple(block.items())
         if key not in self._inside:
             self._inside[key] = self._made_inside(key)
@@ -164,36 +164,39 @@ class Shape:
 
     @cached_property
     def scarce(self) -> frozenset[str]:
-        """The types of devices that it asks for; all of its types where it asks for none."""
+        """The device types that it asks for; all of its types if it asks for no devices."""
         return self.types - COUNTED or self.types
 
     @cached_property
     def types(self) -> frozenset[str]:
-        """Every type it asks for."""
+        """Every type that it asks for."""
         return frozenset(self.units.types())
 
 
 def _like(each: T) -> T:
-    """A copy; `copy.copy` takes four times as long."""
+    """Return a copy; `copy.copy` takes four times as long."""
     made = object.__new__(type(each))
     made.__dict__.update(each.__dict__)
     return made
 
 
 def grace_of(request: Request, options: SchedulerOptions) -> float:
-    """Seconds between notice and kill: what the job asks for, up to what the admin allows."""
+    """
+    Return the seconds between notice and kill: what the job asks for, at most what the admin
+    allows.
+    """
     asked = options.grace_s if request.grace_s is None else request.grace_s
     return min(asked, options.max_grace_s)
 
 
 def _width(where: Where) -> tuple[bool, int, int]:
-    """How few machines its filters leave, as far as they say it: the less, the fewer."""
+    """Return how few machines the filters leave, as far as they say it; lower means fewer."""
     filters = [where.pool, where.shard, where.cluster, *where.labels]
     return not where.hostnames, len(where.hostnames), -sum(map(bool, filters))
 
 
 def _orders(parts: Sequence[Part]) -> tuple[tuple[int, ...], ...]:
-    """Equal parts stay together: it makes no difference which of them is first."""
+    """Return the orders of parts to try; the order of equal parts does not matter."""
     if len(parts) == 1:
         return ((0,),)
     kinds: dict[tuple[object, ...], list[int]] = {}
@@ -210,16 +213,16 @@ class Shapes:
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
         self._last: tuple[Request, bool, Shape] | None = None
-        """What was asked for last by a job alone, and what it is: tasks of an array share it."""
+        """The last request of a single job, and its shape: tasks of an array share it."""
         self._by_value: dict[tuple[object, ...], Shape] = {}
         self._forms: dict[tuple[object, ...], Shape] = {}
-        """The first of every form, by the room that it needs."""
+        """The first shape of every form, by the room that it needs."""
 
     def __len__(self) -> int:
         return len(self._by_value)
 
     def of(self, gang: Sequence[JobRecord]) -> Shape:
-        """The shape of `gang`."""
+        """Return the shape of `gang`."""
         if len(gang) > 1:
             requests = tuple(job.request for job in gang)
             return self._of(requests, resumes=all(job.resume for job in gang))
@@ -232,12 +235,12 @@ class Shapes:
         return found
 
     def if_filtered(self, gang: Sequence[JobRecord], other: Callable[[Where], Where]) -> Shape:
-        """What `gang` would ask for with `other` filters than its own."""
+        """Return what `gang` would ask for with filters `other` instead of its own."""
         requests = tuple(replace(j.request, where=other(j.request.where)) for j in gang)
         return self._of(requests, resumes=all(job.resume for job in gang))
 
     def one_more(self, gang: Sequence[JobRecord]) -> Shape:
-        """What one replica more of `gang`, a job that may grow, asks for."""
+        """Return what one more replica of the elastic `gang` asks for."""
         request = replace(gang[0].request, replicas=1, max_replicas=0)
         return self._of((request,), resumes=gang[0].resume)
 
@@ -262,7 +265,7 @@ class Shapes:
 
 
 def _key(request: Request) -> tuple[object, ...]:
-    """Equal for equal requests; quicker to compare than they are, as few of them have filters."""
+    """Return a key, equal for equal requests and faster to compare, since few have filters."""
     where = request.where
     is_plain = where.is_anywhere and not where.exclusive
     return (
@@ -279,5 +282,5 @@ def _key(request: Request) -> tuple[object, ...]:
 
 
 def _room(request: Request) -> tuple[object, ...]:
-    """Equal for requests that need the same room."""
+    """Return a key, equal for requests that need the same room."""
     return _key(request)[:5]

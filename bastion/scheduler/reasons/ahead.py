@@ -1,7 +1,7 @@
 """
-What is ahead of a waiting job, or kept for it: its project's others, promised and planned starts.
+What precedes a waiting job, or is reserved for it: other jobs, promises and planned starts.
 
-A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+Part of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from quota.amounts import NOTHING, Amounts
 
 @value
 class Behind:
-    """Other jobs of its project are ahead of it."""
+    """Other jobs of its project precede it."""
 
     kind: Literal["Behind"] = "Behind"
     jobs: int
     units: Amounts
-    """They ask for together."""
+    """What they ask for together."""
     first: tuple[str, ...]
     short: Amounts = NOTHING
-    """What is missing for this one alone, now."""
+    """What this one alone lacks now."""
     then: NextWall | None = None
-    """What it meets once that is free."""
+    """The next wall, once that is free."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -45,7 +45,7 @@ class Promised:
     kind: Literal["Promised"] = "Promised"
     deadline: float
     stopping: tuple[str, ...] = ()
-    """Jobs that it waits for: they are or will be preempted, or end in time."""
+    """The jobs it waits for: preempted now or later, or ending in time."""
     victims: tuple[str, ...] = ()
     """Those of them that are preempted for it."""
 
@@ -69,7 +69,7 @@ class Planned:
 
     kind: Literal["Planned"] = "Planned"
     at: float | None
-    """None where jobs without a limit must end: it is not known when they do."""
+    """None where jobs without a limit must end: their end is unknown."""
     waiting_for: tuple[str, ...] = ()
 
     def words(self, now: float) -> str:
@@ -85,15 +85,15 @@ class Planned:
 
 @value
 class PlannedForOther:
-    """What is free is reserved for a gang that starts soon."""
+    """Free capacity is reserved for a gang that starts soon."""
 
     kind: Literal["PlannedForOther"] = "PlannedForOther"
     other: str
     at: float | None
-    """None where it waits for jobs without a limit: nothing later of its project starts."""
+    """None if that gang waits for jobs without a limit: no later job of its project starts."""
     units: Amounts
     more: tuple[str, ...] = ()
-    """Others for which something is reserved, and that start later."""
+    """Other gangs that have a reservation and start later."""
     then: NextWall | None = None
 
     def words(self, now: float) -> str:

@@ -1,7 +1,7 @@
 """
 Why a job waits for capacity: it is in use, scattered, out of use, or closed for maintenance.
 
-A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+Part of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quota.amounts import NOTHING, Amounts
 
 @value
 class WaitingForCapacity:
-    """Everything it could use is in use."""
+    """Everything that it could use is in use."""
 
     kind: Literal["WaitingForCapacity"] = "WaitingForCapacity"
     asked: Amounts
@@ -35,9 +35,9 @@ class WaitingForCapacity:
     """Project and what it holds of the types asked for, most first."""
     replicas: int = 1
     replica: Amounts = NOTHING
-    """What each of these needs on one machine, where it could come free scattered."""
+    """What each of these needs on one machine, where it could become free scattered."""
     then: NextWall | None = None
-    """What it meets once these have freed it."""
+    """The next wall, once these have freed it."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -62,7 +62,7 @@ class WaitingForCapacity:
 
 @value
 class Fragmented:
-    """Enough is free in total, but not where it would have to be together."""
+    """Enough is free in total, but not where it must be together."""
 
     kind: Literal["Fragmented"] = "Fragmented"
     asked: Amounts
@@ -71,13 +71,13 @@ class Fragmented:
     """Replicas that could be placed now."""
     replicas: int
     to_end: tuple[str, ...] = ()
-    """Jobs whose end would make room, or empty where none were found."""
+    """Jobs whose end would make room, or empty if none were found."""
     per_machine: int = 0
-    """Of a gang that asks for nothing: how many such replicas a machine takes."""
+    """For a gang that asks for nothing: how many such replicas a machine takes."""
     over: str = "machines"
-    """What it is scattered over: `machines`, `tiers`, or the label, or `pool`, of blocks."""
+    """What it is scattered over: `machines`, `tiers`, or the label (or `pool`) of blocks."""
     then: NextWall | None = None
-    """What it meets once those have ended; all that runs, where none were found."""
+    """The next wall, once those jobs have ended; all running jobs, if none were found."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -98,7 +98,7 @@ class Fragmented:
 
 @value
 class CapacityLost:
-    """Machines that should be there are not usable."""
+    """Machines that should be in service are not usable."""
 
     kind: Literal["CapacityLost"] = "CapacityLost"
     asked: Amounts
@@ -108,7 +108,7 @@ class CapacityLost:
     outages: tuple[Outage, ...] = ()
     """What is wrong with the first of them."""
     then: NextWall | None = None
-    """What it meets once they are back."""
+    """The next wall, once they are back."""
 
     def words(self, now: float) -> str:
         """The sentence."""
@@ -128,11 +128,11 @@ class Maintenance:
 
     kind: Literal["Maintenance"] = "Maintenance"
     window: str
-    """What is closed and when, and why, for people."""
+    """What is closed, when and why, in words."""
     at: float
     until: float
     over_by: float = 0.0
-    """By then the `max_runtime` of a job that starts before has to be over."""
+    """The time by which the `max_runtime` of a job that starts before must be over."""
     then: NextWall | None = None
 
     def words(self, now: float) -> str:

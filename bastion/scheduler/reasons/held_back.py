@@ -1,7 +1,7 @@
 """
 Why a waiting job takes no part in a cycle, whatever is free.
 
-A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+Part of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Backoff:
 
 @value
 class Dependency:
-    """It starts together with others that are not ready."""
+    """It starts together with other jobs that are not ready."""
 
     kind: Literal["Dependency"] = "Dependency"
     on: tuple[str, ...]
     state: str
     then: NextWall | None = None
-    """What they meet once all are ready."""
+    """Their next wall, once all are ready."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -49,13 +49,13 @@ class Dependency:
 
 @value
 class WaitsFor:
-    """It was asked to start after others have ended, and they have not."""
+    """It must start after other jobs that have not ended."""
 
     kind: Literal["WaitsFor"] = "WaitsFor"
     on: tuple[tuple[str, When, str], ...]
-    """(job or launch, how it has to end, in which state it is now)"""
+    """(job or launch, how it must end, its current state)"""
     then: NeverFits | None = None
-    """What keeps it from ever running once they have."""
+    """What keeps it from ever running after they have ended."""
 
     def words(self, now: float) -> str:
         """The sentence."""
@@ -67,12 +67,12 @@ class WaitsFor:
 
 @value
 class Held:
-    """A user holds it back."""
+    """A user holds it."""
 
     kind: Literal["Held"] = "Held"
     by: str
     then: NeverFits | None = None
-    """What keeps it from ever running once it is released."""
+    """What keeps it from ever running after its release."""
 
     def words(self, now: float) -> str:
         """The sentence."""
@@ -81,7 +81,7 @@ class Held:
 
 @value
 class AtOnce:
-    """As many tasks of its array hold devices as may at once."""
+    """As many tasks of its array hold devices as may at the same time."""
 
     kind: Literal["AtOnce"] = "AtOnce"
     limit: int
@@ -96,7 +96,7 @@ class AtOnce:
 
 @value
 class Cancelled:
-    """Its user has ended it, and that is being carried out."""
+    """Its user cancelled it, and the cancellation is in progress."""
 
     kind: Literal["Cancelled"] = "Cancelled"
     by: str
@@ -119,12 +119,12 @@ class OverLoad:
 
     kind: Literal["OverLoad"] = "OverLoad"
     load: float
-    """Share of the totals asked for by it, by what runs and by what was submitted before it."""
+    """Fraction of the totals asked for by it, by running jobs and by earlier jobs."""
     limit: float
     alone: float = 0.0
-    """Share of the totals that it asks for itself."""
+    """Fraction of the totals that it asks for itself."""
     then: NextWall | None = None
-    """What it meets once it is in the queue."""
+    """The next wall, once it is in the queue."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -154,7 +154,7 @@ def _is(names: tuple[str, ...]) -> str:
 
 @value
 class NotYetConsidered:
-    """The cycle had more to decide than it may in its steps."""
+    """The cycle spent its steps before it reached this job."""
 
     kind: Literal["NotYetConsidered"] = "NotYetConsidered"
 

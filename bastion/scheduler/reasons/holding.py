@@ -1,9 +1,9 @@
 """
-Why an admitted job is where it is: it holds what it holds, or is preempted.
+Why an admitted job is where it is: it holds its devices, or is preempted.
 
-The other half of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+The other half of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 
-It must not know how a cycle came to it.
+This module must not know how a cycle reached the decision.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from quota.amounts import Amounts
 
 @value
 class MaintenanceStop:
-    """It will be stopped for maintenance, unless it has ended by then, and resumes later."""
+    """It is stopped for maintenance, unless it ends before, and resumes later."""
 
     at: float
     window: str
-    """What is closed and when, and why, for people."""
+    """What is closed, when and why, in words."""
 
 
 def _stopped(stop: MaintenanceStop | None, now: float) -> str:
@@ -54,7 +54,7 @@ class WithinShare:
 
 @value
 class Borrowing:
-    """It runs on what others leave idle, and may be preempted when they need it."""
+    """It runs on capacity that others leave idle, and may be preempted when they need it."""
 
     kind: Literal["Borrowing"] = "Borrowing"
     project: str
@@ -82,7 +82,7 @@ class Borrowing:
 
 @value
 class Ending:
-    """It was told to stop, and holds its devices until it has."""
+    """It is being stopped, and holds its devices until it has ended."""
 
     kind: Literal["Ending"] = "Ending"
     cause: str
@@ -110,7 +110,7 @@ class ToBePreempted:
 
 @value
 class Reclaimed:
-    """Preempted: a project reclaims the share that it borrowed."""
+    """Preempted: a project reclaims the share that this job borrowed."""
 
     kind: Literal["Reclaimed"] = "Reclaimed"
     by: str
@@ -163,7 +163,7 @@ class Vacated:
 
     kind: Literal["Vacated"] = "Vacated"
     window: str
-    """What is closed and when, and why, for people."""
+    """What is closed, when and why, in words."""
     at: float
 
     def words(self, now: float) -> str:
@@ -173,13 +173,13 @@ class Vacated:
 
 @value
 class Resized:
-    """Stopped to start again with more replicas: nothing waits for what is free."""
+    """Stopped to start again with more replicas: no job waits for what is free."""
 
     kind: Literal["Resized"] = "Resized"
     replicas: int
-    """How many it has."""
+    """Its current number of replicas."""
     fits: int
-    """How many it could have."""
+    """The number it could have."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -188,16 +188,16 @@ class Resized:
 
 @value
 class Shrunk:
-    """Preempted: it has more than its fewest replicas, and another job of its project waits."""
+    """Preempted: it has more than its minimum replicas, and another job of its project waits."""
 
     kind: Literal["Shrunk"] = "Shrunk"
     by: str
     replicas: int
-    """How many it has."""
+    """Its current number of replicas."""
     least: int
-    """With how many it starts again at least."""
+    """The minimum with which it starts again."""
     user: str = ""
-    """Whose limit keeps `by` out; empty where devices do."""
+    """The user whose limit blocks `by`; empty if devices do."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -208,7 +208,7 @@ class Shrunk:
 
 @value
 class Yielded:
-    """Preempted: another job is ahead of it in the order in force."""
+    """Preempted: another job precedes it in the order in force."""
 
     kind: Literal["Yielded"] = "Yielded"
     by: str

@@ -1,7 +1,7 @@
 """
-Why a job waits for machines: none passes its filters, or the provider makes none.
+Why a job waits for machines: none passes its filters, or the provider creates none.
 
-A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+Part of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ class NoMachineMatches:
 
     kind: Literal["NoMachineMatches"] = "NoMachineMatches"
     filter: str
-    """The first that left none, as it is written: `shard=rl`; `containers` is no user's own."""
+    """The first that left none, as users write it: `shard=rl`; `containers` is not a user's own."""
     machines: int
-    """That were there before it."""
+    """Machines left before that filter."""
     hosts: int = 1
     """
-    Of one replica. Where there are machines and no filter, they are of another shape; where there
-    is one on host names, those that it names are no whole slice.
+    Of one replica. If there are machines and no filter, they have another shape; if there is a
+    filter on host names, the named hosts form no whole slice.
     """
     empty: tuple[str, ...] = ()
-    """Pools it might use that have no machines, and may make none."""
+    """Pools it may use that have no machines, and may create none."""
     then: NextWall | None = None
-    """What it meets without that filter, or once there is a machine."""
+    """The next wall, without that filter or once there is a machine."""
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing that there is or could be, and that it may use, is what it asks for."""
+        """Whether no existing or possible machine that it may use has what it asks for."""
         is_of_names = self.hosts > 1
         return bool(self.machines) and not self.empty and (is_of_names or not self.filter)
 
@@ -81,7 +81,7 @@ class NoMachineMatches:
 
 
 NoMachines = Literal["sold out", "limit", "refused", "fails", "busy", "no way in"]
-"""Why a provider makes no machines, as far as it makes a difference to what can be done."""
+"""Why a provider creates no machines, as far as it matters to what can be done."""
 _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
     "sold out": ("has none", ""),
     "limit": (
@@ -97,7 +97,7 @@ _NO_MACHINES: Mapping[NoMachines, tuple[str, str]] = {
 
 @value
 class ProviderStockout:
-    """The pool could make machines, but its provider makes none now."""
+    """The pool could create machines, but its provider creates none now."""
 
     kind: Literal["ProviderStockout"] = "ProviderStockout"
     pool: str
@@ -106,16 +106,16 @@ class ProviderStockout:
     said: str = ""
     """The provider's own words."""
     zones: tuple[str, ...] = ()
-    """Of a pool of hosts, those that give no machine, where others may; empty: none does."""
+    """In a pool of hosts: those that provide no machine, while others may; empty: none does."""
     then: NextWall | None = None
-    """What it meets once the provider makes machines."""
+    """The next wall, once the provider creates machines."""
 
     def words(self, now: float) -> str:
         """The sentence."""
         return f"waits for machines: {self.clause(now)}{words_of(self.then)}"
 
     def clause(self, now: float) -> str:
-        """What the provider does, in its own words, and when it is asked again."""
+        """Return what the provider does, in its own words, and when it is asked again."""
         what, remedy = _NO_MACHINES[self.why]
         place = f" on {listed(self.zones)}" if self.zones else ""
         said = f": {self.said}" if self.said else ""

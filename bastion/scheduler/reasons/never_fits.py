@@ -1,7 +1,7 @@
 """
 Why a job can never run, whatever ends: it asks for more than there is.
 
-A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+Part of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from bastion.value import value
 from quota.amounts import Amounts
 
 NEVER = "can never run"
-"""How every sentence begins about what no waiting would help."""
+"""The beginning of every sentence about a job that no waiting would help."""
 CONFIG = "config/bastion.toml"
-"""Where an admin says which machines a pool has."""
+"""Where an admin configures which machines a pool has."""
 
 
 @value
@@ -24,30 +24,32 @@ class NeverFits:
 
     kind: Literal["NeverFits"] = "NeverFits"
     asked: Amounts
-    """By one replica where one replica is too much, else by the whole gang."""
+    """By one replica if one replica is too much, else by the whole gang."""
     most: Amounts
-    """That could ever be had; nothing where that is not what is in the way."""
+    """The most that could ever be had; nothing if that is not the obstacle."""
     of: Literal["replica", "gang", "total", "layout", "block", "quota", "share"]
-    """What is too much: for the largest machine, for all of them, for the quota file's totals; or
-    there is enough, but no way to lay it out, or none in one block, which it may not span; or the
-    quota file lets its project never have it; or no share holds what is not under quota, and it
-    never borrows."""
+    """
+    What is too much: for the largest machine, for all of them, or for the quota file's totals. Or
+    there is enough, but no way to lay it out, or none in one block, which it may not span. Or the
+    quota file never lets its project have it. Or no share holds what is not under quota, and it
+    never borrows.
+    """
     replicas: int = 0
-    """Of the same shape, where all machines together are too few for them."""
+    """Of the same shape, if all machines together are too few for them."""
     fitting: int = 0
     """How many of these all machines would hold."""
     pools: tuple[tuple[str, int], ...] = ()
-    """Pool -> machines that it has or may make and this may use, most first."""
+    """Pool -> machines that it has or may create and this job may use, most first."""
     project: str = ""
-    """That can never have it."""
+    """The project that can never have it."""
     per_machine: int = 0
-    """Of replicas that ask for nothing, how many one machine takes."""
+    """For replicas that ask for nothing: how many one machine takes."""
     same: str = ""
     """The label, or `pool`, of the block."""
     is_own: bool = False
     """Whether the launch asks for that, and not the quota file's placement."""
     walls: tuple[tuple[str, str], ...] = ()
-    """(what the quota file says, and where): all that would have to change."""
+    """(what the quota file says, and where): everything that would have to change."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -96,7 +98,7 @@ class NeverFits:
         return f"{what} it may not borrow; submit it without --no_borrow"
 
     def _too_many_replicas(self) -> str:
-        """It asks for nothing, and there are too few machines to take all of its replicas."""
+        """Return the words for replicas that ask for nothing, if machines are too few for all."""
         many = (
             f"{NEVER}: its {self.replicas} replicas ask for nothing, of which a machine takes"
             f" {self.per_machine}"
@@ -112,7 +114,7 @@ class NeverFits:
         )
 
     def _otherwise(self) -> str:
-        """What would let it span blocks."""
+        """Return what would let it span blocks."""
         if self.is_own:
             return f"leave out same={self.same}"
         return 'an admin chooses another placement than "consolidated" in the quota file'

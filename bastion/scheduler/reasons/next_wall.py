@@ -1,7 +1,7 @@
 """
-What a job meets next, once what its reason names has changed.
+The next wall: what blocks a job after the cause that its reason names is gone.
 
-It must not know how that was found.
+This module must not know how that was found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from quota.amounts import NOTHING, Amounts
 
 @value
 class NextWall:
-    """The next thing in the way of a job: told together with the first."""
+    """The next obstacle of a job, shown together with the first."""
 
     kind: Literal[
         "BeyondShare",
@@ -32,17 +32,19 @@ class NextWall:
         "ShareInUse",
         "WaitingForCapacity",
     ]
-    """The reason that the job will be told then."""
+    """The reason that the job will have then."""
     units: Amounts = NOTHING
-    """That are missing; what is asked for, where enough is free and scattered."""
+    """What is lacking; what is asked for, if enough is free and scattered."""
     names: tuple[str, ...] = ()
-    """Machines that are out of use, projects that hold or reserve it, pools, a window, a filter, a
-    user, or a project or group with a budget."""
+    """
+    Machines that are out of use, projects that hold or reserve it, pools, a window, a filter, a
+    user, or a project or group with a budget.
+    """
     over: str = "machines"
-    """What is scattered over them, where enough is free: as in `Fragmented`."""
+    """What it is scattered over, if enough is free: as in `Fragmented`."""
 
     def words(self) -> str:
-        """How a sentence ends that names it."""
+        """Return the end of a sentence that names it."""
         what = units(self.units)
         match self.kind:
             case "CapacityLost":
@@ -77,5 +79,5 @@ class NextWall:
 
 
 def words_of(then: NextWall | None) -> str:
-    """The same, or nothing."""
+    """Return the words of `wall`, or nothing."""
     return "" if then is None else then.words()

@@ -1,7 +1,7 @@
 """
-Why a machine, or some of its devices, cannot be used: what reasons tell of it.
+Why a machine, or some of its devices, cannot be used, as reasons show it.
 
-It must not know which job asked for it.
+This module must not know which job asked for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bastion.value import value
 from quota.amounts import NOTHING, Amounts
 
 MOST_CHARACTERS = 200
-"""Of what was said of devices: a machine may have one holder for each."""
+"""The longest text shown about devices: a machine may have one holder for each."""
 
 
 Cause = Literal["cordoned", "draining", "drained", "unwell", "silent", "deleting", "devices"]
@@ -23,21 +23,21 @@ Cause = Literal["cordoned", "draining", "drained", "unwell", "silent", "deleting
 
 @value
 class Outage:
-    """One machine that is out of use, or has devices that are."""
+    """A machine that is out of use, or has unusable devices."""
 
     machine: str
     cause: Cause
     why: str = ""
-    """What was said of a cordon, a drain, a machine that is unwell, or devices."""
+    """The cause given for a cordon, a drain, an unwell machine or devices."""
     host: str = ""
-    """The host of one's own that it is, where devices are out of use."""
+    """For a host of your own with unusable devices: the host."""
     heard_at: float | None = None
-    """Of silence: when it was last heard from, in store's seconds."""
+    """For a silent machine: when it was last heard from, in seconds of the store's clock."""
     units: Amounts = NOTHING
-    """Devices out of order, or that others hold, of one that is in use otherwise."""
+    """On a machine that is otherwise in use: devices that are broken or held by others."""
 
     def words(self, now: float) -> str:
-        """`gpu-1-0 (cordoned: xid 79)`."""
+        """Return words such as `gpu-1-0 (cordoned: xid 79)`."""
         place = f" on {self.host}" if self.host else ""
         return f"{self.machine}{place} ({self._cause(now)})"
 

@@ -1,7 +1,7 @@
 """
 Why a job waits for an edit of the quota file: its project or its user is not in it.
 
-A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+Part of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class UnknownProject:
 
 @value
 class QuotaFileInvalid:
-    """The newest quota file is not in force, and by the last valid one it may not run."""
+    """The newest quota file is not in force, and the last valid one does not let it run."""
 
     kind: Literal["QuotaFileInvalid"] = "QuotaFileInvalid"
     problem: str

@@ -1,11 +1,11 @@
 """
-Why a job is where it is: one small value for every reason a cycle can give.
+Why a job is where it is: one small value for every reason that a cycle can give.
 
-A reason holds numbers and names, never sentences; `words` makes the sentence when a user asks,
-relative to the time of asking. Reasons are stored in the bucket's views, so each carries its
-`kind`, which is the name of its class.
+A reason holds numbers and names, never sentences. `words` makes the sentence when a user asks,
+relative to that time. Reasons are stored in the bucket's views, so each carries its `kind`, the
+name of its class.
 
-It must not know how a cycle came to it.
+This module must not know how a cycle reached the decision.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ Reason = HoldingReason | PreemptReason | WaitingReason
 
 
 def can_never_run(reason: Reason) -> bool:
-    """Whether no waiting helps: it asks for more, or for another shape, than there could be."""
+    """Whether waiting cannot help: it asks for more, or another shape, than could ever exist."""
     return isinstance(reason, NeverFits) or (
         isinstance(reason, NoMachineMatches) and reason.is_final
     )
@@ -108,10 +108,11 @@ def can_never_run(reason: Reason) -> bool:
 
 def text(reason: Reason, now: float) -> str:
     """
-    The reason in plain words: one line, no full stop.
+    Return the reason in plain words: one line, no full stop.
 
     Args:
         reason: Any reason of a verdict.
-        now: When it is asked for, in store's seconds; times are told relative to it.
+        now: The time of the question, in seconds of the store's clock; times in the text are
+            relative to it.
     """
     return reason.words(now)

@@ -1,7 +1,7 @@
 """
-Why a job waits although devices may be idle: its project, or its user, has what it may have.
+Why a job waits although devices may be idle: its project or user has its maximum.
 
-A part of `bastion.scheduler.reasons.reason`, which gathers them all; import from there.
+Part of `bastion.scheduler.reasons.reason`, which collects all reasons; import from there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OverCeiling:
     held: Amounts
     ceiling: Amounts
     then: NextWall | None = None
-    """What it meets once the ceiling is high enough."""
+    """The next wall, once the ceiling is high enough."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -40,7 +40,7 @@ class OverCeiling:
 
 @value
 class OverUserLimit:
-    """Its user may not have that much in its project at once."""
+    """Its user may not have that much in its project at the same time."""
 
     kind: Literal["OverUserLimit"] = "OverUserLimit"
     project: str
@@ -49,12 +49,12 @@ class OverUserLimit:
     """A resource type, or `jobs`."""
     asked: int
     held: int
-    """By what the user runs."""
+    """What the user's running jobs hold."""
     ahead: int
-    """Asked for by gangs of the user that come first."""
+    """What earlier waiting gangs of the user ask for."""
     most: int
     then: NextWall | None = None
-    """What it meets once they have ended."""
+    """The next wall, once they have ended."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -79,18 +79,18 @@ class OverUserLimit:
 
 @value
 class BudgetSpent:
-    """Its project, or a group around it, has used what it may use in a period of the calendar."""
+    """Its project, or a group around it, has used its budget for a period of the calendar."""
 
     kind: Literal["BudgetSpent"] = "BudgetSpent"
     of: str
     """The project or group."""
     hours: Amounts
-    """Unit hours of a period, of the types of which it asks for some and nothing is left."""
+    """Unit hours per period, of the types asked for of which nothing is left."""
     period: Period
     until: float
-    """When the next period begins, in store's seconds."""
+    """When the next period begins, in seconds of the store's clock."""
     then: NextWall | None = None
-    """What it meets once the budget is renewed."""
+    """The next wall, once the budget is renewed."""
 
     def words(self, now: float) -> str:
         """The sentence."""
@@ -115,11 +115,11 @@ class BeyondShare:
     """Of their own shares: in use, waited for, or not lent."""
     total: Amounts
     lenders: tuple[str, ...] = ()
-    """The projects that `others` are of."""
+    """The projects that `others` belongs to."""
     own: Amounts = NOTHING
-    """What its own project has to free even where others free all that they lend."""
+    """What its own project must free even if others free all that they lend."""
     then: NextWall | None = None
-    """What it meets once that is free."""
+    """The next wall, once that is free."""
 
     def words(self, _: float) -> str:
         """The sentence."""
@@ -139,7 +139,7 @@ class BeyondShare:
         )
 
     def _ends(self, others: str, s: str, short: Amounts) -> str:
-        """What has to end; its own project's jobs first."""
+        """Return what must end; its own project's jobs first."""
         rest = (short - self.own).positive()
         theirs = f"{others} free{s} {units(rest)}" if rest else ""
         own = f"jobs of {self.project} free {units(self.own)}" if self.own else ""
@@ -148,7 +148,7 @@ class BeyondShare:
 
 @value
 class ShareInUse:
-    """It never borrows, and its project uses its share."""
+    """It never borrows, and its project's share is in use."""
 
     kind: Literal["ShareInUse"] = "ShareInUse"
     project: str
@@ -156,7 +156,7 @@ class ShareInUse:
     held: Amounts
     share: Amounts
     then: NextWall | None = None
-    """What it meets once that is free."""
+    """The next wall, once that is free."""
 
     def words(self, _: float) -> str:
         """The sentence."""

@@ -1,4 +1,4 @@
-"""The words that reasons share."""
+"""Words that reasons share."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from bastion.spec.values.quantity import text_of_amounts, text_of_bytes, text_of
 from quota.amounts import Amounts
 
 NAMED = 3
-"""How many names a sentence lists before it counts the rest."""
+"""The most names that a sentence lists before it counts the rest."""
 
 PLACES: Mapping[str, str] = {"machines": "on single machines", "tiers": "in single tiers"}
-"""Where what is scattered over them would have to be together."""
+"""Where capacity scattered over them would have to be together."""
 
 
 def place_of(over: str) -> str:
-    """Where what is scattered over machines, tiers or the blocks of a label would be together."""
+    """Return where capacity scattered over machines, tiers or blocks would have to be together."""
     return PLACES.get(over, f"in one {over}")
 
 
 def when(at: float, now: float) -> str:
-    """A time, as told at `now`."""
+    """Return a time, as said at `now`."""
     return f"in {text_of_seconds(at - now)}" if at > now else "now"
 
 
 def listed(names: tuple[str, ...]) -> str:
-    """The first of `names`, and how many more there are."""
+    """Return the first of `names`, and how many more there are."""
     rest = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {rest} more" if rest > 0 else "")
 

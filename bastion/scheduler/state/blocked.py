@@ -1,10 +1,10 @@
 """
 `Blocked`: the gangs that cannot start at the end of a cycle, by project.
 
-Where nothing was done for a project all of its lines are blocked as the cycle found them, and what
-was gathered of them in an earlier cycle still holds.
+If nothing was done for a project, all of its lines are blocked as the cycle found them, and what an
+earlier cycle collected about them is still valid.
 
-It must not know why anything is blocked.
+This module must not know why anything is blocked.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quota.amounts import Amounts
 
 
 class Blocked:
-    """Of one cycle."""
+    """The blocked gangs of one cycle."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -32,10 +32,10 @@ class Blocked:
                 is_known = known is not None and known.lines is lines
                 found[project] = known if known is not None and is_known else Forms(lines)
         self.by_project = {**found, **_forms_of(draft.blocked, touched)}
-        """In no order that matters."""
+        """Unordered."""
 
     def waited_for(self) -> Mapping[str, Amounts]:
-        """What gangs that could each start within the share of their project wait for."""
+        """What gangs wait for that could each start within the share of their project."""
         draft = self.draft
         return {
             name: forms.waited_for(draft.shares.project(name).nominal, draft.asks)
@@ -43,7 +43,7 @@ class Blocked:
         }
 
     def first_after(self, now: float, wait_s: float) -> float:
-        """When the head of one line more will have waited so long, or any gang of a project."""
+        """When one more head of a line, or any gang of a project, will have waited that long."""
         found = [inf]
         for project, forms in self.by_project.items():
             oldest = self.draft.backlogs[project].oldest + wait_s
@@ -52,7 +52,7 @@ class Blocked:
 
 
 def moved(draft: Draft) -> Collection[str]:
-    """The projects for which anything was done, or was to be done."""
+    """The projects for which anything was, or was to be, done."""
     jobs = draft.snapshot.jobs
     named = [each.gang[0] for each in draft.snapshot.promises]
     named += [each.gang[0] for each in draft.snapshot.planned]
@@ -67,7 +67,7 @@ def _forms_of(lines: list[Line], projects: Collection[str]) -> Mapping[str, Form
     for line in lines if projects else ():
         if line.project in projects:
             found.setdefault(line.project, []).append(line)
-    # In the order of the project, so that a form is told what the first of it waits for.
+    # In the project's order, so that a form gets the reason of its first gang.
     return {name: Forms(sorted(each, key=_place)) for name, each in found.items()}
 
 

@@ -1,7 +1,7 @@
 """
-Whether the state that a cycle took over from earlier ones is the one it would make from nothing.
+Whether the state taken over from earlier cycles equals the state made from nothing.
 
-It must not change either.
+This module must not change either.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bastion.scheduler.state.draft import Draft
 
 
 def difference(carried: Draft, fresh: Draft) -> str:
-    """The first fact, in words, in which two drafts differ that have only been surveyed."""
+    """Return the first difference between two drafts that were only surveyed, in words."""
     theirs = dict(_facts(fresh))
     for name, fact in _facts(carried):
         if fact != theirs[name]:

@@ -1,7 +1,7 @@
 """
 Decisions: what starts and what is stopped.
 
-It must not know why.
+This module must not know why.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Admitted(NamedTuple):
     shape: Shape
     placed: Placed
     within_share: bool
-    """Whether it was, when it was admitted or promised its place."""
+    """Whether it was within the share when it was admitted or promised its place."""
 
 
 @value
 class PlannedStop:
-    """When a victim is told to stop, and when it has ended at the latest."""
+    """When a victim is stopped, and when it has ended at the latest."""
 
     by: str
     stop_at: float
@@ -49,11 +49,11 @@ class Victims(dict[str, PlannedStop]):
 
     @property
     def version(self) -> int:
-        """Another one after every change."""
+        """Different after every change."""
         return len(self.changed)
 
     def departs(self, running: Running, *, firm: bool = False) -> bool:
-        """Whether it is being stopped, or will be; `firm`: and may not be spared any more."""
+        """Whether it is being stopped, or will be; `firm`: and may not be spared."""
         if running.is_leaving:
             return True
         stop = self.get(running.name)
@@ -68,7 +68,7 @@ class Victims(dict[str, PlannedStop]):
         super().__delitem__(name)
 
     def pop(self, name: str) -> PlannedStop:  # type: ignore[override]
-        """Take out a victim that is named."""
+        """Remove a named victim."""
         self.changed.append(name)
         return super().pop(name)
 
@@ -78,7 +78,7 @@ class Victims(dict[str, PlannedStop]):
         super().update(stops)
 
     def restore(self, stops: Mapping[str, PlannedStop | None]) -> None:
-        """Take back what was named since: each has what it had, or nothing."""
+        """Undo what was named since: each gets its previous stop, or none."""
         for name, stop in stops.items():
             if stop is not None:
                 self[name] = stop

@@ -2,10 +2,10 @@
 The departing: running gangs that are being stopped, or will be.
 
 A cycle asks for them at every search, and names a few more victims between two searches. So they
-are kept in order, with what they leave in the quota added up, and only what was named or spared
+are kept in order, with the sum of what they leave in the quota, and only what was named or spared
 since the last question is counted.
 
-It must not know for which gang a victim was named.
+This module must not know for which gang a victim was named.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _name = attrgetter("name")
 
 class Departing(Collection[Running]):
     """
-    Those being stopped, with the victims of a cycle; in the order of the names.
+    Those being stopped, with the victims of a cycle; in the order of their names.
 
     Args:
-        leaving: Those that are being stopped already.
-        shares: That of the cycle.
-        firm: Whether victims that may still be spared stay.
+        leaving: Those that are already being stopped.
+        shares: Those of the cycle.
+        firm: Whether victims that may still be spared are excluded.
     """
 
     def __init__(self, leaving: Iterable[Running], shares: Shares, *, firm: bool = False) -> None:
@@ -38,7 +38,10 @@ class Departing(Collection[Running]):
         self.sums = shares.standing(self._members)
         """What they leave in the quota."""
         self.useful = set(self._members)
-        """Those with which something might become free and open; `leaves_nothing` takes out."""
+        """
+        Those with which something might become free and open; `leaves_nothing` removes gangs from
+        it.
+        """
         self._seen = 0
 
     def __iter__(self) -> Iterator[Running]:
@@ -51,7 +54,7 @@ class Departing(Collection[Running]):
         return running in self.sums
 
     def catch_up(self, victims: Victims, running: Mapping[str, Running]) -> None:
-        """Take over what has been named and spared since."""
+        """Apply what has been named and spared since."""
         for name in victims.changed[self._seen :]:
             self._be(running[name], is_in=victims.departs(running[name], firm=self._firm))
         self._seen = len(victims.changed)
@@ -76,7 +79,7 @@ class Departing(Collection[Running]):
         self.useful.discard(running)
 
     def leaving_devices(self, capacity: Capacity) -> Iterator[Running]:
-        """Those with which devices are free and open; what leaves nothing is not asked again."""
+        """Yield those that free open devices; gangs that leave nothing are not asked again."""
         for running in [*self.useful]:
             wanted = running.footprint
             if wanted.whole or wanted.opens(capacity):
@@ -86,20 +89,20 @@ class Departing(Collection[Running]):
 
 
 class Departures:
-    """The departing of one cycle, each kind of them once it is asked for."""
+    """The departing of one cycle, each kind computed on request."""
 
     def __init__(self, leaving: Mapping[str, Running], victims: Victims) -> None:
         self._leaving, self._victims = leaving, victims
         self._kinds: dict[bool | None, Departing] = {}
 
     def of(self, shares: Shares, running: Mapping[str, Running], *, firm: bool) -> Departing:
-        """With the victims; `firm`: without those that may still be spared."""
+        """Return those with the victims; `firm`: without those that may still be spared."""
         found = self._of(shares, firm)
         found.catch_up(self._victims, running)
         return found
 
     def stopping(self, shares: Shares) -> Departing:
-        """Without any victims."""
+        """Return those without any victims."""
         return self._of(shares, None)
 
     def _of(self, shares: Shares, kind: bool | None) -> Departing:

@@ -1,7 +1,7 @@
 """
 What is closed for one waiting gang until a time: a promise, or a planned start.
 
-It must not know how it was found.
+This module must not know how it was found.
 """
 
 from __future__ import annotations
@@ -42,35 +42,35 @@ class Reserved:
         self.waits = tuple(waits)
         """What must have ended before it starts; `Reservations.wait_for` changes it."""
         self.holds_quota = is_promise
-        """Whether its project counts as holding it already."""
+        """Whether its project already counts as holding it."""
         self.gifts: list[tuple[Running, Amounts]] = []
-        """(gang that it waits for, what of its room in the quota that one holds now)"""
+        """(gang that it waits for, what of its room in the quota that gang holds now)"""
         self.lent: Sequence[tuple[Running, Amounts]] = ()
-        """What these were when it was last lent."""
+        """The value of these when it was last lent."""
         self.paid: list[tuple[Running, int, Amounts]] = []
-        """(gang that it waits for, tier, what of its charge that one pays now)"""
+        """(gang that it waits for, tier, what of its charge that gang pays now)"""
         self.owed: Sequence[tuple[Running, int, Amounts]] = ()
-        """What was paid when it was lent, while it is: the same pay again, as far as they can."""
+        """What was paid when it was lent; the same gangs pay again, if they can."""
         self.name, self.project = gang[0].id, gang[0].project
         self.holders: list[Running] | None = None
-        """The gangs that run where it lies, once they are known; see `holders_of`."""
+        """The gangs that run where it lies, once known; see `holders_of`."""
         self.hold: Hold | None = None
         """None while it is open."""
         self.before: Hold | None = None
-        """What it was when it was last lent; None where what it waits for has changed since."""
+        """Its hold when it was last lent; None if what it waits for has changed since."""
         self.number = 0
-        """The higher, the later it was reserved."""
+        """Higher for later reservations."""
         self.is_dropped = False
-        """Whether it is given up, or carried out: what was opened for a moment stays open."""
+        """Whether it is given up, or carried out: what was temporarily opened stays open."""
 
     @property
     def swapped(self) -> Amounts:
-        """What gangs of its own project give it of their room in the quota."""
+        """Return what gangs of its own project give it of their room in the quota."""
         own = (gift for running, gift in self.gifts if running.project == self.project)
         return Amounts.sum(own)
 
     def draw(self) -> Charge:
-        """Let those that it waits for pay of its charge what they have left; return the rest."""
+        """Let the gangs that it waits for pay what they can of its charge; return the rest."""
         net = []
         for tier, left in enumerate(self.placed.charge):
             for running, at, units in self.owed:
@@ -84,7 +84,7 @@ class Reserved:
         return tuple(net)
 
     def _pay(self, running: Running, tier: int, wanted: Amounts) -> Amounts:
-        """Let `running` pay of what is `wanted` what it has left; return how much that is."""
+        """Let `running` pay what it can of `wanted`; return how much that is."""
         has = running.left[tier]
         units = (wanted & has).positive() if has else has
         if units:
@@ -95,9 +95,9 @@ class Reserved:
     @property
     def drains(self) -> bool:
         """
-        Whether it waits for jobs that have no known end.
+        Whether it waits for jobs without a known end.
 
-        Then it is closed only while later gangs of its own project are looked at.
+        It is then closed only while later gangs of its own project are considered.
         """
         return math.isinf(self.until)
 
@@ -109,20 +109,20 @@ class Reservations:
         self.weak: dict[str, Reserved] = {}
         """Promises that rest on priority alone, by the name of the gang."""
         self.shared: dict[str, Reserved] = {}
-        """Likewise those of earlier cycles that rest on the share of a group."""
+        """Those of earlier cycles that rest on the share of a group, by the name of the gang."""
         self._by_project: dict[str, dict[str, Reserved]] = {}
         self._lowest: dict[str, int] = {}
-        """Project -> the largest number among the priorities of all promises to it so far."""
+        """Project -> the largest priority number of all promises to it so far."""
         self._plans: dict[str, dict[str, Reserved]] = {}
         """Planned starts by project, then by the name of the gang."""
         self._drains: dict[str, dict[str, Reserved]] = {}
-        """Likewise what is drained for gangs."""
+        """Drains, by project and name."""
         self._waiting: dict[str, dict[int, Reserved]] = {}
         """Running gang -> what waits for it, by number."""
         self._made = 0
 
     def add(self, reserved: Reserved, *, is_firm: bool, is_shared: bool) -> None:
-        """Take part from now on: in `weak` unless it `is_firm`, in `shared` if it `is_shared`."""
+        """Add it: to `weak` unless it `is_firm`, to `shared` if it `is_shared`."""
         self._made += 1
         reserved.number = self._made
         kept = self._by_project if reserved.is_promise else self._plans
@@ -137,7 +137,7 @@ class Reservations:
         self._link(reserved)
 
     def remove(self, reserved: Reserved) -> None:
-        """Take part no longer."""
+        """Remove it."""
         self._unlink(reserved)
         kept = self._by_project if reserved.is_promise else self._plans
         kept[reserved.project].pop(reserved.name, None)
@@ -149,30 +149,30 @@ class Reservations:
         self._drains.setdefault(reserved.project, {})[reserved.name] = reserved
 
     def end_drain(self, gang: Gang) -> None:
-        """Keep nothing for `gang` any more that was drained for it, if anything was."""
+        """Drop the drain of `gang`, if there is one."""
         self._drains.get(gang[0].project, {}).pop(gang[0].id, None)
 
     def drained(self) -> list[Reserved]:
-        """All that is drained."""
+        """Return all drains."""
         return [each for found in self._drains.values() for each in found.values()]
 
     def drained_for(self, project: str) -> Iterable[Reserved]:
-        """What is drained for gangs of `project`."""
+        """Return the drains for gangs of `project`."""
         return self._drains.get(project, {}).values()
 
     def kept_for(self, gang: Gang) -> Reserved | None:
-        """What is planned or drained for `gang`."""
+        """Return what is planned or drained for `gang`."""
         project, name = gang[0].project, gang[0].id
         planned = self._plans.get(project, {}).get(name)
         return planned or self._drains.get(project, {}).get(name)
 
     def drained_before(self, line: Line) -> list[Reserved]:
-        """What is drained of the types of `line` for gangs of its project that go before it."""
+        """Return drains of the types of `line` for earlier gangs of its project."""
         found = self._drains.get(line.project)
         return [each for each in found.values() if _is_behind(line, each)] if found else []
 
     def wait_for(self, reserved: Reserved, running: Sequence[Running]) -> None:
-        """Let `reserved`, which takes part, wait for other gangs than before."""
+        """Replace the gangs that `reserved`, which is included, waits for."""
         self._unlink(reserved)
         reserved.waits = tuple(running)
         reserved.before = None
@@ -187,14 +187,14 @@ class Reservations:
             self._waiting.get(running.name, {}).pop(reserved.number, None)
 
     def below(self, project: str, priority: int) -> list[Reserved]:
-        """The promises of lower priority to gangs of `project`, in the order of reservation."""
+        """Return the promises of lower priority to gangs of `project`, in their order."""
         if priority >= self._lowest.get(project, priority):
             return []
         found = self._by_project[project].values()
         return [each for each in found if each.shape.priority > priority]
 
     def ahead_of(self, line: Line) -> list[Reserved]:
-        """The planned starts of its project that go before the head of `line`."""
+        """Return the planned starts of its project that precede the head of `line`."""
         plans = self._plans.get(line.project)
         if not plans:
             return []
@@ -202,11 +202,11 @@ class Reservations:
         return [plan for plan in plans.values() if plan.gang is not gang and plan.rank <= rank]
 
     def planned_for(self, project: str) -> Iterable[Reserved]:
-        """The planned starts of gangs of `project`."""
+        """Return the planned starts of gangs of `project`."""
         return self._plans.get(project, {}).values()
 
     def waiting_for(self, running: Iterable[str]) -> list[Reserved]:
-        """What waits for any gang of these names: promises first, each in order."""
+        """Return what waits for any gang of these names: promises first, each in order."""
         found = {n: each for name in running for n, each in self._waiting.get(name, {}).items()}
         return [found[n] for n in sorted(found, key=lambda n: (not found[n].is_promise, n))]
 

@@ -1,8 +1,8 @@
 """
-`Search`: what the searches of a cycle have found out, and which of them are left to the next.
+`Search`: what the searches of a cycle have found out, and which are left to the next.
 
-Most of it saves searches for what is known. The rest says what is still to be done: what is
-`unseen`, `loosened`, `is_deferred` or has been opened is looked at again, now or in the next cycle.
+Most of it avoids searches whose result is known. The rest is still to be done: what is `unseen`,
+`loosened`, `is_deferred` or has been opened is considered again, now or in the next cycle.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Search:
         self.is_cut_short = False
         """Whether nothing borrows in this cycle: gangs within their share are `unseen`."""
         self.too_full: set[tuple[int, bool]] = set()
-        """(form, guaranteed) that does not fit: while nothing is opened it only gets fuller."""
+        """(form, guaranteed) that does not fit: while nothing is opened, capacity only shrinks."""
         self.no_slots: set[int] = set()
-        """Forms for which no machine has enough free, and what is closed for them holds nothing."""
+        """Forms for which no machine has enough free, and whose reservations hold nothing."""
         self.hopeless: set[tuple[str, int]] = set()
-        """(project, shape) for which no victims were found in this cycle: it only gets fuller."""
+        """(project, shape) for which this cycle found no victims: capacity only shrinks."""
         self.loosened: set[str] = set()
         """Projects that lost a promise in this cycle: others of them may be within the share."""
         self.has_opened = False
-        """Whether what was kept for a gang is open again: it was given up, or started elsewhere."""
+        """Whether reserved capacity is open again: given up, or its gang started elsewhere."""
         self.no_gap: set[tuple[str, int]] = set()
         """(project, shape) that does not start before the planned starts of its project."""
         self.gaps: dict[int, bool] = {}
@@ -47,38 +47,38 @@ class Search:
         self.no_start: set[str] = set()
         """First jobs of gangs for which no planned start was found in this cycle."""
         self.no_room: dict[tuple[str, int], int] = {}
-        """(project, form) -> at which state of the shares the quota had no room to borrow it."""
+        """(project, form) -> the state of the shares that had no room for borrowing it."""
         self.borrowers: dict[str, list[Running]] = {}
-        """Project -> its borrowers that stay, in the order in which they are let go."""
+        """Project -> its borrowers that stay, in the order in which they are tried."""
         self.excess: dict[str, Excess] = {}
-        """Project -> how far above its share it is as these go."""
+        """Project -> how far above its share it is as these leave."""
         self.victims_seen = 0
-        """How many changes of the victims these have taken over."""
+        """How many changes of the victims these include."""
         self.ends: Ends | None = None
-        """When what runs ends, as far as it is the same for all gangs that want its place."""
+        """When running gangs end, as far as it is the same for all gangs that need their place."""
         self.limited: list[Running] | None = None
-        """What runs and ends by itself, the first to end first; once it is asked for."""
+        """What runs and ends by itself, the first to end first; computed on request."""
         self.harm: dict[str, tuple[bool, bool, float, float, str]] = {}
         """Running gang -> what it would lose; see `least_lost`."""
         self.by_priority: dict[str, list[Running]] = {}
         """Project -> its running gangs in the order in which its own higher priority stops them."""
         self.classified: tuple[int, int, tuple[Running, ...]] | None = None
-        """At which promises and victims what starts was last given its class."""
+        """The promises and victims when starting gangs last got their class."""
         self.is_deferred = False
         """Whether a gang within its share may borrow rather than have others stopped."""
         self.patient: set[tuple[str, int]] = set()
-        """(project, shape) for which none had to be stopped: enough comes free anyway."""
+        """(project, shape) for which nothing had to stop: enough becomes free anyway."""
         self.asked: set[tuple[str, int]] = set()
-        """(project, shape) for which it was looked which of lower priority might be stopped."""
+        """(project, shape) for which victims of lower priority were searched."""
         self.apart: set[str] = set()
-        """Projects of which lost jobs were set aside, as the rest of their gang is stopped."""
+        """Projects of which lost jobs were set aside, because the rest of their gang is stopped."""
 
     def may_search(self, gang: Gang, *, outranks: bool = False) -> bool:
         """
         Whether a search for `gang` may begin.
 
-        Not again before all others have been considered; and not once the steps are spent: then it
-        is left to the next cycle. It `outranks` where victims of its own project are searched for.
+        It may not begin before all others have been considered, nor once the steps are spent: then
+        it is left to the next cycle. It `outranks` if victims of its own project are searched.
         """
         token = gang[0].id, outranks
         if token in self._before:
@@ -90,7 +90,7 @@ class Search:
         return True
 
     def considered_so_far(self) -> frozenset[Token]:
-        """What the next cycle need not consider; nothing once all have been."""
+        """Return what the next cycle need not consider; nothing once all have been."""
         return self._before.union(self.considered) if self.unseen else frozenset()
 
     def is_unseen(self, gang: Gang) -> bool:

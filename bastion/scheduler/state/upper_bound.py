@@ -1,10 +1,10 @@
 """
-Upper bound: what could be free at most, with all gone that a gang may ever have stopped.
+Upper bound: what could be free at most, with all gone that a gang could ever have stopped.
 
-Most searches for victims fail, and nearly all of these fail here, in a few operations for a shape:
-too few machines have devices enough, as what stays is spread over them.
+Most searches for victims fail, and nearly all of these fail here, in a few operations per shape:
+too few machines have enough devices, because what stays is spread over them.
 
-It must not know which of those that may go are legal victims.
+This module must not know which possible victims are legal.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from bastion.scheduler.state.decisions import Victims
 from bastion.scheduler.state.memory.occupancy import Occupancy
 
 MACHINES_SEEN_A_STEP = 32
-"""Machines that are looked at in the time of one step; a question takes as long as one of them."""
+"""Machines examined in the time of one step; a question takes as long as one of them."""
 
 
 class UpperBound:
     """
-    Of one cycle; what borrows, and what is told to stop, is gone.
+    The bound of one cycle, with borrowers and victims gone.
 
     Args:
         capacity: Of the cycle.
         occupancy: What runs.
-        victims: What is told to stop.
-        spend: Takes so many of the steps of the cycle.
+        victims: What is being stopped.
+        spend: Takes that many of the steps of the cycle.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class UpperBound:
         self._capacity, self._occupancy, self._victims = capacity, occupancy, victims
         self._spend, self._looked_at = spend, 0
         self._free: dict[tuple[Scope, str], tuple[Counter[int], Iterator[int]]] = {}
-        """(scope, type) -> devices that may be free on a machine -> how many; of those to come."""
+        """(scope, type) -> devices that may be free on a machine -> how many; of possible ones."""
         self._seen = 0
         """How many changes of the victims are known."""
         self._holds = True
         """Whether only borrowers are victims."""
 
     def may_fit(self, shape: Shape) -> bool:
-        """Whether `shape` might fit with all borrowers gone; what starts now is gone, too."""
+        """Whether `shape` might fit with all borrowers gone, including those that start now."""
         self._look()
         changed, running = self._victims.changed, self._occupancy.running
         self._holds = self._holds and all(running[n].is_borrowed for n in changed[self._seen :])
@@ -63,7 +63,7 @@ class UpperBound:
             return True
         scope, (resource, units) = self._capacity.scope_of(part), part.leading
         if scope.is_narrow or any(shelf.left for tier in scope.singles for shelf in tier):
-            return True  # to search a few machines is as quick; or more may be made
+            return True  # searching a few machines is as fast; or more may be created
         if (scope, resource) not in self._free:
             rooms = (room for room in (*scope.all(),) if room.shelf.hosts == 1)
             self._free[scope, resource] = Counter(), (self._on(room, resource) for room in rooms)
@@ -75,13 +75,13 @@ class UpperBound:
         return slots >= part.replicas
 
     def _look(self) -> None:
-        """Count one look more."""
+        """Count one more examination."""
         self._looked_at += 1
         if self._looked_at % MACHINES_SEEN_A_STEP == 0:
             self._spend(1)
 
     def _on(self, room: Room, resource: str) -> int:
-        """How many devices may be free on `room` at most."""
+        """Return how many devices may be free on `room` at most."""
         self._look()
         kept, name = 0, room.name
         for running in self._occupancy.on.get(name, ()):

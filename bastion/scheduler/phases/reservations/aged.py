@@ -1,10 +1,10 @@
 """
-Aged lines: those whose heads have waited for `plan_after_s`, in the order in which they get plans.
+Aged lines: those whose heads have waited for `plan_after_s`, in the order of their plans.
 
-Few of thousands are ever asked for. So lines of which a cycle has taken nothing are not sorted
+Only a few of thousands are ever read. So lines from which a cycle has taken nothing are not sorted
 again: each project keeps them in order, and these orders are merged as far as they are read.
 
-It must not know what a planned start is.
+This module must not know what a planned start is.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from bastion.scheduler.state.draft import Draft
 
 
 def aged(draft: Draft) -> Iterator[Line]:
-    """Lines that may borrow, the longest waiting first; each once, as it was when asked for."""
+    """Yield lines that may borrow, the longest waiting first; each once, as it was when read."""
     borrow = {name: draft.shares.project(name).borrow for name in draft.rest}
     for line in _merged(draft, draft.rest, lambda backlog: backlog.by_age, age_of):
-        # Within its share it is promised a start, and elsewhere it has none.
+        # Within its share it gets a promise, and elsewhere it has none.
         if line.shape.borrows and borrow[line.project]:
             yield line
 
 
 def aged_on_shares(draft: Draft) -> Iterator[Line]:
-    """Lines that the share of their project holds, in the order of the projects."""
+    """Yield lines that the share of their project holds, in the order of the projects."""
     fitting: dict[tuple[str, int], bool] = {}
     for line in _merged(draft, draft.lines, lambda backlog: backlog.lines, place_of):
         if line.key not in fitting:
@@ -47,13 +47,13 @@ def _merged(
     place: Callable[[Entry], Any],
 ) -> Iterator[Line]:
     """
-    The aged among `lines` without a planned start, by the `place` of their heads.
+    Yield the aged among `lines` without a planned start, by the `place` of their heads.
 
     Args:
         draft: Of the cycle.
         lines: By project.
-        kept: The lines of a project in that order, as they were when the cycle began.
-        place: By which the lowest goes first.
+        kept: The lines of a project in that order, as they were at the beginning of the cycle.
+        place: The sort key; the lowest goes first.
     """
     now, after_s = draft.now, draft.options.plan_after_s
     touched = moved(draft)

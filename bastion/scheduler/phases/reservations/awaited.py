@@ -1,10 +1,10 @@
 """
-The gangs that a reserved start waits for: holders of its devices, its amounts, its quota.
+The gangs that a reserved start waits for: holders of its devices, amounts and quota.
 
-Rules: a start waits for no gang that it has room beside. What one gang gives back is counted for
-one start only.
+A start waits for no gang beside which it has room. What one gang gives back is counted for one
+start only.
 
-It must not know how the start was found.
+This module must not know how the start was found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bastion.scheduler.state.holders.running import Running
 from bastion.scheduler.state.reservation import Reserved
 
 EndOrder = Callable[[Running], tuple[Any, ...]]
-"""The lowest comes first."""
+"""The lowest goes first."""
 
 
 def awaited(
@@ -39,20 +39,20 @@ def awaited(
     order: EndOrder | None = None,
 ) -> list[Running] | None:
     """
-    Return `sure` and those of `ending` that must end first; None where there is no room even then.
+    Return `sure` and those of `ending` that must end first; None if there is no room even then.
 
-    The last to end come first: what they give back is counted on before what others could use too.
+    The last to end are counted first: what they give back is used before what others could use too.
 
     Args:
         draft: Unchanged when this returns.
         project: That of the gang to start.
         at: What it asks for, and where it will lie; that is not closed or counted yet.
-        sure: Gangs that have ended by then in any case, all holders of its devices among them.
+        sure: Gangs that have ended by then in any case, including all holders of its devices.
         ending: Others that will have ended by then, if `has_ended` says so.
         within_share: Whether a share has the room: then only tiers, and groups' ceilings, count.
-        borrows: Whether it may start beyond the share, where none has the room yet.
+        borrows: Whether it may start beyond the share, if the share has no room yet.
         has_ended: By default all have.
-        order: The first in this order is counted on first; by default the first to end.
+        order: The first in this order is counted first; by default the first to end.
     """
     (shape, placed, wanted), certain = at, {running.name: running for running in sure}
     counts_quota = draft.shares.is_nested or not (within_share or (placed.total and not borrows))
@@ -100,7 +100,7 @@ def _add_until(
     go: Callable[[Sequence[Running], int], None],
     has_room: Callable[[], bool],
 ) -> bool:
-    """Add so many of `others` to those `needed` that there is room; whether they are enough."""
+    """Add as many of `others` to `needed` as give enough room; return whether there is enough."""
     while not has_room():
         more = list(islice(others, len(needed) + 1))
         if not more:
@@ -115,7 +115,7 @@ def _last_first(draft: Draft, some: Iterable[Running]) -> list[Running]:
 
 
 def holders_of(draft: Draft, reserved: Reserved) -> list[Running]:
-    """The gangs that run where it lies: they stay the same in a cycle."""
+    """Return the running gangs on its place: they stay the same in a cycle."""
     if reserved.holders is None:
         reserved.holders = draft.holders(reserved.footprint)
     return reserved.holders
@@ -158,12 +158,12 @@ def _is_paid(draft: Draft, reserved: Reserved) -> bool:
 
 
 def _in_order(draft: Draft, some: Iterable[Running], order: EndOrder | None) -> Iterator[Running]:
-    """`some`, gone through and sorted when the first is asked for."""
+    """Yield `some`, iterated and sorted when the first is needed."""
     yield from sorted(some, key=order or (lambda each: (draft.ends_at(each), each.name)))
 
 
 def has_room_then(draft: Draft, reserved: Reserved, ended: Iterable[Running]) -> bool:
-    """Whether `reserved`, which is lent, has room once `ended` and all that depart have ended."""
+    """Whether `reserved`, which is lent, has room once `ended` and all departing have ended."""
     departing = draft.departing()
     ended = set(ended).difference(departing)
     placed = reserved.placed
@@ -177,14 +177,14 @@ def has_room_then(draft: Draft, reserved: Reserved, ended: Iterable[Running]) ->
 
 class _Gone:
     """
-    What is left by those that have ended: kept up to date while more of them end.
+    What ended gangs leave, kept up to date while more of them end.
 
     Args:
         draft: Unchanged.
-        wanted: What is to be free.
+        wanted: What must be free.
         placed: At what charge.
         gone: They have ended.
-        owner: The project whose own share is to hold it, if one is.
+        owner: The project whose own share must hold it, if any.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class _Gone:
             for tier, (free, asked) in enumerate(zip(draft.capacity.tier_free, placed.charge))
             if (short := {t: n - free[t] for t, n in asked.items() if n > free[t]})
         ]
-        """(tier, type -> units) that its total has too few of."""
+        """(tier, type -> units) of which its total has too few."""
         self._shares, self._owner = draft.shares, owner
         self.beyond = draft.shares.lacks(owner, placed.total) if owner else {}
         """Type -> how far it is above the share."""
@@ -209,7 +209,7 @@ class _Gone:
         self.count(gone, sign=1)
 
     def count(self, some: Iterable[Running], *, sign: int) -> None:
-        """Let some more end, or with `sign=-1` not have ended after all."""
+        """Count more gangs as ended, or with `sign=-1` as not ended after all."""
         for running in some:
             if sign > 0:
                 self.gone[running.name] = running
@@ -225,11 +225,11 @@ class _Gone:
                     self.beyond[resource] -= sign * frees[resource]
 
     def is_less_with(self, running: Running) -> bool:
-        """Whether it gives anything of what is lacking."""
+        """Whether it gives any of what is lacking."""
         if not running.is_spent:
             for tier, short in self.short:
                 left = running.left[tier]
-                for resource in short:  # asked of thousands: a generator costs twice as much
+                for resource in short:  # called thousands of times: a generator costs twice as much
                     if left[resource]:
                         return True
         if running.project == self._owner:
@@ -237,13 +237,13 @@ class _Gone:
         return any(running.footprint.frees(*where) for where in self.lacking)
 
     def givers(self, some: Iterable[Running]) -> Iterable[Running]:
-        """Those of `some` that may give anything, in one look at each."""
+        """Return those of `some` that may give anything, examining each once."""
         if self.lacking:
             return some
         return (each for each in some if each.project == self._owner or not each.is_spent)
 
     def leaves_enough(self) -> bool:
-        """Whether the tiers have room, and the machines the amounts that are lacking."""
+        """Whether the tiers have room, and the machines the lacking amounts."""
         if any(units > 0 for _, short in self.short for units in short.values()):
             return False
         if self.beyond and max(self.beyond.values()) > 0:

@@ -1,7 +1,7 @@
 """
 Backfill: gangs that start beside what is closed for a later time, without delaying it.
 
-It must not know which gang is next.
+This module must not know which gang is next.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ HOLDS_COUNTED_A_STEP = 32
 
 def put_off(draft: Draft, plans: Iterable[Reserved], shape: Shape) -> list[Reserved]:
     """
-    Those of `plans` that a later gang of their project, of `shape`, would put off if it borrowed.
+    Return those of `plans` that a later gang of their project, of `shape`, would delay by
+    borrowing.
 
     What it holds would count against the share that they wait for, unless it ends in time.
     """
@@ -42,7 +43,7 @@ def put_off(draft: Draft, plans: Iterable[Reserved], shape: Shape) -> list[Reser
 
 
 def may_borrow_beside(draft: Draft, line: Line) -> bool:
-    """Whether the head of `line`, beyond its share, puts off no gang of its project."""
+    """Whether the head of `line`, beyond its share, delays no gang of its project."""
     if draft.reservations.drained_before(line):
         return False
     return not put_off(draft, draft.reservations.ahead_of(line), line.shape)
@@ -78,7 +79,7 @@ def could_borrow(draft: Draft, project: str, shape: Shape) -> bool:
 
 
 def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
-    """Start `gang` now, if the quota and what is free and open allow it, or set it aside."""
+    """Start `gang` now, if the quota and free and open capacity allow it, or set it aside."""
     if waits_for_its_rest(draft, gang):
         return True
     project = gang[0].project
@@ -99,7 +100,7 @@ def start_borrowing(draft: Draft, gang: Gang, shape: Shape) -> bool:
 
 
 def gaps(draft: Draft, shape: Shape, reserved: Iterable[Reserved]) -> list[Reserved]:
-    """What is closed until a time by which a gang of `shape` has ended if it starts now."""
+    """Return what is closed until a time by which a gang of `shape` ends if it starts now."""
     end = draft.end_of(shape)
     if end is None:
         return []
@@ -112,7 +113,7 @@ def backfill(
     """
     Whether a gang of `shape` can `start` while these are open; each then waits for it, too.
 
-    Nothing is opened where machines would lack devices all the same.
+    Nothing is opened if machines would lack devices even so.
     """
     reserved = draft.closed
     draft.search.effort.spend(1 + len(opened) // HOLDS_COUNTED_A_STEP)
@@ -131,7 +132,7 @@ def backfill(
 
 
 def may_backfill(draft: Draft, shape: Shape) -> bool:
-    """Whether a gang of `shape` might start on what is closed for others, and be gone in time."""
+    """Whether a gang of `shape` might start on what is closed for others, and end in time."""
     known = draft.search.gaps
     if shape.max_runtime_s is None or not (shape.borrows and (draft.promised or draft.plans)):
         return False
@@ -143,7 +144,7 @@ def may_backfill(draft: Draft, shape: Shape) -> bool:
 
 
 def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bool:
-    """Whether what is free, with all that is `opened`, could be enough; quickly, not for sure."""
+    """Whether free capacity, with all that is `opened`, could suffice; a quick upper bound."""
     kept: dict[Room, dict[str, int]] = {}
     for hold in (each.hold for each in opened if each.hold is not None):
         for room, resource, _, free, _ in hold.masks:
@@ -156,7 +157,7 @@ def may_fit_beside(draft: Draft, shape: Shape, opened: Iterable[Reserved]) -> bo
 
 
 def may_fit_again(draft: Draft, reserved: Reserved) -> bool:
-    """`may_fit_beside` what is closed for it; told at once where that holds nothing free yet."""
+    """Return `may_fit_beside` for what is closed for it; fast if that holds nothing free yet."""
     form, hold = reserved.shape.form, reserved.hold
     assert hold is not None
     is_empty = not (any(free for *_, free, _ in hold.masks) or hold.counts)
@@ -169,7 +170,7 @@ def may_fit_again(draft: Draft, reserved: Reserved) -> bool:
 
 
 def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[Room, Mapping[str, int]]) -> bool:
-    """Whether machines may have as many slots as `part` needs, where `kept` is free as well."""
+    """Whether machines may have as many slots as `part` needs, if `kept` is free as well."""
     resource, units = part.leading
     if resource == BEST_EFFORT or part.hosts > 1:
         return True
@@ -186,7 +187,7 @@ def _slots_may_do(capacity: Capacity, part: Part, kept: Mapping[Room, Mapping[st
 
 
 def _slots_with(room: Room, part: Part, more: Mapping[str, int]) -> int:
-    """How many replicas may fit there, where so much `more` is free."""
+    """Return how many replicas may fit there, with `more` free."""
     if part.exclusive and (room.occupants or room.sealed):
         return 0
     asked = (*part.devices, *part.counts)

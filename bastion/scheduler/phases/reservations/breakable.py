@@ -1,7 +1,7 @@
 """
 What a gang within a share may break: planned starts, and promises that rest on less.
 
-It must not know whether that helps it.
+This module must not know whether that helps it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quota.ledger import apart
 def breakable_by(
     draft: Draft, project: str, asked: Amounts, ahead: Sequence[Reserved]
 ) -> list[Reserved]:
-    """What a gang of `project` within a share may break for `asked`; not plans `ahead`."""
+    """Return what a gang of `project` within a share may break for `asked`; not plans `ahead`."""
     plans = [plan for plan in draft.plans.values() if plan not in ahead]
     if not draft.may_break_promises:
         return plans
@@ -32,9 +32,9 @@ def on_shared_shares(
     draft: Draft, project: str, asked: Amounts, gone: Iterable[Running] = ()
 ) -> list[Reserved]:
     """
-    Promises on the share of a group that `project` is in too, and is nearer to its own.
+    Return promises on the share of a group that contains `project`, which is nearer to its own.
 
-    One made in this cycle stands: what is nearer to its own share was looked at before.
+    One made in this cycle stands: gangs nearer to their own share were considered before.
 
     Args:
         draft: Unchanged when this returns.
@@ -58,7 +58,7 @@ def on_shared_shares(
 
 
 def cover_of(draft: Draft, reserved: Reserved) -> str:
-    """The share on which a promise stands once what departs has ended, or none."""
+    """Return the share on which a promise stands once departing gangs have ended, or none."""
     with (
         discounted(draft, [reserved]),
         draft.shares.without(standing=draft.departing().sums),
@@ -68,12 +68,12 @@ def cover_of(draft: Draft, reserved: Reserved) -> str:
 
 def outranked(draft: Draft, project: str, priority: int, *, later: bool = False) -> list[Reserved]:
     """
-    Promises of `project` that a gang of it of that priority, within the share, may break.
+    Return promises of `project` that a gang of it of that priority, within the share, may break.
 
-    Those of lower priority, whose gangs it could stop if they ran; not those of higher or equal
-    priority: what preempted it would preempt it again, for ever. One within the share that was made
-    in this pass stands: it was made after all of higher priority had been looked at. But `later`,
-    in another pass, it may be broken too.
+    These have lower priority: the gang could stop their gangs if they ran. Promises of higher or
+    equal priority are not among them: what preempted the gang would preempt it again, forever. A
+    promise within the share that was made in this pass stands: all of higher priority were
+    considered before it. But `later`, in another pass, it may be broken too.
     """
     if not draft.may_break_promises:
         return []
@@ -87,9 +87,9 @@ def outranked(draft: Draft, project: str, priority: int, *, later: bool = False)
 
 def stands_within(draft: Draft, reserved: Reserved, *, own: bool = False) -> bool:
     """
-    Whether it fits in a share, where it counts as held already.
+    Whether it fits in a share while it already counts as held.
 
-    That of its project, or if not `own` that of a group.
+    The share is that of its project, or if not `own` that of a group.
     """
     project, total = reserved.project, reserved.placed.total
     is_own = draft.shares.stands(project, total, reserved.swapped)

@@ -3,7 +3,7 @@ Claims: what every project uses, waits for or keeps of its own share, so that it
 
 A gang that cannot start beside them has no planned start: nothing idles for it.
 
-It must not know when anything ends.
+This module must not know when anything ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quota.tree import Group
 
 
 class Claims:
-    """What every project uses, waits for or keeps of its own share: it will not be left idle."""
+    """What every project uses, waits for or keeps of its own share, so that it will not idle."""
 
     def __init__(self, draft: Draft, waits: Mapping[str, Amounts] | None = None) -> None:
         self.draft = draft
@@ -50,11 +50,11 @@ class Claims:
         return self._own
 
     def renewed(self) -> Claims:
-        """The claims now, if as much waits as then: starts were planned, and none was made."""
+        """Return the current claims, given the same waiting gangs and no new promise."""
         return Claims(self.draft, self._waits)
 
     def _add_groups(self, wanted: dict[str, Amounts]) -> None:
-        """What every group claims: what its members do, and more up to its own share."""
+        """Add the claims of every group: those of its members, and more up to its own share."""
         quota = self.draft.snapshot.quota
         for name in sorted(quota.groups, key=lambda name: -len(quota.groups_of(name))):
             group = quota.groups[name]
@@ -63,7 +63,7 @@ class Claims:
             self._own[name] = own | (wanted[name] & group.nominal) | group.kept
 
     def of_others(self, project: str) -> Amounts:
-        """The claims of all projects but `project`, and of the groups that it is not in."""
+        """Return the claims of all projects except `project`, and of the groups it is not in."""
         known = self._others.get(project)
         if known is None:
             quota = self.draft.snapshot.quota
@@ -76,12 +76,12 @@ class Claims:
         return known
 
     def _beside(self, name: str, group: Group) -> Amounts:
-        """The claims of the members of `group` but `name`."""
+        """Return the claims of the members of `group` except `name`."""
         others = (each for each in group.members if each != name)
         return Amounts.sum(self._own.get(each, NOTHING) for each in others)
 
     def lenders(self, project: str, asked: Amounts) -> tuple[str, ...]:
-        """The projects but `project` that claim any of the types in `asked`, most first."""
+        """Return the projects, except `project`, that claim any types in `asked`, most first."""
         types = asked.types()
         claiming = self._claiming.get(types)
         if claiming is None:
@@ -117,7 +117,7 @@ class Claims:
 
 
 def _waits(draft: Draft) -> Mapping[str, Amounts]:
-    """What each project waits for; where nothing is done for it yet, as in the last cycle."""
+    """Return what each project waits for; if nothing is done for it yet, as in the last cycle."""
     touched, found = moved(draft), {}
     lines = draft.rest or draft.lines  # before phase 3 nothing is passed on
     for name, waiting in lines.items():

@@ -1,12 +1,12 @@
 """
 Earliest start: the first time at which a waiting gang has room, and where.
 
-Rules: what runs has ended by its limit. A borrower is gone after its slice, as it is rotated for a
-planned gang; or after its least running time, for a gang that will be within its share by then.
-Jobs of the gang's own project that have no limit end at a time that is not known: where it takes
-them, the time is infinite, and what the gang could use is drained.
+Running gangs end by their limit. A borrower is gone after its slice, because it is rotated for a
+planned gang, or after its minimum running time for a gang that will be within its share by then.
+Jobs of the gang's own project that have no limit end at an unknown time: if the gang needs them
+gone, the start time is infinite, and what the gang could use is drained.
 
-It must not change anything: what it tries, it undoes.
+This module must not change anything: whatever it tries, it undoes.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ Step = tuple[float, Sequence[Running]]
 HasRoom = Callable[[Amounts], bool]
 """Whether the quota has room for such a charge."""
 GANGS_PASSED_A_STEP = 8
-"""Gangs of which it is known that they leave too little: so many are a step of a search."""
+"""Gangs known to leave too little: this many take one step of a search."""
 
 
 def fits_share(draft: Draft, project: str, shape: Shape) -> bool:
-    """Whether the share of `project` holds a gang of `shape`, if nothing else stands on it."""
+    """Whether the share of `project` holds a gang of `shape`, if nothing else uses it."""
     asked = draft.asks(shape)
     return bool(asked) and asked <= draft.shares.project(project).nominal
 
 
 def earliest_start(draft: Draft, line: Line, claims: Claims) -> Fit | None:
     """
-    The first time at which the head of `line` fits, and where; None when that never is.
+    Return the first time at which the head of `line` fits, and where; None if it never does.
 
-    Beyond its share it leaves room for the `claims` of other projects: what they leave idle for a
-    moment they will have back.
+    Beyond its share it leaves room for the `claims` of other projects, which reclaim what they
+    leave idle.
     """
     project, shape = line.project, line.shape
     own = fits_share(draft, project, shape)
@@ -88,15 +88,15 @@ def _search(
     before: float = math.inf,
 ) -> Fit | None:
     """
-    Let what runs end, one after the other, until the head of `line` fits.
+    End running gangs, one after the other, until the head of `line` fits.
 
     Args:
         draft: Unchanged when this returns.
         line: Its head is to start.
         allows: Whether the quota has room.
         reclaims: Whether borrowers of others may be stopped for it.
-        drains: Whether to go on to what has no known end.
-        before: A time from `before` on is of no use.
+        drains: Whether to continue with gangs that have no known end.
+        before: A start at or after this time is of no use.
     """
     ends, lacks = known_ends(draft), _lacks_of(draft, line.shape)
     for lack in lacks:
@@ -125,7 +125,7 @@ def _search(
 
 
 def _in_vain(draft: Draft, shape: Shape, allows: HasRoom, steps: Sequence[Step]) -> int:
-    """How many of `steps` pass before the quota has room for a gang of `shape`: it only grows."""
+    """Return how many of `steps` pass before the quota has room for a gang of `shape`."""
 
     def has_room(last: int) -> bool:
         gone = chain.from_iterable(running for _, running in steps[: last + 1])
@@ -140,7 +140,7 @@ def _in_vain(draft: Draft, shape: Shape, allows: HasRoom, steps: Sequence[Step])
 def _ends(
     draft: Draft, line: Line, *, reclaims: bool, drains: bool
 ) -> tuple[list[End], Iterator[Step]]:
-    """What has ended some time, in no order; and what has no known end, if it counts."""
+    """Return what has ended at some time, unordered; and what has no known end, if it counts."""
     ends, shape, project = known_ends(draft), line.shape, line.project
     ending, endless = [*ends.known], [*ends.endless.get(project, ())] if drains else []
     for running in ends.borrowed:
@@ -154,7 +154,7 @@ def _ends(
 
 
 def _together(draft: Draft, ending: list[End]) -> Iterator[Step]:
-    """What is free now; then what ends at the same time, the first to end first."""
+    """Yield what is free now; then what ends at the same time, the first to end first."""
     ending.sort(key=itemgetter(0, 1))
     if not ending or ending[0][0] != draft.now:
         yield draft.now, []
@@ -163,7 +163,7 @@ def _together(draft: Draft, ending: list[End]) -> Iterator[Step]:
 
 
 def known_ends(draft: Draft) -> Ends:
-    """When what runs ends, for any gang; divided anew after a start, or when victims change."""
+    """Return when running gangs end, for any gang; renewed after a start or a change of victims."""
     new, version = starting(draft), draft.victims.version
     ends = draft.search.ends
     if ends is None or not ends.stands(new, version):
@@ -180,8 +180,8 @@ class _Trial:
     """
     Running gangs that have ended on trial.
 
-    What they leave is worked out once there may be enough: most searches never come so far. Then
-    it is worked out where a replica could lie.
+    What they leave is computed once it may suffice, since most searches never come that far, and
+    then only where a replica could lie.
     """
 
     def __init__(self, draft: Draft, shape: Shape, lacks: Sequence[Lack]) -> None:
@@ -190,21 +190,21 @@ class _Trial:
         """All that have ended."""
         self._lacks = lacks
         self._is_bounded = len(lacks) == len(shape.parts)
-        """Whether it is known of each part where it could lie."""
+        """Whether a possible place is known for each part."""
         self._need: Need | None = None
         self._charged = 0
-        """How many of them have been taken off the tiers' totals."""
+        """How many of them were deducted from the tiers' totals."""
         self._there: list[Running] = []
-        """Those of them that hold machines yet, where none of it could lie."""
+        """Those of them that still hold machines on which no part could lie."""
         draft.capacity.begin()
 
     def pass_over(self, running: Sequence[Running]) -> None:
-        """Let these end, of which it is known that they leave too little."""
+        """End these, which are known to leave too little."""
         self.gone += running
         self.draft.search.effort.spend(len(running) // GANGS_PASSED_A_STEP)
 
     def let_go(self, running: Sequence[Running]) -> None:
-        """Let these end as well."""
+        """End these as well."""
         self.gone += running
         self.draft.search.effort.spend(len(running))
         for each in running:
@@ -212,7 +212,7 @@ class _Trial:
                 lack.let_go(each.footprint)
 
     def placed(self, allows: HasRoom) -> Placed | None:
-        """Where it fits now; None where it does not, or the quota has no room."""
+        """Return where it fits now; None if it does not, or the quota has no room."""
         if any(lack.replicas > 0 for lack in self._lacks) or not self._frees_enough():
             return None
         with self.draft.shares.without(self.gone):
@@ -242,7 +242,7 @@ class _Trial:
         return self._need.may_fit()
 
     def _may_matter(self, running: Running) -> bool:
-        """Whether any of it could lie on a machine of `running`."""
+        """Whether any part of it could lie on a machine of `running`."""
         if not self._is_bounded:
             return True
         machines = running.footprint.masks
@@ -254,7 +254,7 @@ class _Trial:
 
 
 def _told_by(draft: Draft, project: str, gone: Sequence[Running]) -> float:
-    """When borrowers among `gone` have ended that are told once those of `project` have."""
+    """Return when borrowers among `gone` ended that are stopped after those of `project` ended."""
     own = max((draft.ends_at(r) for r in gone if r.project == project), default=draft.now)
     others = [r.grace_s for r in gone if is_reclaimable(draft, r, project)]
     return own + max((each for each in others), default=0.0)
@@ -264,9 +264,9 @@ def gone_at(
     draft: Draft, running: Running, shape: Shape, project: str, *, reclaims: bool = False
 ) -> float:
     """
-    When `running` is gone at the latest, if it is rotated for a gang of `project` in time.
+    Return when `running` is gone at the latest, if rotated in time for a gang of `project`.
 
-    Or sooner where that `reclaims`, and may have it stopped for its share.
+    It is gone sooner if the project `reclaims`, and may have it stopped for its share.
     """
     end = draft.ends_at(running)
     if not is_reclaimable(draft, running, project):

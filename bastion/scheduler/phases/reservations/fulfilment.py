@@ -1,7 +1,7 @@
 """
-A reserved gang starts: where it was to be, or anywhere else that it fits.
+A reserved gang starts, where it was planned or anywhere else that it fits.
 
-It must not know when that is tried.
+This module must not know when that is tried.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bastion.scheduler.state.reservation import Reserved
 
 
 def located_again(draft: Draft, shape: Shape, before: Promise | PlannedStart) -> Located | None:
-    """The same devices again, if all of them are still in order."""
+    """Return the same devices again, if all of them are still in order."""
     memory, name = draft.memory, before.gang[0]
     known = draft.occupancy.located.get(name)
     if known is None or known.shape is not shape or known.placed.placements != before.placements:
@@ -33,7 +33,7 @@ def located_again(draft: Draft, shape: Shape, before: Promise | PlannedStart) ->
     found = _located(draft, shape, before.placements)
     if known is not None and (found is None or found.placed != known.placed):
         memory.problems.append(f"where {name} lies was another")
-    if found is not None and not draft.capacity.created:  # what is made may not be made again
+    if found is not None and not draft.capacity.created:  # creation may not be repeated
         draft.occupancy.located[name] = found
     return found
 
@@ -61,7 +61,7 @@ def _closes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> b
 
 
 def _passes(capacity: Capacity, pairs: Iterable[tuple[Part, ReplicaPlace]]) -> bool:
-    """Whether the filters of each part still leave its places: labels come and go."""
+    """Whether its places still pass the filters of each part: labels can change."""
     return all(
         capacity.scope(part.where).has(capacity.by_name[host.machine])
         for part, place in pairs
@@ -80,13 +80,13 @@ def _is_sound(capacity: Capacity, wanted: Footprint) -> bool:
 
 
 def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> bool:
-    """Start the gang if it fits, where it was to be or anywhere; else everything stays closed."""
+    """Start the gang if it fits, where planned or anywhere; otherwise everything stays closed."""
     if not may_fit_again(draft, reserved):
         return False
     with set_apart(draft, [reserved], sharing(draft, reserved)):
         shape, total = reserved.shape, reserved.placed.total
         if not draft.shares.has_room(reserved.project, shape, total):
-            return False  # victims may still hold what it needs of the quota
+            return False  # victims may still hold the quota that it needs
         placed = _taken(draft, reserved, guaranteed=guaranteed)
         if placed is None:
             return False
@@ -97,7 +97,7 @@ def start_reserved(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> boo
 
 
 def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
-    """Others that wait for the same gangs: what these give back counts for one of them only."""
+    """Return others that wait for the same gangs: what these give back counts for one only."""
     payers = {running.name for running, _, _ in reserved.paid}
     payers |= {running.name for running, _ in reserved.gifts}
     if not payers:
@@ -106,7 +106,7 @@ def sharing(draft: Draft, reserved: Reserved) -> list[Reserved]:
 
 
 def _taken(draft: Draft, reserved: Reserved, *, guaranteed: bool) -> Placed | None:
-    """Where it lies now: where it was to be, or anywhere; None when it does not fit."""
+    """Return where it lies now: where planned, or anywhere; None if it does not fit."""
     shape, placed = reserved.shape, reserved.placed
     if draft.capacity.is_free(shape.parts, placed.placements, placed.charge):
         for part, placement in zip(shape.parts, placed.placements):

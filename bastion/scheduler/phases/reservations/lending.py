@@ -1,12 +1,12 @@
 """
-What is closed for waiting gangs, opened for a moment to ask what would be; and the other way round.
+Reservations, opened temporarily to answer a question; and the other way round.
 
-Of devices: `reopened` opens them. Of the quota: `counted` holds room there, `discounted` leaves it.
-Of both: `lent` opens, `called_in` ends that for a moment, `closed` closes what is drained, and
-`set_apart` lends and lets others count on what is given back. All is as before when a context ends,
-but for what was dropped meanwhile, which stays open.
+For devices, `reopened` opens them. For quota, `counted` holds the room and `discounted` leaves it.
+For both, `lent` opens, `called_in` suspends that, `closed` closes what is drained, and `set_apart`
+lends and lets others count on what is given back. When a context ends, the state is as before,
+except that whatever was dropped meanwhile stays open.
 
-It must not know what is asked meanwhile.
+This module must not know what is asked meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bastion.scheduler.state.reservation import Reserved
 
 @contextmanager
 def closed(draft: Draft, drained: Sequence[Reserved]) -> Iterator[None]:
-    """Close what is drained for a moment, and let it hold its room in the quota."""
+    """Temporarily close what is drained, and let it hold its room in the quota."""
     for each in drained:
         shut(draft, each)
         count(draft, each)
@@ -37,9 +37,9 @@ def closed(draft: Draft, drained: Sequence[Reserved]) -> Iterator[None]:
 @contextmanager
 def lent(draft: Draft, weak: Sequence[Reserved], kept: Sequence[Reserved] = ()) -> Iterator[None]:
     """
-    Open what is `weak` for a moment; what is `kept`, and closed, is not opened with it.
+    Temporarily open what is `weak`; what is `kept`, and closed, is not opened with it.
 
-    Promises are closed again before plans: what both need is closed for as long as the promise is.
+    Promises are closed again before plans: what both need stays closed for the promise.
     """
     with reopened(draft, kept):
         for each in weak:
@@ -57,7 +57,7 @@ def lent(draft: Draft, weak: Sequence[Reserved], kept: Sequence[Reserved] = ()) 
 def set_apart(
     draft: Draft, reserved: Sequence[Reserved], others: Sequence[Reserved]
 ) -> Iterator[None]:
-    """Lend them; `others` count on what those give back that these would have waited for."""
+    """Lend them; `others` count on what is given back, which these would have waited for."""
     for each in others:
         _refund(draft, each)
     for each in reserved:
@@ -78,7 +78,7 @@ def set_apart(
 
 @contextmanager
 def reopened(draft: Draft, reserved: Iterable[Reserved]) -> Iterator[None]:
-    """Open for a moment what is `reserved`, and closed; then it is closed for what is left."""
+    """Temporarily open what is `reserved` and closed; afterwards close it on what is left."""
     was_shut = [each for each in reserved if each.hold is not None]
     for each in was_shut:
         _open(draft, each)
@@ -91,7 +91,7 @@ def reopened(draft: Draft, reserved: Iterable[Reserved]) -> Iterator[None]:
 
 @contextmanager
 def called_in(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
-    """Close for a moment what is lent."""
+    """Temporarily close what is lent."""
     for plan in plans:
         _call_in(draft, plan)
     try:
@@ -103,7 +103,7 @@ def called_in(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
 
 @contextmanager
 def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
-    """Let planned starts hold their room in the quota for a moment, as promises do."""
+    """Temporarily let planned starts hold their room in the quota, as promises do."""
     for plan in plans:
         plan.holds_quota = True
         count(draft, plan)
@@ -117,7 +117,7 @@ def counted(draft: Draft, plans: Sequence[Reserved]) -> Iterator[None]:
 
 @contextmanager
 def discounted(draft: Draft, held: Sequence[Reserved]) -> Iterator[None]:
-    """Let promises, or planned starts that hold their room in the quota, leave it for a moment."""
+    """Temporarily let promises, or plans that hold quota, leave their room in it."""
     for each in held:
         _discount(draft, each)
     try:
@@ -128,7 +128,7 @@ def discounted(draft: Draft, held: Sequence[Reserved]) -> Iterator[None]:
 
 
 def count_plans(draft: Draft) -> None:
-    """Let all planned starts hold their room in the quota: nothing borrows it."""
+    """Let all planned starts hold their room in the quota, so that nothing borrows it."""
     for plan in draft.plans.values():
         if not plan.holds_quota:
             plan.holds_quota = True
@@ -183,7 +183,7 @@ def lend(draft: Draft, reserved: Reserved) -> None:
 
 
 def _call_in(draft: Draft, reserved: Reserved) -> None:
-    """End what `lend` began."""
+    """Undo `lend`."""
     if reserved.holds_quota:
         count(draft, reserved, reserved.lent)
     shut(draft, reserved, reserved.before)
@@ -191,7 +191,7 @@ def _call_in(draft: Draft, reserved: Reserved) -> None:
 
 
 def _refund(draft: Draft, reserved: Reserved) -> None:
-    """Count on no other gang any more; its devices stay closed."""
+    """Stop counting on other gangs; its devices stay closed."""
     assert reserved.hold is not None
     draft.capacity.charge(reserved.hold.charge, sign=-1)
     _pay_back(draft, reserved)
@@ -200,7 +200,7 @@ def _refund(draft: Draft, reserved: Reserved) -> None:
 
 
 def _draw(draft: Draft, reserved: Reserved) -> None:
-    """End what `_refund` began: count on those that it waits for, as far as they have left."""
+    """Undo `_refund`: count on the gangs that it waits for, as far as they have left."""
     assert reserved.hold is not None
     reserved.hold.charge = _net(draft, reserved)
     draft.capacity.charge(reserved.hold.charge)
@@ -216,7 +216,7 @@ def _pay_back(draft: Draft, reserved: Reserved) -> None:
 
 
 def _net(draft: Draft, reserved: Reserved) -> Charge:
-    """Its charge, less what those it waits for pay of it."""
+    """Return its charge, less what the gangs it waits for pay of it."""
     net = reserved.draw()
     draft.paid.update(running for running, _, _ in reserved.paid)
     return net

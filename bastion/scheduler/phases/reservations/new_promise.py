@@ -1,7 +1,7 @@
 """
-A new promise: where its gang will lie, which victims it names, what it waits for.
+A new promise: where its gang will lie, which victims it names, and what it waits for.
 
-It must not know how it was found.
+This module must not know how it was found.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def make_promise(
     draft: Draft, gang: Gang, shape: Shape, found: Found, *, within_share: bool
 ) -> Reserved:
     """
-    Make the promise that `found` allows, and say to its victims what will happen.
+    Make the promise that `found` allows, and set what happens to its victims.
 
-    Those among them that start in this cycle do not start after all.
+    Victims that start in this cycle do not start after all.
     """
     name = gang[0].id
     found = replace(found, victims=take_back(draft, found.victims))
@@ -56,7 +56,7 @@ def make_promise(
         victims=victims,
         waits=waits,
     )
-    draft.promises.pop(name, None)  # one made again may wait for victims of others: it comes last
+    draft.promises.pop(name, None)  # remade, it may wait for others' victims, so it goes last
     draft.promises[name] = Promise(
         gang=tuple(job.id for job in gang),
         placements=found.placed.placements,
@@ -71,9 +71,9 @@ def make_promise(
 
 def earlier_of(draft: Draft, found: Found, plan: Reserved | None) -> Found:
     """
-    What was planned for a gang, where that is earlier than what was `found`, and as certain.
+    Return the plan for a gang, if it is earlier than what was `found`, and as certain.
 
-    A start that was told is then not put off because the share of its project holds it now. A plan
+    A published start is then not delayed only because the share of its project holds it now. A plan
     that rests on rotated borrowers is not certain: a gang of another project may use their slice.
 
     Args:
@@ -96,16 +96,16 @@ def earlier_of(draft: Draft, found: Found, plan: Reserved | None) -> Found:
 
 
 def _due(draft: Draft, found: Found) -> float:
-    """The earliest time at which `found` may be had."""
+    """Return the earliest time at which `found` may be had."""
     stopped = (stop_at(draft, victim) + victim.grace_s for victim in found.victims)
     return max([draft.now, *map(draft.ends_at, found.ending), *stopped])
 
 
 def let_victims_run_on(draft: Draft) -> None:
     """
-    Let each victim that one new promise alone names run on until that promise is due.
+    Let each victim of only one new promise run until that promise is due.
 
-    It may have been named by an earlier promise, too, that was due sooner and was given up since.
+    An earlier promise, which was due sooner and was given up since, may have named it, too.
     """
     new = [r for r in draft.promised.values() if r.victims and _is_new(draft, r)]
     if not new:
@@ -128,13 +128,13 @@ def _is_new(draft: Draft, reserved: Reserved) -> bool:
 
 
 def _is_for(draft: Draft, victim: Running, reserved: Reserved) -> bool:
-    """Whether `victim` is to stop for `reserved`, and not for a planned start or maintenance."""
+    """Whether `victim` stops for `reserved`, and not for a planned start or maintenance."""
     known = draft.victims.get(victim.name)
     return known is not None and known.by == reserved.name
 
 
 def _waits(draft: Draft, gang: Gang, found: Found, *, within_share: bool) -> list[Running]:
-    """The gangs that the promise of `found` waits for: no other has to end for it."""
+    """Return the gangs that the promise of `found` waits for: no other must end for it."""
     sure, project = [*found.ending, *found.victims], gang[0].project
     waits = awaited(draft, project, found.at, sure, found.departing, within_share=within_share)
     assert waits is not None, "it fits once all of them have ended: so it was found"
@@ -143,10 +143,10 @@ def _waits(draft: Draft, gang: Gang, found: Found, *, within_share: bool) -> lis
 
 def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Running]:
     """
-    Victims of earlier promises whose devices it needs too, as far as they are its own by right.
+    Return victims of earlier promises whose devices it needs too, if it has a right to them.
 
-    If the earlier promise is fulfilled otherwise, they are still to be stopped for this one. Those
-    of other projects are not while its own project holds too much, though it will not for long.
+    If the earlier promise is fulfilled otherwise, they are still stopped for this one. Victims of
+    other projects are not shared while its own project temporarily holds too much.
     """
     project, total = gang[0].project, found.placed.total
     within_share = draft.shares.is_within(project, total)
@@ -168,7 +168,7 @@ def _shared(draft: Draft, gang: Gang, shape: Shape, found: Found) -> list[Runnin
 def _needed_by_groups(
     draft: Draft, project: str, total: Amounts, stopped: Sequence[Running]
 ) -> Iterator[Running]:
-    """Other victims without whose end a group has no right to those `stopped`, or is too full."""
+    """Yield other victims that must end before a group may have `stopped`, or is not too full."""
     quota, shares = draft.snapshot.quota, draft.shares
     meets = {apart(quota, project, running.project)[-1].name for running in stopped}
     departing, kin = draft.departing(firm=True), quota.kin(project)
@@ -184,14 +184,14 @@ def _needed_by_groups(
 
 
 def victims_of(draft: Draft, victims: Sequence[Running]) -> tuple[tuple[str, float], ...]:
-    """(job, stop time) of every job of `victims`."""
+    """Return (job, stop time) of every job of `victims`."""
     return tuple((job, draft.victims[v.name].stop_at) for v in victims for job in v.ids)
 
 
 def stop_of(
     draft: Draft, victim: Running, gang: Gang, shape: Shape, stop: float, *, is_firm: bool
 ) -> PlannedStop:
-    """What `victim` has to expect, and why."""
+    """Return the planned stop of `victim`, and why."""
     by, project = gang[0].id, gang[0].project
     is_own = victim.project == project
     reason: PreemptReason

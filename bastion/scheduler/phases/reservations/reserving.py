@@ -1,7 +1,7 @@
 """
-What is reserved for waiting gangs, and given up.
+Reserve devices for waiting gangs, and give reservations up.
 
-It must not know why.
+This module must not know why.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def reserve(draft: Draft, reserved: Reserved) -> None:
     """
     Close devices for a waiting gang.
 
-    Its charge counts against the tiers at once, and a promise's against its project, except for
-    what those it waits for will give back by then: that would be counted twice.
+    Its charge immediately counts against the tiers, and a promise's against its project, except for
+    what the gangs it waits for will give back by then: that would count twice.
     """
     kept = draft.promised if reserved.is_promise else draft.plans
     kept[reserved.name] = reserved
@@ -37,7 +37,7 @@ def reserve(draft: Draft, reserved: Reserved) -> None:
 
 
 def give_up(draft: Draft, reserved: Reserved) -> None:
-    """Open for good what is closed for a gang that waits on: it does not hold any more."""
+    """Permanently open what is closed for a gang that keeps waiting: it no longer holds."""
     lend(draft, reserved)
     drop(draft, reserved)
     draft.revised += 1
@@ -74,7 +74,7 @@ def drop(draft: Draft, reserved: Reserved) -> None:
 
 
 def spare_for(draft: Draft, plan: Reserved) -> dict[str, PlannedStop]:
-    """Let the gangs go on that were to be rotated for `plan` alone; return what was told."""
+    """Spare the gangs to be rotated only for `plan`; return their planned stops."""
     told = {name: stop for name, stop in draft.victims.items() if stop.by == plan.name}
     for name in told:
         _spare(draft, draft.running[name])
@@ -82,7 +82,7 @@ def spare_for(draft: Draft, plan: Reserved) -> dict[str, PlannedStop]:
 
 
 def _spare(draft: Draft, running: Running) -> None:
-    """Let a victim go on, unless another promise needs it gone as well."""
+    """Let a victim continue, unless another promise needs it gone as well."""
     stop = draft.victims.pop(running.name)
     for other in draft.promised.values():
         if running in other.victims:

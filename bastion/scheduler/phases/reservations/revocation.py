@@ -1,10 +1,10 @@
 """
 A start of this cycle, taken back.
 
-A gang of higher priority that does not fit beside those that start would stop some of them in the
-next cycle. It is told now, and they do not start at all: what has not begun loses nothing.
+A gang of higher priority that does not fit beside the starting gangs would stop some of them in the
+next cycle. Instead they do not start at all: what has not started loses nothing.
 
-It must not know what is looked for.
+This module must not know what is searched.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from bastion.scheduler.state.holders.running import Running
 
 def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
     """
-    Undo the start of those `victims` that start in this cycle; the rest are returned.
+    Undo the starts of those `victims` that start in this cycle, and return the rest.
 
-    Where one has to stop now, jobs of its gang that start again do not, either.
+    If a victim must stop now, jobs of its gang that restart do not start, either.
     """
     back = [each for each in victims if each.name in draft.starting]
     parts = (each for each in victims if len(each.gang) > len(each.jobs))
@@ -42,11 +42,11 @@ def take_back(draft: Draft, victims: Sequence[Running]) -> tuple[Running, ...]:
 
 
 def _undo(draft: Draft, back: Sequence[Running]) -> None:
-    """Undo these starts; what is closed where they would have been is so for what is left."""
+    """Undo these starts; what is closed in their places then closes what is left."""
     for running in back:
         waiting = draft.reservations.waiting_for([running.name])
         closed = [each for each in waiting if each.hold is not None]
-        with lent(draft, closed):  # else what it leaves of them would be closed, and idle
+        with lent(draft, closed):  # else what they leave would be closed, and idle
             for each in waiting:
                 left = [other for other in each.waits if other is not running]
                 draft.reservations.wait_for(each, left)

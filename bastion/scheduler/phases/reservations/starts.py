@@ -1,7 +1,7 @@
 """
 Gangs that start in this cycle, as the next will see them: running, for no time yet.
 
-It must not know what is looked for.
+This module must not know what is searched.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from bastion.scheduler.state.draft import Draft
 from bastion.scheduler.state.holders.running import Running
 
 STARTS_CLASSED_A_STEP = 8
-"""Starts that are given a class in the time of one step."""
+"""Starts that get a class in the time of one step."""
 
 
 def starting(draft: Draft) -> list[Running]:
-    """All that start in this cycle."""
+    """Return all gangs that start in this cycle."""
     return [_as_running(draft, each) for each in draft.admitted]
 
 
 def newest(draft: Draft) -> Running:
-    """The last of them."""
+    """Return the last of them."""
     return _as_running(draft, draft.admitted[-1])
 
 
 def lower_starting(draft: Draft, project: str, priority: int) -> list[Running]:
-    """Those of `project` among them that are of lower priority."""
+    """Return those of `project` among them with lower priority."""
     lower = (each for each in draft.admitted_by[project] if each.shape.priority > priority)
     return [_as_running(draft, each) for each in lower]
 
 
 def borrowing(draft: Draft, project: str) -> list[Running]:
-    """Which of them the next cycle will see as borrowers that `project`, another, may stop."""
+    """Return those that the next cycle will see as borrowers which another project may stop."""
     if not (draft.starts_beyond and draft.parts.preemption.reclaims):
         return []
     new = starting(draft)
@@ -47,7 +47,7 @@ def borrowing(draft: Draft, project: str) -> list[Running]:
 
 
 def _classify(draft: Draft, new: Sequence[Running]) -> None:
-    """Give `new`, all that starts, the classes and covers that they will have."""
+    """Give `new`, all starting gangs, the classes and covers that they will have."""
     version = len(draft.promises), draft.victims.version, tuple(new)
     if draft.search.classified == version:
         return
@@ -82,7 +82,7 @@ def _as_running(draft: Draft, admitted: Admitted) -> Running:
 
 def waits_for_its_rest(draft: Draft, gang: Gang) -> bool:
     """
-    Whether the rest of `gang`, which runs, is told to stop now; `gang` is set aside then.
+    Whether the rest of `gang`, which runs, must stop now; `gang` is then set aside.
 
     Once the rest has ended, all of them start together again.
     """

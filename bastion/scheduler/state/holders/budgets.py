@@ -1,11 +1,11 @@
 """
-Budgets that are spent: which gangs may not start until the next period of the calendar.
+Spent budgets: which gangs may not start until the next period of the calendar.
 
-Rules: a gang asks for a type of which its project, or a group around it, has no unit hours left. A
-gang that was promised devices still starts: others may have been stopped for it. So does a job that
-was lost and joins its gang again. What runs is not stopped.
+A gang is blocked if it asks for a type of which its project, or a group around it, has no unit
+hours left. A gang with a promise still starts, because others may have been stopped for it. So does
+a lost job that rejoins its gang. Running jobs are not stopped.
 
-It must not know capacity.
+This module must not know capacity.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from quota.budget import HOUR_S
 from quota.tree import Quota
 
 _ROUNDING_S = 1.0
-"""What was used is a sum of many parts: at the exact end of a budget it may be a little less."""
+"""Usage is a sum of many parts: at the exact end of a budget it may be slightly less."""
 
 Spent = Mapping[str, Mapping[str, float]]
-"""Project, or group -> unit hours by type that count against its budget now."""
+"""Project or group -> unit hours by type that count against its budget now."""
 
 
 def spent_budgets(quota: Quota, spent: Spent) -> frozenset[tuple[str, str]]:
-    """(project or group, type) of which nothing is left in this period."""
+    """Return (project or group, type) of which nothing is left in this period."""
     return frozenset(
         (name, kind)
         for name, budget in quota.budgets.items()
@@ -38,7 +38,7 @@ def spent_budgets(quota: Quota, spent: Spent) -> frozenset[tuple[str, str]]:
 
 
 def carried(old: Quota, new: Quota, spent: Spent, now: float) -> Spent:
-    """What of `spent` under `old` counts under `new`: nothing against one of another period."""
+    """Return what of `spent` under `old` counts under `new`: nothing if the periods differ."""
     return {
         name: hours
         for name, hours in spent.items()
@@ -48,7 +48,7 @@ def carried(old: Quota, new: Quota, spent: Spent, now: float) -> Spent:
 
 
 class Budgets:
-    """The budgets that are spent at `now`; false where none is."""
+    """The budgets that are spent at `now`; false if none is."""
 
     def __init__(self, quota: Quota, spent: Spent, now: float) -> None:
         self._quota, self._used, self._now = quota, spent, now
@@ -61,11 +61,11 @@ class Budgets:
         return bool(self._spent)
 
     def renewals(self) -> Iterator[float]:
-        """When those that are spent are renewed, in store's seconds."""
+        """Return when the spent budgets are renewed, in seconds of the store's clock."""
         return iter(self._renewed_at.values())
 
     def ends(self, held: Mapping[str, Amounts]) -> Iterator[float]:
-        """When what is left of each budget is used, if projects go on to hold what is `held`."""
+        """Yield when each budget will be used up, if projects keep holding `held`."""
         rates: dict[str, Amounts] = {}
         for project, units in held.items() if self._quota.budgets else ():
             for node in self._quota.chain(project):
@@ -79,9 +79,9 @@ class Budgets:
 
     def over(self, project: str, asked: Amounts) -> BudgetSpent | None:
         """
-        Why a gang of `project` that is charged `asked` may not start, or None.
+        Return why a gang of `project` that is charged `asked` may not start, or None.
 
-        Of several budgets it is the one that is renewed last; the others are told as the next wall.
+        Of several budgets it names the one that is renewed last; the others are the next wall.
         """
         found: dict[str, Amounts] = {}
         for node in self._quota.chain(project):
@@ -104,11 +104,11 @@ class Budgets:
         self, lines: Iterable[Line], asks: Callable[[Shape], Amounts]
     ) -> Mapping[Line, BudgetSpent]:
         """
-        The lines of which no gang may start, but those promised devices or begun; and why.
+        Return the lines of which no gang may start, except promised or started ones, and why.
 
         Args:
             lines: Waiting gangs.
-            asks: What a gang of a shape is charged.
+            asks: The charge of a gang of a shape.
         """
         known: dict[tuple[str, int], BudgetSpent | None] = {}
         found: dict[Line, BudgetSpent] = {}

@@ -1,13 +1,13 @@
 """
-Classes: which admitted gangs stand on their project's own share.
+Classes: which admitted gangs are on their project's own share.
 
-Rules: a fixed order, so nothing changes class unless something came, went or was cut: those that
-were guaranteed first (last among them those that are being stopped), then priority, then the time
-of admission (of promises the order in which they were made), then name. A quota cut therefore
-demotes the lowest priority first, then the newest. What never borrows comes before all that, and
-keeps its class when the share is cut below it.
+The order is fixed, so no gang changes class unless one was added, removed or cut. Gangs that were
+guaranteed before come first (those being stopped come last among them), then priority, then the
+time of admission (for promises, the order in which they were made), then name. A quota cut
+therefore demotes the lowest priority first, then the newest. A gang that never borrows precedes all
+of them, and keeps its class when the share is cut below it.
 
-It must not know machines.
+This module must not know machines.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Newcomer(NamedTuple):
     admitted_at: float
     held: Amounts
     borrows: bool
-    """Whether it would stand beyond the share rather than not at all."""
+    """Whether it would rather be beyond the share than not run at all."""
     is_leaving: bool = False
     number: int = 0
     """Among promises: the first made has the lowest."""
@@ -46,7 +46,7 @@ class Newcomer(NamedTuple):
 
 
 Claimant = Running | Newcomer
-"""A gang that asks for a place in the share; those that run ask for theirs again."""
+"""A gang that asks for a place in the share; running gangs ask for theirs again."""
 
 Classify = Callable[
     [Quota, Iterable[Running], Iterable[Newcomer], Collection[str]], Mapping[str, JobClass]
@@ -57,7 +57,7 @@ Classify = Callable[
 def derive(
     quota: Quota, claimants: Iterable[Claimant], *, stopped: Collection[str]
 ) -> dict[str, JobClass]:
-    """The class of every gang, by name; those `stopped` are being stopped from now on."""
+    """Return the class of every gang, by name; those `stopped` are being stopped from now on."""
     by_project: dict[str, list[Claimant]] = {}
     for each in claimants:
         by_project.setdefault(each.project, []).append(each)
@@ -75,13 +75,13 @@ def derive(
 def _divide(
     project: Project, asking: Iterable[Claimant], stopped: Collection[str]
 ) -> dict[str, JobClass]:
-    """The classes of what asks for more than the share of `project`."""
+    """Return the classes of what asks for more than the share of `project`."""
     ranked = []
     for at, each in enumerate(asking):
         is_borrowed = each.job_class is JobClass.BORROWED
         may_be_borrowed = each.borrows and project.borrow
         leaves_share = not is_borrowed and (each.is_leaving or each.name in stopped)
-        # In a group a promise may rest on the share of the group: it demotes none that runs on.
+        # In a group a promise may rest on the share of the group: it demotes no running gang.
         is_last = bool(project.group) and isinstance(each, Newcomer) and each.is_promised
         rank = leaves_share, is_last, each.priority, each.admitted_at, _number(each), each.name
         ranked.append((may_be_borrowed, is_borrowed, *rank, at, each.held))
@@ -102,9 +102,9 @@ def covers(
     quota: Quota, claimants: Iterable[Claimant], classes: Mapping[str, JobClass]
 ) -> dict[str, str]:
     """
-    The group on whose share each gang stands that is beyond its project's, by name.
+    Return the group whose share covers each gang that is beyond its project's, by name.
 
-    The first to come stand on it, so that none that runs is displaced by a newer one.
+    Earlier gangs are covered first, so that no running gang is displaced by a newer one.
     """
     standing: dict[str, Amounts] = {}
     waiting: dict[str, list[Claimant]] = {}
@@ -142,16 +142,14 @@ def classify(
     victims: Collection[str] = (),
 ) -> dict[str, JobClass]:
     """
-    Set the class of every running gang; those that are being stopped keep theirs.
+    Set the class of every running gang; gangs that are being stopped keep theirs.
 
-    They take part until they have ended: their place in the share may have been promised, so that
-    no other gang of their project may take it yet. They come last, so that the gang that was
-    promised their place takes it from none that runs on.
-
-    So do the `victims` of promises within the share that may stand, by name: they will be stopped.
-
-    A promise within the share counts like the newest guaranteed gang of its priority: what its
-    project takes on beside it is borrowed. The classes of promised gangs are returned.
+    They count until they have ended: their place in the share may have been promised, so no other
+    gang of their project may take it yet. They come last, so that the gang that was promised their
+    place takes it from no other running gang. The same holds for the `victims` of promises within
+    the share that may stand, by name: they will be stopped. A promise within the share counts like
+    the newest guaranteed gang of its priority: what its project takes beside it is borrowed. The
+    classes of promised gangs are returned.
     """
     holding, waiting = list(running), list(promised)
     classes = derive(quota, [*holding, *waiting], stopped=victims)
@@ -170,12 +168,12 @@ def promised_by(
     made: int = 0,
 ) -> list[Newcomer]:
     """
-    The gangs that have a promise within their project's share, and still wait.
+    Return the gangs that have a promise within their project's share, and still wait.
 
     Args:
         promises: In the order in which they were made.
         jobs: Of the cycle.
-        cost: What a promise is charged.
+        cost: The charge of a promise.
         made: How many were made before them.
     """
     found = []
@@ -200,5 +198,5 @@ def promised_by(
 
 
 def may_stand(quota: Quota, newcomer: Newcomer) -> bool:
-    """Whether any share could hold it alone: the quota file may have been cut since its promise."""
+    """Whether any share could hold it alone: the quota may have been cut since its promise."""
     return any(node.nominal.holds(NOTHING, newcomer.held) for node in quota.chain(newcomer.project))

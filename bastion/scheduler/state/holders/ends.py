@@ -1,10 +1,10 @@
 """
-`Ends`: when what runs has ended, as far as that does not depend on what wants its place.
+`Ends`: when running gangs end, as far as that does not depend on what needs their place.
 
-Searches for planned starts follow each other and differ in the gang alone. So what runs is divided
-once: by a known end, on what others leave idle, or with no end that anything sets.
+Searches for planned starts follow each other and differ only in the gang. So running gangs are
+divided once: with a known end, borrowing, or without any known end.
 
-It must not know what wants its place.
+This module must not know what needs their place.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class Ends:
     ) -> None:
         self._starting, self._version, self._on = starting, version, on
         self.known: list[End] = []
-        """Those whose end is known, the first to end first, borrowers apart."""
+        """Those whose end is known, the first to end first, without borrowers."""
         self.borrowed: list[Running] = []
-        """Those on what others leave idle: it depends on the gang that wants them."""
+        """Borrowers: their end depends on the gang that needs them."""
         self.endless: dict[str, list[Running]] = {}
-        """Project -> those that have no known end, borrowers apart."""
+        """Project -> those without a known end, without borrowers."""
         for each in (*running, *starting):
             if each.is_borrowed:
                 self.borrowed.append(each)
@@ -61,16 +61,16 @@ class Ends:
 
     @cached_property
     def bounded(self) -> list[Running]:
-        """All that may have ended some time, for any gang that may stop it."""
+        """Return all that may end at some time, for any gang that may stop it."""
         return [*(running for *_, running in self.known), *self.borrowed]
 
     @cached_property
     def footprint(self) -> Footprint:
-        """What these take, all together."""
+        """Return what these take, all together."""
         return Footprint(chain.from_iterable(running.places for running in self.bounded))
 
     def by(self, until: float, project: str) -> Iterator[Running]:
-        """All that may have ended at `until`, some of them only for a gang of `project`."""
+        """Return all that may have ended at `until`, some of them only for a gang of `project`."""
         known = self.known[: bisect_right(self.known, until, key=itemgetter(0))]
         endless = self.endless.get(project, ())
         return chain((running for *_, running in known), self.borrowed, endless)
@@ -80,7 +80,7 @@ class Ends:
         return version == self._version and starting == self._starting
 
     def crowd(self, running: Running) -> tuple[int, str, str]:
-        """Those on machines with few others go first: these are drained soonest."""
+        """A sort key: gangs on machines with few others go first, since these drain soonest."""
         machines = running.footprint.masks
         most = max((len(self._on(machine)) for machine in machines), default=0)
         return most, min(machines, default=""), running.name

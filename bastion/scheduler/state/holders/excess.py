@@ -1,7 +1,7 @@
 """
-Excess: how far a project is above its share, and will be as its borrowers go one after the other.
+Excess: how far a project is above its share, now and as its borrowers leave one by one.
 
-It must not know why they go.
+This module must not know why they leave.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from quota.amounts import Amounts
 
 class Excess:
     """
-    Of one project, as it is when this is made; worked out as far as it is asked for.
+    The excess of one project when this is made; computed as far as it is requested.
 
     Args:
-        shares: Of the cycle.
+        shares: Those of the cycle.
         project: Its name.
-        running: Its borrowers, in the order in which they go.
+        running: Its borrowers, in the order in which they leave.
     """
 
     def __init__(self, shares: Shares, project: str, running: Sequence[Running]) -> None:
         self._dominant_share = shares.dominant_share
         self.running = running
         self.before = shares.excess(project)
-        """With all of them; the same object as long as nothing of the project is counted anew."""
+        """With all of them; the same object as long as nothing of the project is recounted."""
         self._after = [self.before]
         self._above: Amounts = shares.above_share(project)
-        """What it holds above its share once those have gone that were asked for."""
+        """What it holds above its share after the requested ones have left."""
 
     def after(self, count: int) -> float:
-        """With the first `count` of them gone; as a part of the total."""
+        """Return it with the first `count` of them gone, as a fraction of the total."""
         known = self._after
         while len(known) <= count:
             self._above = self._above - self.running[len(known) - 1].held

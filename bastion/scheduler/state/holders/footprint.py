@@ -1,10 +1,10 @@
 """
 What a placement takes of every machine: devices by index, amounts, or all of it.
 
-Two gangs are in each other's way on a machine when one of them takes all of it, or when both want
-the same device. Amounts (`cpu`, `memory`) have no index: there it depends on how much is left.
+Two gangs exclude each other on a machine if one of them takes all of it, or if both want the same
+device. Amounts (`cpu`, `memory`) have no index: there it depends on how much is left.
 
-It must not know whose placement it is.
+This module must not know whose placement it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Pairs = Iterable[tuple[Part, ReplicaPlace]]
 
 
 def pairs_of(parts: Sequence[Part], placements: Sequence[Placement]) -> Pairs:
-    """Every replica of a gang, with what it asks for."""
+    """Return every replica of a gang, with what it asks for."""
     return [(part, replica) for part, places in zip(parts, placements) for replica in places]
 
 
@@ -33,7 +33,7 @@ class Footprint:
 
     def __init__(self, pairs: Pairs) -> None:
         self.masks: dict[str, dict[str, int]] = {}
-        """Machine -> type -> mask of its devices; every machine is named."""
+        """Machine -> type -> mask of its devices; every machine is included."""
         self.counts: dict[str, dict[str, int]] = {}
         """Machine -> type without devices -> how much, where not all of the machine is taken."""
         self.whole: set[str] = set()
@@ -51,7 +51,7 @@ class Footprint:
                     counts[resource] = counts.get(resource, 0) + units
 
     def meets(self, other: Footprint) -> bool:
-        """Whether both cannot be there together, amounts apart."""
+        """Whether both cannot be there together; amounts are ignored."""
         for machine, masks in self.masks.items():
             theirs = other.masks.get(machine)
             if theirs is None:
@@ -65,7 +65,7 @@ class Footprint:
 
     def lacking(self, capacity: Capacity) -> dict[tuple[str, str], int]:
         """
-        (machine, type without devices) -> how much must come free there, the devices apart.
+        Return (machine, type without devices) -> how much must become free there.
 
         What others are owed on that machine comes first.
         """
@@ -81,7 +81,7 @@ class Footprint:
         return found
 
     def opens(self, capacity: Capacity) -> list[str]:
-        """Machines where devices are free, or become free with this gone."""
+        """Return machines where devices are free, or become free with this gone."""
         found = []
         for machine, masks in self.masks.items():
             room = capacity.by_name.get(machine)
@@ -94,7 +94,7 @@ class Footprint:
         return found
 
     def frees(self, machine: str, resource: str) -> float:
-        """How much of a type without devices comes free on `machine` with this gone."""
+        """Return how much of a type without devices becomes free on `machine` with this gone."""
         if machine in self.whole:
             return math.inf
         return self.counts.get(machine, {}).get(resource, 0)
@@ -109,5 +109,5 @@ class Located(NamedTuple):
 
 
 def located(shape: Shape, placed: Placed) -> Located:
-    """Where a gang of `shape` will lie that is `placed`."""
+    """Return where a gang of `shape` that is `placed` will lie."""
     return Located(shape, placed, Footprint(pairs_of(shape.parts, placed.placements)))

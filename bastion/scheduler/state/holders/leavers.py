@@ -1,10 +1,10 @@
 """
-Running gangs that a question takes to be gone, and what they leave in the quota of each project.
+Running gangs that a question assumes gone, and what they leave in each project's quota.
 
-Questions follow each other that differ by a few gangs out of hundreds. So what the last ones added
-up is kept, and only the difference is counted.
+Consecutive questions differ by a few gangs out of hundreds. So the last sums are kept, and only the
+difference is counted.
 
-It must not know shares.
+This module must not know shares.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bastion.scheduler.state.holders.running import Running
 from quota.amounts import NOTHING, Amounts
 
 COUNTED_ONE_BY_ONE = 8
-"""So many gangs at most; more are added up project by project."""
+"""The most gangs counted one by one; more are added up project by project."""
 
 
 class Leavers:
@@ -24,7 +24,7 @@ class Leavers:
     Some running gangs, added up.
 
     Args:
-        gifts: Running gang -> project -> what it gives to promises of that project; as it is now.
+        gifts: Running gang -> project -> what it gives to promises of that project; live.
     """
 
     def __init__(self, gifts: Mapping[str, Mapping[str, Amounts]]) -> None:
@@ -39,11 +39,11 @@ class Leavers:
         return running in self._members
 
     def distance(self, wanted: set[Running]) -> int:
-        """How many gangs would have to be counted to be `wanted`."""
+        """Return how many gangs would have to be counted to become `wanted`."""
         return len(self._members) + len(wanted) - 2 * len(self._members & wanted)
 
     def be(self, wanted: set[Running]) -> None:
-        """Be exactly these from now on."""
+        """Become exactly these."""
         if not self._members and len(wanted) > COUNTED_ONE_BY_ONE:
             self._begin(wanted)
             return
@@ -53,7 +53,7 @@ class Leavers:
             self.count(running, sign=1)
 
     def _begin(self, wanted: set[Running]) -> None:
-        """Be these, and none before: all of a project are added up at once."""
+        """Become these from nothing: all of a project are added up together."""
         self._members = set(wanted)
         held: dict[str, list[Amounts]] = {}
         given: dict[tuple[str, bool], list[Amounts]] = {}
@@ -66,7 +66,7 @@ class Leavers:
         self.given = {key: total for key, each in given.items() if (total := Amounts.sum(each))}
 
     def count(self, running: Running, *, sign: int) -> None:
-        """Be with `running` from now on, or with `sign=-1` without it."""
+        """Include `running`, or with `sign=-1` exclude it."""
         if sign > 0:
             self._members.add(running)
         else:
@@ -91,17 +91,17 @@ class Leavers:
             self.given.pop((project, is_own), None)
 
     def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
-        """`running`, whether among them or not, gives `amounts` more to promises of `to`."""
+        """Record that `running`, included or not, gives `amounts` more to promises of `to`."""
         if running in self._members:
             self._give(running.project, amounts, is_own=to == running.project)
 
 
 MOST_KEPT = 4
-"""Sums that are kept for one depth of questions: so many kinds of them take turns."""
+"""Sums kept per depth of questions: this many kinds of questions alternate."""
 
 
 class Questions:
-    """The sums of the last questions, those inside others apart."""
+    """The sums of the last questions; nested questions have their own."""
 
     def __init__(self, gifts: Mapping[str, Mapping[str, Amounts]]) -> None:
         self._gifts = gifts
@@ -110,7 +110,7 @@ class Questions:
         self._depth = 0
 
     def begin(self, wanted: set[Running]) -> Leavers:
-        """A question takes all of `wanted` to be gone; what they leave, the same until `end`."""
+        """A question assumes all of `wanted` gone; return what they leave, the same until `end`."""
         if self._depth == len(self._kept):
             self._kept.append([])
         kept = self._kept[self._depth]
@@ -124,13 +124,13 @@ class Questions:
         return nearest
 
     def standing(self, gone: Iterable[Running]) -> Leavers:
-        """What `gone` leave, kept up to date by `gave`; more may be counted."""
+        """Return what `gone` leave, kept up to date by `gave`; more may be counted."""
         found = self.once(gone)
         self._standing.append(found)
         return found
 
     def once(self, gone: Iterable[Running]) -> Leavers:
-        """What `gone`, which are few, leave now."""
+        """Return what `gone`, which are few, leave now."""
         found = Leavers(self._gifts)
         found.be(set(gone))
         return found
@@ -140,6 +140,6 @@ class Questions:
         self._depth -= 1
 
     def gave(self, running: Running, amounts: Amounts, *, to: str) -> None:
-        """`running` gives `amounts` more to promises of `to`."""
+        """Record that `running` gives `amounts` more to promises of `to`."""
         for each in chain(self._standing, *self._kept):
             each.gave(running, amounts, to=to)

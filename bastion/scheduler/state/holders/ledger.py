@@ -1,11 +1,11 @@
 """
 Ledger: what every project holds in this cycle.
 
-The working copy of `quota.ledger`'s arithmetic: the sums over all projects are kept up to date
-instead of being added up at every question. What is promised to a gang counts as held by its
-project, less what those that it waits for will give back: no unit is ever given back twice.
+It is the working copy of `quota.ledger`'s arithmetic: the sums over all projects are kept up to
+date instead of being added up at every question. What is promised to a gang counts as held by its
+project, less what the gangs that it waits for will give back: no unit is ever given back twice.
 
-It must not know machines, nor what a project may still get.
+This module must not know machines, nor what a project may still get.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Gift = tuple[Running, Amounts]
 
 
 class _Question:
-    """What is taken to be gone for a moment, and what stood in the projects that it changed."""
+    """What is temporarily assumed gone, and the previous values of the projects that it changed."""
 
     def __init__(self, sums: Sequence[tuple[Leavers, int]]) -> None:
         self.sums = sums
@@ -52,15 +52,15 @@ class Ledger:
         """Running gang that gives -> what it holds and gives to none yet."""
         self._questions = Questions(self._gifts)
         self._asked: list[_Question] = []
-        """The questions that are open, the outermost first."""
+        """The open questions, the outermost first."""
         self._excess: dict[str, float] = {}
         self.version = 0
-        """Another one after every change."""
+        """Different after every change."""
         self._changes = 0
         names = self._held.keys() | quota.projects.keys()
         self._nesting = Nesting(quota) if quota.groups else None
         self._reserved: dict[str, int] = {}
-        """What projects hold, or keep of their shares, all together; groups, too."""
+        """What all projects together hold, or keep of their shares; groups, too."""
         if self._nesting is None:
             reserved = Amounts.sum(self._reserve(name) for name in names)
             self._reserved = dict(reserved.items())
@@ -86,21 +86,21 @@ class Ledger:
         return self._nesting is not None
 
     def project(self, name: str) -> Project:
-        """The project, also one that has left the quota file."""
+        """Return the project, even one that is no longer in the quota file."""
         return self._projects.get(name) or self.quota.project(name)
 
     def names(self) -> set[str]:
-        """Every project with a share or with jobs that hold something."""
+        """The names of every project with a share or with jobs that hold something."""
         return self.quota.projects.keys() | self._held.keys()
 
     def held(self, project: str) -> Amounts:
-        """What `project` holds of the types under quota, promises included."""
+        """Return what `project` holds of the types under quota, including promises."""
         if self._asked:
             self._settle(project)
         return self._held.get(project, NOTHING)
 
     def add(self, project: str, amounts: Amounts) -> None:
-        """`project` holds `amounts` more (a negative difference: less)."""
+        """Add `amounts` to what `project` holds (negative: remove)."""
         self._change()
         for resource, units in self._rises(project, amounts).items():
             self._reserve_more(project, resource, units)
@@ -121,12 +121,11 @@ class Ledger:
         gave: Sequence[Gift] | None = None,
     ) -> list[Gift]:
         """
-        `project` holds `asked` from now on, out of what those of `waits` give once they have ended.
+        Reserve `asked` for `project`, less what `waits` give once they have ended.
 
-        For a promise they give what they `gave` before, if that is still theirs.
-
-        Other projects give a planned start no more than it takes up beyond what its own project
-        gives and keeps: until then the project may ask for all that it does not lend.
+        For a promise they give what they `gave` before, if they still have it. Other projects give
+        a planned start no more than it uses beyond what its own project gives and keeps: until then
+        the project may ask for all that it does not lend.
         """
         if is_planned:
             own = [running for running in waits if running.project == project]
@@ -144,12 +143,12 @@ class Ledger:
         return gifts
 
     def cancel(self, project: str, asked: Amounts, gifts: Sequence[Gift]) -> None:
-        """Take back what `reserve` did."""
+        """Undo `reserve`."""
         self.add(project, -asked)
         self.give([(running, -amounts) for running, amounts in gifts], to=project)
 
     def _collect(self, wanted: Amounts, givers: Iterable[Running]) -> tuple[list[Gift], Amounts]:
-        """What each of `givers` gives of `wanted`, and what is left of that."""
+        """Return what each of `givers` gives of `wanted`, and the rest."""
         gifts: list[Gift] = []
         for running in givers:
             if not wanted:
@@ -163,10 +162,10 @@ class Ledger:
 
     def give(self, gifts: Sequence[Gift], *, to: str) -> None:
         """
-        Those of `gifts` end before a gang of `to`, which is counted already, gets their room.
+        Give the room of `gifts`, which end before it, to a gang of `to` that is already counted.
 
-        Inside one project both never hold them together, so they count once; another's count for
-        both until they are given. A negative difference takes the word back.
+        Inside one project they never hold it at the same time, so the room counts once. The room of
+        another project counts for both until it is given. A negative difference takes it back.
         """
         given: dict[str, Amounts] = {}
         for running, amounts in gifts:
@@ -196,11 +195,11 @@ class Ledger:
         self._reserved[resource] = self._reserved.get(resource, 0) + units
 
     def left_of(self, running: Running) -> Amounts:
-        """What `running` holds and has not yet given to another."""
+        """Return what `running` holds and has not yet given to another."""
         return self._left.get(running.name, running.held)
 
     def let_end(self, gone: Collection[Running], *, sign: int = 1) -> None:
-        """Count as if those that are `gone` had ended, or with `sign=-1` as if they had not."""
+        """Count as if `gone` had ended, or with `sign=-1` as if they had not."""
         if not gone:
             return
         sums = self._questions.once(gone)
@@ -210,7 +209,7 @@ class Ledger:
             self._depart(project, -sign * given, to=project if is_own else "")
 
     def standing(self, gone: Iterable[Running]) -> Leavers:
-        """What `gone` leave, kept up to date for many questions; see `without`."""
+        """Return what `gone` leave, kept up to date for many questions; see `without`."""
         return self._questions.standing(gone)
 
     @contextmanager
@@ -222,9 +221,9 @@ class Ledger:
         staying: Iterable[Running] = (),
     ) -> Iterator[None]:
         """
-        Count as if some had ended, for a moment; whatever moves inside moves back.
+        Temporarily count as if some had ended; changes made inside are undone.
 
-        Only the projects that are asked about are counted anew.
+        Only the projects that are asked about are recounted.
 
         Args:
             gone: They have ended.
@@ -250,8 +249,8 @@ class Ledger:
             self.version = before
 
     def _settle(self, project: str) -> None:
-        """Count what those that are gone leave in `project`, which is asked about."""
-        asked, self._asked = self._asked, []  # each is counted on what the ones around it leave
+        """Count what the gangs that are gone leave in `project`, which is asked about."""
+        asked, self._asked = self._asked, []  # each is counted on what its group leaves
         for question in asked:
             if project in question.open:
                 question.open.discard(project)
@@ -261,7 +260,7 @@ class Ledger:
         self._asked = asked
 
     def _groups(self, nesting: Nesting, name: str) -> Nesting:
-        """`nesting`, with all counted that stands against the group `name`, or those around it."""
+        """Return `nesting`, with all counted that uses the group `name`, or those around it."""
         if self._asked:
             for project in self.quota.kin(name):
                 self._settle(project)
@@ -283,7 +282,7 @@ class Ledger:
                     self._depart(project, -sign * given, to=project if is_own else "")
 
     def _go_back(self, project: str, question: _Question) -> None:
-        """Count what stood there before `_settle`."""
+        """Restore the counts before `_settle`."""
         now = self._reserve(project)
         self._excess.pop(project, None)
         books = self._held, self._departing, self._swapped
@@ -296,19 +295,19 @@ class Ledger:
             self._reserve_more(project, resource, units)
 
     def counted(self) -> object:
-        """All that is counted of every project: equal where every answer would be the same."""
+        """Return all counts of every project: equal if every answer would be the same."""
         self._settle_all()
         books = self._held, self._departing, self._swapped
         kept = [(name, [each.get(name) for each in books]) for name in sorted(self.names())]
         return kept, {resource: units for resource, units in self._reserved.items() if units}
 
     def frees(self, running: Running) -> Amounts:
-        """What its project has more of its own share once `running` has ended."""
+        """Return what its project has more of its own share once `running` has ended."""
         given = self._gifts.get(running.name, {}).get(running.project)
         return running.held if given is None else running.held - given
 
     def _rises(self, project: str, asked: Amounts) -> dict[str, int]:
-        """How much more `project` would close with `asked`, of every type of it."""
+        """Return how much more `project` would close with `asked`, for every type of it."""
         stays, kept = self._stays(project), self.project(project).kept
         rises = {}
         for resource, units in asked.items():

@@ -1,5 +1,5 @@
 """
-`Release`: what would be free if an admitted gang were gone; to be taken back and repeated.
+`Release`: what would be free if an admitted gang were gone; can be undone and repeated.
 
 Part of a trial on the cycle's capacity. What is promised to a gang does not become free.
 """
@@ -15,12 +15,12 @@ from bastion.scheduler.state.holders.running import Running
 
 class Release:
     """
-    `running` let go, on the rooms where it is.
+    `running` removed, on the rooms where it is.
 
     Args:
         capacity: Changed, until this is withdrawn or the trial is undone.
         running: Is gone.
-        is_far: Whether its rooms do not matter: only what it leaves in the tiers' totals is freed.
+        is_far: Whether its rooms do not matter: only its part of the tiers' totals is freed.
     """
 
     def __init__(self, capacity: Capacity, running: Running, *, is_far: bool = False) -> None:
@@ -71,11 +71,11 @@ class Release:
 
     @property
     def pays(self) -> bool:
-        """Whether some of it was owed: with this put back, the next to go would have to pay it."""
+        """Whether some of it was owed: with this put back, the next to leave would pay it."""
         return any(paid for *_, paid in self._counts)
 
     def repeat(self) -> None:
-        """Let it go."""
+        """Remove it."""
         self.capacity.charge(self.running.left, sign=-1)
         self._move(sign=1)
 

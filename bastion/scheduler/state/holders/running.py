@@ -1,10 +1,10 @@
 """
 `Running`: an admitted gang as a cycle sees it: what it holds, since when, until when at most.
 
-The jobs of a gang that are being stopped stand apart from the rest: they hold their devices until
-they end, but they cannot be stopped again.
+Jobs of a gang that are being stopped are separate from the rest: they hold their devices until they
+end, but they cannot be stopped again.
 
-It must not know which gangs want its devices.
+This module must not know which gangs want its devices.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Running:
         self.grace_s = shape.grace_s
         self.admitted_at = math.inf
         self.started_at = -math.inf
-        """When the last of its jobs started: one that is lost starts again alone."""
+        """When the last of its jobs started: a lost job starts again alone."""
         recorded = set()
         self.replicas = 0
         """How many it started with; `places` has those that have not ended."""
@@ -56,26 +56,26 @@ class Running:
         self.held = self.charge[0] if len(self.charge) == 1 else Amounts.sum(self.charge)
         self.frees_at = self._frees_at()
         self.cover = ""
-        """The group on whose share it stands, where it is beyond that of its project."""
+        """The group whose share covers it, if it is beyond that of its project."""
         self._was = JobClass.BORROWED if JobClass.BORROWED in recorded else JobClass.GUARANTEED
         self.recorded_class = self._was if len(recorded) == 1 else None
-        """Its class, where the records of all its jobs say the same."""
+        """Its class, if the records of all its jobs agree."""
         self.restore_class()
         self.refund()
 
     def restore_class(self) -> None:
-        """Have the class of its record."""
+        """Take the class of its record."""
         self.job_class = self._was
 
     def refund(self) -> None:
-        """No gang that waits for its end counts on anything of it."""
+        """Reset: no gang that waits for its end counts on anything of it."""
         self.left: Charge = self.charge
-        """What none counts on yet."""
+        """What nothing counts on yet."""
         self.is_spent = not any(self.charge)
         """Whether nothing of that is left."""
 
     def _frees_at(self) -> float:
-        """When it has ended at the latest by itself; infinite when nothing bounds it."""
+        """When it has ended at the latest by itself; infinite if nothing bounds it."""
         if self.is_leaving:
             stops = [job.attempt.stop for job in self.jobs if job.attempt is not None]
             return max((stop.deadline for stop in stops if stop is not None), default=0.0)
@@ -84,7 +84,7 @@ class Running:
         return self.started_at + self.shape.max_runtime_s + self.grace_s
 
     def pay(self, tier: int, units: Amounts) -> None:
-        """Let a gang that waits for it count on `units` of what it is charged in `tier`."""
+        """Let a gang that waits for it count on `units` of its charge in `tier`."""
         left = list(self.left)
         left[tier] = left[tier] - units
         self.left = tuple(left)
@@ -92,28 +92,28 @@ class Running:
 
     @property
     def saved_at(self) -> float:
-        """Its work is safe up to here."""
+        """Its work is saved up to here."""
         attempts = [job.attempt for job in self.jobs if job.attempt is not None]
         saved = [a.checkpoint_at for a in attempts if a.checkpoint_at is not None]
         return max([min(map(_began_at, attempts), default=self.started_at), *saved])
 
     @property
     def is_grown(self) -> bool:
-        """Whether it has more replicas than its fewest, which it may be asked to give back."""
+        """Whether it has more than its minimum replicas, which it may be asked to give back."""
         return self.shape.may_grow and len(self.places) > self.shape.replicas
 
     def has_run_for(self, least_s: float, now: float) -> bool:
-        """Whether the last of its jobs started `least_s` ago or earlier."""
+        """Whether the last of its jobs started at least `least_s` ago."""
         return now >= self.started_at + least_s
 
     @property
     def borrows(self) -> bool:
-        """Whether it may stand beyond its project's share, as far as it says itself."""
+        """Whether it may be beyond its project's share, as far as its own request says."""
         return self.shape.borrows
 
     @property
     def is_borrowed(self) -> bool:
-        """Whether it stands on what others leave idle."""
+        """Whether it uses what others leave idle."""
         return self.job_class is JobClass.BORROWED
 
     @cached_property
@@ -122,7 +122,7 @@ class Running:
         return Footprint(self.places)
 
     def on(self, machine: str, *, is_guaranteed: bool) -> Iterator[Occupied]:
-        """What its replicas hold of `machine`."""
+        """Yield what its replicas hold of `machine`."""
         for part, place in self.places:
             for host in place.hosts:
                 if host.machine == machine:
@@ -130,12 +130,12 @@ class Running:
 
     @cached_property
     def ids(self) -> Ids:
-        """Of its jobs."""
+        """Ids of its jobs."""
         return ids_of(self.jobs)
 
     @property
     def gang(self) -> Ids:
-        """Of all jobs of its gang, also those that stand apart as they are being stopped."""
+        """Ids of all jobs of its gang, including those being stopped separately."""
         return self.jobs[0].gang or self.ids
 
 
@@ -144,7 +144,7 @@ def _began_at(attempt: Attempt) -> float:
 
 
 def charge_of(places: Iterable[tuple[Part, ReplicaPlace]], capacity: Capacity) -> Charge:
-    """What `places` are charged, by tier: what they ask for, or the whole machines they take."""
+    """Return the charge of `places`, by tier: what they ask for, or whole machines."""
     charge = capacity.nothing()
     whole: set[str] = set()
     last = capacity.tier_count - 1

@@ -1,7 +1,7 @@
 """
 Shares: what a project may still get, beside what all hold in this cycle.
 
-It must not know machines.
+This module must not know machines.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ class Shares(Ledger):
         """
         Whether `asked` fits in the project's own share beside everything it holds.
 
-        Never for a request that asks for no type under quota: it has no share to stand on, so it
-        borrows. Otherwise a crowd of such jobs could fill every machine's processors for good and
-        leave no guarantee that machines could hold.
+        False for a request without any type under quota: it has no share to use, so it borrows.
+        Otherwise many such jobs could permanently fill every machine's CPUs and leave no guarantee
+        that machines could hold.
         """
         return bool(asked) and self.project(project).nominal.holds(self._counted(project), asked)
 
     def lacks(self, project: str, asked: Amounts) -> dict[str, int]:
-        """Type -> how far `asked` would be above the project's own share; negative below."""
+        """Return type -> how far `asked` would be above the project's own share; negative below."""
         counted, nominal = self._counted(project), self.project(project).nominal
         return {
             resource: counted[resource] + n - nominal[resource] for resource, n in asked.items()
         }
 
     def stands(self, project: str, asked: Amounts, swapped: Amounts) -> bool:
-        """`is_own` for what is counted already, `swapped` of it in place of what will end."""
+        """Return `is_own` for what is already counted, with `swapped` of it replacing what ends."""
         rest = self._counted(project) - asked + swapped
         return bool(asked) and self.project(project).nominal.holds(rest, asked)
 
@@ -52,7 +52,7 @@ class Shares(Ledger):
         return bool(groups.covering(project, self._rises(project, asked)))
 
     def may_start(self, project: str, asked: Amounts, *, own: bool = False) -> bool:
-        """Whether `asked` is within a share, and nothing of its groups has to end before."""
+        """Whether `asked` is within a share, and nothing of its groups must end first."""
         is_within = self.is_within(project, asked, own=own)
         return is_within and self.is_under_group_ceilings(project, asked)
 
@@ -64,7 +64,7 @@ class Shares(Ledger):
         return groups.is_under_ceilings(project, self._rises(project, asked))
 
     def holding(self, project: str, asked: Amounts) -> frozenset[str]:
-        """The project and its groups, as far as their share holds `asked`."""
+        """Return the project and its groups, as far as their share holds `asked`."""
         found = [project] if self.is_own(project, asked) else []
         if self._nesting is not None and asked:
             groups = self._groups(self._nesting, project)
@@ -72,16 +72,16 @@ class Shares(Ledger):
         return frozenset(found)
 
     def cover(self, project: str, asked: Amounts) -> str:
-        """The nearest share that holds `asked`: the project's, that of a group, or none."""
+        """Return the nearest share that holds `asked`: the project's, a group's, or none."""
         holding = self.holding(project, asked)
         return next((n.name for n in self.quota.chain(project) if n.name in holding), "")
 
     def may_reclaim(self, project: str, asked: Amounts, others: Iterable[str]) -> bool:
         """
-        Whether `asked` may start once victims of `others` have gone, not counted any more.
+        Whether `asked` may start once victims of `others`, no longer counted, are gone.
 
         Where it meets a project of these, it must be within the share: that of the outermost group
-        that only `project` is in.
+        that contains only `project`.
         """
         if self._nesting is None:
             return True
@@ -91,14 +91,14 @@ class Shares(Ledger):
         return meets <= self.holding(project, asked)
 
     def outgrown(self, project: str, asked: Amounts) -> frozenset[str]:
-        """The groups of `project` that are within their share, and would not be with `asked`."""
+        """Return the groups of `project` that `asked` would push beyond their share."""
         if self._nesting is None:
             return frozenset()
         groups = self._groups(self._nesting, project)
         return frozenset(groups.outgrown(project, self._rises(project, asked)))
 
     def over_ceiling(self, project: str, asked: Amounts) -> str:
-        """The project, or the nearest of its groups, that may not hold `asked` more at all."""
+        """Return the project, or its nearest group, that may not hold `asked` more at all."""
         if not self.project(project).ceiling.holds(self._counted(project), asked):
             return project
         if self._nesting is None:
@@ -130,12 +130,12 @@ class Shares(Ledger):
         return shape.borrows and self.may_borrow(project, units)
 
     def has_room(self, project: str, shape: Shape, units: Amounts, *, borrows: bool = True) -> bool:
-        """Whether a charge of `units` fits in a share, or beyond it where the gang `borrows`."""
+        """Whether a charge of `units` fits in a share, or beyond it if the gang `borrows`."""
         is_within = self.may_start(project, units, own=not shape.borrows)
         return is_within or (borrows and self.lets_borrow(project, shape, units))
 
     def available(self, project: str, asked: Amounts) -> Amounts:
-        """How much of the types in `asked` it could borrow now, never negative."""
+        """Return how much of the types in `asked` it could borrow now, never negative."""
         self._settle_all()
         limits = self.project(project)
         stays, held = self._stays(project), self.held(project)
@@ -149,7 +149,7 @@ class Shares(Ledger):
         return free.only(asked).positive()
 
     def usage_ratio(self, project: str) -> float:
-        """The largest part of its own share that `project` holds; infinite without a share."""
+        """Return the largest fraction of its share that `project` holds; infinite without one."""
         nominal, most = self.project(project).nominal, 0.0
         for resource, units in self.held(project).items():
             share = nominal[resource]
@@ -157,14 +157,14 @@ class Shares(Ledger):
         return most
 
     def dominant_share(self, amounts: Amounts) -> float:
-        """The largest part of a total that `amounts` is."""
+        """Return the largest fraction of a total that `amounts` is."""
         if len(amounts) == 1:  # nearly always
             ((resource, units),) = amounts.items()
             return units / max(1, self.totals[resource])
         return max((n / max(1, self.totals[t]) for t, n in amounts.items()), default=0.0)
 
     def excess(self, name: str) -> float:
-        """How far above its share a project or a group is, as a part of the total."""
+        """Return how far above its share a project or a group is, as a fraction of the total."""
         if name in self.quota.groups:
             return self.dominant_share(self.above_share(name))
         if self._asked:
@@ -175,19 +175,19 @@ class Shares(Ledger):
         return known
 
     def above_share(self, name: str) -> Amounts:
-        """What a project or a group holds above its share, and does not give back; or below."""
+        """Return what a project or group holds above its share and does not give back; or below."""
         held = self.closes(name) if name in self.quota.groups else self._stays(name)
         return held - self.quota.node(name).nominal
 
     def closes(self, name: str) -> Amounts:
-        """What stands against the limits of a project or a group."""
+        """Return what counts against the limits of a project or a group."""
         if name not in self.quota.groups or self._nesting is None:
             return self._counted(name)
         groups = self._groups(self._nesting, name)
         return Amounts({t: groups.taken(name, t) for t in self.quota.types})
 
     def borrowed(self, name: str) -> float:
-        """The part of the total that a project or a group holds above its share."""
+        """Return the fraction of the total that a project or a group holds above its share."""
         if name in self.quota.groups:
             return max(0.0, self.excess(name))
         return max(0.0, self.dominant_share(self.held(name) - self.project(name).nominal))

@@ -1,11 +1,11 @@
 """
-Limits of users: which waiting gangs may start beside what their user has already.
+Limits of users: which waiting gangs may start beside what their user already has.
 
-Rules: the gangs of a user are counted in their order, those with a promise or a planned start
-first. A gang that fits is counted although it may not start in this cycle: smaller ones behind it
-must not take its place for ever. Nothing that runs is stopped when a limit is cut.
+The gangs of a user are counted in order, gangs with a promise or a planned start first. A gang that
+fits is counted even if it may not start in this cycle: smaller ones behind it must not take its
+place forever. Running jobs are not stopped when a limit is cut.
 
-It must not know capacity.
+This module must not know capacity.
 
 Source: Slurm, association limits GrpTRES and MaxJobs of a user.
 """
@@ -37,13 +37,13 @@ _place = itemgetter(0)
 
 class UserLimits:
     """
-    The limits of users, and the waiting gangs of those who have any.
+    The limits of users, and the waiting gangs of users who have any.
 
     Args:
         quota: In force.
         waiting: Every waiting gang that could ever run, line by line.
-        running: Everything that holds devices, what is being stopped too.
-        asks: What a gang of a shape is charged.
+        running: Everything that holds devices, including what is being stopped.
+        asks: The charge of a gang of a shape.
         first: Gangs with a promise or a planned start, by the name of their first job.
     """
 
@@ -68,11 +68,11 @@ class UserLimits:
         """Gangs that are `kept_out`, by the name of their first job."""
 
     def waiting(self, user: User) -> int:
-        """How many gangs of `user` wait; 0 where the user has no limit."""
+        """Return how many gangs of `user` wait; 0 if the user has no limit."""
         return sum(len(entries) for _, entries in self._waiting.get(user, ()))
 
     def kept_out(self) -> Iterable[LineAside]:
-        """The waiting gangs that would break a limit beside what runs, and which one."""
+        """Return the waiting gangs that would exceed a limit beside running ones, and which."""
         found: dict[tuple[int, int], LineAside] = {}
         for user in sorted(self._waiting):
             if self._has_room_for_all(user):
@@ -87,13 +87,13 @@ class UserLimits:
         return found.values()
 
     def let_in(self, user: User, spare: Amounts) -> Iterator[Waiting]:
-        """The waiting gangs of `user` that break no limit once what runs has `spare` less."""
+        """Return the waiting gangs of `user` within limits once running ones have `spare` less."""
         held, jobs = self._usage.get(user, _IDLE)
         judged = self._judged(user, _Usage(held - spare, jobs))
         return (each for each, reason in judged if reason is None)
 
     def _has_room_for_all(self, user: User) -> bool:
-        """Whether no limit is broken if all that waits of `user` starts at once."""
+        """Whether no limit is exceeded if all waiting gangs of `user` start together."""
         project, name = user
         waiting, has = self._waiting[user], self._usage.get(user, _IDLE)
         asked = Amounts.sum(self._asks(line.shape) * len(entries) for line, entries in waiting)
@@ -113,11 +113,11 @@ class UserLimits:
         return self._in_order[user]
 
     def _judged(self, user: User, now: _Usage) -> Iterator[tuple[Waiting, OverUserLimit | None]]:
-        """The waiting gangs of `user` in order, with the limit that each would break."""
+        """Yield the waiting gangs of `user` in order, with the limit that each would exceed."""
         project, name = user
         limits, has = self._quota.projects[project].limits_of(name), now
         known: dict[tuple[int, int], OverUserLimit | None] = {}
-        """(form, jobs) -> what a gang would break beside what `has` now."""
+        """(form, jobs) -> the limit a gang would exceed beside what `has` now."""
         for each in self._sorted(user):
             entry, line = each
             key = line.shape.form, len(entry.gang)
@@ -154,7 +154,7 @@ def _told(user: User, over: Exceeded, now: _Usage) -> OverUserLimit:
 
 
 def _usage(running: Iterable[Running]) -> dict[User, _Usage]:
-    """What each user has in each project."""
+    """Return what each user has in each project."""
     found: dict[User, _Usage] = {}
     for each in running:
         held, jobs = found.get((each.project, each.user), _IDLE)

@@ -1,10 +1,10 @@
 """
-`KnownWalls`: what the quota had against waiting gangs in the last cycle.
+`KnownWalls`: what the quota said against waiting gangs in the last cycle.
 
-Rules: it rests on what a project holds, and on what all claim of their own shares. It is used only
-while both are as they were.
+It depends on what a project holds, and on what all claim of their own shares. It is used only while
+both are unchanged.
 
-It must not know how anything is found.
+This module must not know how anything is found.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from bastion.scheduler.reasons.reason import WaitingReason
 from quota.amounts import Amounts
 
 Walls = dict[tuple[Amounts, bool], WaitingReason | None]
-"""By what a gang is charged, and whether it may borrow: what is in its way, or nothing."""
+"""By a gang's charge, and whether it may borrow: what blocks it, or nothing."""
 
 
 class KnownWalls:
-    """By project; those that a cycle does not ask for are forgotten after it."""
+    """The walls by project; those that a cycle does not ask for are forgotten after it."""
 
     def __init__(self) -> None:
         self._claims: object = None
@@ -26,14 +26,14 @@ class KnownWalls:
         self._found: dict[str, tuple[object, Walls]] = {}
 
     def begin(self, claims: object) -> None:
-        """Begin a cycle in which the projects claim this."""
+        """Begin a cycle in which the projects have these claims."""
         if claims != self._claims:
             self._claims = claims
             self._version += 1
         self._last, self._found = self._found, {}
 
     def of(self, project: str, holds: object) -> Walls:
-        """What is known of `project`, to be added to; empty unless it stands as it did."""
+        """Return what is known of `project`, to be added to; empty if the project has changed."""
         standing = self._version, holds
         known = self._last.get(project)
         if known is None or known[0] != standing:

@@ -1,13 +1,13 @@
 """
 `Memory`: what one cycle leaves for the next: what is held, and which jobs wait in which line.
 
-Most records are the same values as in the cycle before, so what was worked out of them still holds.
-A cycle begins with what has moved, and changes only that. A caller that decides again and again
-hands the same memory in each time; to forget it costs time and changes nothing else.
+Most records are the same values as in the previous cycle, so what was computed from them is still
+valid. A cycle starts with what has changed, and updates only that. A caller that decides repeatedly
+passes the same memory each time; forgetting it costs time and changes nothing else.
 
-Rules: everything here follows from records, machines and the quota file, and is used only while
-these are the same. What a cycle decides leaves no trace: it is taken back at its end, and where a
-cycle did not come to its end, the next begins from nothing.
+Everything here follows from records, machines and the quota file, and is used only while these are
+the same. What a cycle decides leaves no trace: it is undone at the end, and if a cycle did not
+complete, the next starts from nothing.
 """
 
 from __future__ import annotations
@@ -40,34 +40,34 @@ from bastion.scheduler.state.memory.standstill import Standstill
 from quota.tree import Quota
 
 PART_THAT_MAY_MOVE = 8
-"""One in so many gangs may come or go before lines are made from nothing: that is quicker then."""
+"""If one gang in this many is added or removed, lines are made from nothing: that is faster."""
 
 
 class Memory:
     """
-    What earlier cycles found out. Not for two threads at once.
+    What earlier cycles found out. Not thread-safe.
 
     Args:
-        check_every: After so many cycles one is compared with one that begins from nothing; 0:
+        check_every: After this many cycles one is compared with one that starts from nothing; 0:
             never.
     """
 
     def __init__(self, *, check_every: int = 0) -> None:
         self.problems: list[str] = []
-        """Where a comparison found a difference: the state that was kept was wrong."""
+        """Where a comparison found a difference: the kept state was wrong."""
         self._check_every, self._cycles = check_every, 0
         self._quota: Quota | None = None
         self._parts: Parts | None = None
         self._now = 0.0
         self.occupancy: Occupancy
-        """What is held, while a cycle runs and after it."""
+        """What is held, during a cycle and after it."""
         self._is_open = False
-        """Whether a cycle has begun and not come to its end."""
+        """Whether a cycle has begun and has not completed."""
         self.standstill: Standstill | None = None
-        """The plan of the last cycle, if it moved nothing: it may hold once more."""
+        """The plan of the last cycle, if it changed nothing: it may be valid once more."""
 
     def skip(self) -> None:
-        """Count a cycle that needed no work: the last plan held."""
+        """Count a cycle that needed no work: the last plan is still valid."""
         self._cycles += 1
 
     def _forget(self, snapshot: Snapshot) -> None:
@@ -75,13 +75,13 @@ class Memory:
         self.lines = Lines()
         """What waits, in order."""
         self.forms: dict[str, Forms] = {}
-        """Of projects for which the last cycle did nothing: how their lines were gathered."""
+        """For projects for which the last cycle did nothing: how their lines were collected."""
         self.quota_walls = KnownWalls()
-        """What the quota had against gangs that waited."""
+        """What the quota said against waiting gangs."""
         self.ready: dict[str, Standing] = {}
-        """Jobs that wait on their own, held back by nothing but what the cycle may find."""
+        """Jobs that wait on their own, blocked by nothing except what the cycle may find."""
         self.unsure: dict[str, JobRecord] = {}
-        """The other jobs that wait: gangs, and those that may be set aside."""
+        """The other waiting jobs: gangs, and jobs that may be set aside."""
         self.failing: dict[str, JobRecord] = {}
         """Jobs whose whole launch is stopped."""
         self._jobs: dict[str, JobRecord] = {}
@@ -95,7 +95,7 @@ class Memory:
         """Whether the quota file limits any user."""
 
     def begin(self, snapshot: Snapshot, parts: Parts, now: float) -> Occupancy:
-        """Begin a cycle with what may be used in it; an earlier time than before forgets all."""
+        """Begin a cycle with what may be reused; an earlier time than before forgets all."""
         is_same = (
             snapshot.quota is self._quota
             and parts == self._parts
@@ -112,12 +112,12 @@ class Memory:
         return self.occupancy
 
     def end(self) -> None:
-        """End a cycle: what it decided is taken back."""
+        """End a cycle: its decisions are undone."""
         self.occupancy.capacity.end_cycle()
         self._is_open = False
 
     def take_in(self, snapshot: Snapshot) -> set[str]:
-        """Bring everything up to date with the jobs of `snapshot`; projects where jobs moved."""
+        """Update everything with the jobs of `snapshot`; return projects where jobs changed."""
         jobs = snapshot.jobs
         before, self._jobs = self._jobs, dict(jobs)  # a caller may change its own
         moved = changes(before, self._jobs)
@@ -139,7 +139,7 @@ class Memory:
         return self.occupancy.update(jobs, gone, begun, self.shapes)
 
     def keep_ready(self, new: list[Standing]) -> list[Standing]:
-        """Keep those of `new` that wait on their own; the others are returned."""
+        """Keep those of `new` that wait on their own; return the others."""
         self._come = [each for each in new if not each.entry.gang[0].gang]
         for each in self._come:
             name = each.entry.gang[0].id
@@ -148,7 +148,7 @@ class Memory:
         return [each for each in new if each.entry.gang[0].gang]
 
     def line_up(self, others: Sequence[Standing]) -> Lines:
-        """Let all that are ready wait in line, and the `others`, for this cycle."""
+        """Put all that are ready, and the `others`, in line for this cycle."""
         gone, come = [*self._gone, *self._passing], [*self._come, *others]
         if self._are_in_line and (len(gone) + len(come)) * PART_THAT_MAY_MOVE <= len(self.ready):
             self.lines.change(gone, come)
@@ -158,7 +158,7 @@ class Memory:
         return self.lines
 
     def waiting(self, ids: Ids, rank: Callable[[Gang], Rank]) -> tuple[Line, Entry] | None:
-        """The gang of exactly the jobs `ids` and its line, where it waits; its `rank` as there."""
+        """Return the waiting gang of exactly the jobs `ids` with its line; its `rank` as there."""
         known = self.ready.get(ids[0]) if len(ids) == 1 else None
         if known is None:
             gang = tuple([self._jobs[name] for name in ids if name in self._jobs])
@@ -174,7 +174,7 @@ class Memory:
         return line, line.gangs[at]
 
     def line_up_only(self, standing: Iterable[Standing]) -> Lines:
-        """Let only these wait in line, for this cycle."""
+        """Put only these in line, for this cycle."""
         self.lines.make(standing)
         self._are_in_line = False
         return self.lines

@@ -1,10 +1,10 @@
 """
-`Occupancy`: the machines, what holds them, and what is free, kept from one cycle to the next.
+`Occupancy`: the machines, what holds them, and what is free, kept between cycles.
 
-A cycle begins by bringing it up to date with what moved since the last: jobs that came, went or
-changed. What the cycle then tries and decides is a trial on its capacity, taken back in the end.
+A cycle starts by updating it with the jobs that were added, removed or changed since the last. What
+the cycle then tries and decides is a trial on its capacity, undone at the end.
 
-It must not know which gangs wait.
+This module must not know which gangs wait.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Occupancy:
         self.elastic: dict[str, Running] = {}
         """Those that may grow, and may have grown."""
         self.lowest: dict[str, int] = {}
-        """Project -> the largest number among the priorities of what runs."""
+        """Project -> the largest priority number of its running gangs."""
         self.reclassed: dict[str, Running] = {}
-        """Those whose class is another than their record says."""
+        """Those whose class differs from their record."""
         self.beyond: dict[int, Beyond | None] = {}
         """Form of a shape -> why it can never be held."""
         self.extent: Extent | None = None
@@ -60,10 +60,10 @@ class Occupancy:
         self._counted: dict[str, bool] = {}
         """Running gang -> whether its machines count it as guaranteed."""
         self._unsettled: set[str] = set()
-        """Projects whose classes a promise had a part in."""
+        """Projects whose classes a promise affected."""
 
     def stands(self, snapshot: Snapshot) -> bool:
-        """Whether the machines are the same as before; their latest records are taken over."""
+        """Whether the machines are the same as before; takes over their latest records."""
         if not self._lasts or snapshot.stockouts or snapshot.pools != self._pools:
             return False
         machines = tuple(snapshot.machines.values())
@@ -77,7 +77,7 @@ class Occupancy:
             self._machines = machines
         return True
 
-    # What moved
+    # What changed
 
     def update(
         self,
@@ -87,12 +87,12 @@ class Occupancy:
         shapes: Shapes,
     ) -> set[str]:
         """
-        Take out what is held no longer, and put in what is held now; the projects of both.
+        Remove what is no longer held, add what is held now, and return the projects of both.
 
         Args:
             jobs: Of the cycle that begins.
-            gone: Records of the last cycle that are not among them any more.
-            come: Records among them that were not there in the last cycle; not those that wait.
+            gone: Records of the last cycle that are no longer among them.
+            come: Records among them that are new; without waiting jobs.
             shapes: Of this cycle.
         """
         for job in gone:
@@ -100,7 +100,7 @@ class Occupancy:
         left = {r.name: r for job in gone if (r := self.of_job.get(job.id)) is not None}
         gangs = {r.jobs[0].gang for r in left.values()}
         gangs |= {job.gang for job in come if job.is_admitted}
-        for name in (name for gang in gangs for name in gang):  # a gang is put together anew
+        for name in (name for gang in gangs for name in gang):  # a gang is assembled again
             running = self.of_job.get(name)
             if running is not None:
                 left[running.name] = running
@@ -170,7 +170,7 @@ class Occupancy:
                 held = (
                     each for r in known for each in r.on(name, is_guaranteed=self._counted[r.name])
                 )
-                self.capacity.refill(room, held)  # the others are put in with their class
+                self.capacity.refill(room, held)  # the others are added with their class
 
     # Classes
 
@@ -182,9 +182,9 @@ class Occupancy:
         victims: Collection[str],
     ) -> Mapping[str, JobClass]:
         """
-        Set the class of what runs, and return those of the `promised`.
+        Set the class of running gangs, and return those of the `promised`.
 
-        Only in projects where anything has `moved`, or a promise has a part in it.
+        Only for projects where anything has `moved`, or that a promise affects.
         """
         unsettled = {each.project for each in promised}
         unsettled |= {self.running[name].project for name in victims}
@@ -210,11 +210,11 @@ class Occupancy:
     def classify_again(
         self, classify: Classify, promised: list[Newcomer], victims: Collection[str]
     ) -> Mapping[str, JobClass]:
-        """`classify` with fewer `promised`; the machines count what runs as before."""
+        """Run `classify` with fewer `promised`; the machines count running gangs as before."""
         return self._derive(classify, self._with_kin(self._unsettled), promised, victims)
 
     def _with_kin(self, projects: set[str]) -> list[Running]:
-        """What runs in `projects`, and in those that are in a group with any of them."""
+        """Return what runs in `projects`, and in projects that share a group with them."""
         names = sorted(projects.union(*map(self._quota.kin, projects)))
         return [each for name in names for each in self.by_project.get(name, ())]
 
@@ -241,7 +241,7 @@ def _holds(job: JobRecord) -> bool:
 
 
 def _of_gang(members: list[JobRecord], shapes: Shapes, capacity: Capacity) -> list[Running]:
-    """A gang as it runs; its jobs that are being stopped each on their own."""
+    """Return a gang as it runs; jobs that are being stopped are separate."""
     members.sort(key=lambda job: (job.index, job.id))
     alone = [job for job in members if job.phase is Phase.STOPPING]
     found = [Running((job,), shapes.of((job,)), capacity) for job in alone]
@@ -260,7 +260,7 @@ def _take_out(found: list[Running], running: Running) -> None:
 
 
 def _facts(machine: Machine) -> tuple[object, ...]:
-    """Everything of a machine that says what may be placed there."""
+    """Return everything about a machine that determines what may be placed there."""
     return (
         machine.name,
         machine.pool,

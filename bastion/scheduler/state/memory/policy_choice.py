@@ -1,7 +1,7 @@
 """
-`Parts`: what a cycle is put together from; the quota file chooses the policies among them.
+`Parts`: the replaceable parts of a cycle; the quota file selects the policies among them.
 
-They are values, so that a study or a test can put in another part without touching the rest.
+They are values, so that a study or a test can replace a part without changing the rest.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """
-Standstill: a plan that moved nothing still holds while nothing has changed and no time matters.
+Standstill: a plan that changed nothing is valid while nothing has changed and no time matters.
 
-Rules: it holds for the same records, machines and quota file, until `Plan.wake_at`. Where it moved
-nothing, each gang was tried on the same state, so their order made no difference; only what a
-reason names as ahead follows it. What drifts with time, without a change, does not stand
-still: estimates that rest on earlier runs or on rotation, and which jobs would have to end.
+It is valid for the same records, machines and quota file, until `Plan.wake_at`. If it changed
+nothing, each gang was tried on the same state, so their order made no difference; it only decides
+which gang a reason names as preceding. What drifts with time, without a change, does not stand
+still: estimates that rest on earlier runs or on rotation, and the jobs that would have to end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bastion.scheduler.state.memory.policy_choice import Parts
 
 
 class Standstill:
-    """The last cycle, if it moved nothing."""
+    """The last cycle, if it changed nothing."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Standstill:
         self._drifts_at = drifts_at
 
     def holds(self, parts: Parts, snapshot: Snapshot, now: float, *, tells: bool) -> bool:
-        """Whether a cycle on `snapshot` would come to the plan."""
+        """Whether a cycle on `snapshot` would give the plan."""
         return (
             self._is_still(now)
             and tells is self._tells
@@ -65,7 +65,7 @@ class Standstill:
 
 
 def _others(snapshot: Snapshot) -> tuple[object, ...]:
-    """What is compared by value."""
+    """Return what is compared by value."""
     return (
         snapshot.quota_problem,
         dict(snapshot.arrays),
@@ -86,7 +86,7 @@ def _is_same(records: Mapping[str, object], before: Sequence[object]) -> bool:
 
 
 def _order_of_users(snapshot: Snapshot) -> list[tuple[str, str, bool]]:
-    """The users of each project by what they have used, and which of them are level."""
+    """Return the users of each project by usage, and which of them are equal."""
     used = sorted((key[0], seconds, key[1]) for key, seconds in snapshot.decayed_by_user.items())
     before = [("", 0.0, ""), *used]
     return [
