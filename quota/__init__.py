@@ -1,17 +1,17 @@
 """
 Shares of projects in a pool of resources: the quota file, and the arithmetic over it.
 
-`parse` (in `quota.file`) makes a `Quota` of the file's text, `Amounts` counts units, `quota.ledger`
-tells what is free, borrowed and lent, `quota.nesting` keeps the sums of groups up to date, and
-`compare` tells what another file would change. All but amounts is loaded when it is first used: a
-program that only counts units does not wait for a reader of TOML.
+`parse` (in `quota.file`) reads a `Quota` from the file's text, `Amounts` counts units,
+`quota.ledger` computes what is free, borrowed and lent, `quota.nesting` keeps the sums of groups up
+to date, and `compare` returns what another file would change. Everything except amounts is loaded
+on first use: a program that only counts units does not wait for a TOML parser.
 
-Read `file` first, then `tree` (the file as values; `lines` says where each stands), `amounts`,
-`ledger` and `nesting`. `limits` are those of users, `budget` is what may be used in a period,
-`maintenance` windows, `options` those of the scheduler. `apportion` makes whole units of fractions;
-`reach` is what a project can never hold, `refusal` why a request cannot be charged, and `change`
-what another file changes. The packages above share `value`, `bastion_error`, `pattern`, and what is
-said of words and arguments that do not fit: `choice`, `misfit`, `explained`.
+Read `file` first, then `tree` (the file as values; `lines` knows the line of each), `amounts`,
+`ledger` and `nesting`. `limits` are those of users, `budget` limits usage per period, `maintenance`
+has windows, and `options` the settings of the scheduler. `apportion` converts fractions to whole
+units; `reach` is what a project can never hold, `refusal` why a request cannot be charged, and
+`change` what another file changes. The packages above share `value`, `bastion_error`, `pattern`,
+and the error texts for words and arguments that do not fit: `choice`, `misfit`, `explained`.
 """
 
 from __future__ import annotations

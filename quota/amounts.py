@@ -1,13 +1,13 @@
 """
 `Amounts`: how much of each resource type, in whole units.
 
-Rules: a type that is not named counts as zero, so no zero is ever kept and two equal amounts are
-equal values. Differences may be negative. Nothing here changes once made.
+A type that is not named counts as zero, so zeros are never kept and two equal amounts are equal
+values. Differences may be negative. A value never changes.
 
-This is the scheduler's innermost value: `+`, `-` and `<=` run many thousand times a cycle. That is
-why it keeps a plain dict behind one slot and makes its results without checking them again.
+This is the scheduler's innermost value: `+`, `-` and `<=` run many thousand times per cycle. So it
+keeps a plain dict in one slot and does not check its own results again.
 
-It must not know what a type means, nor which types are under quota.
+This module must not know what a type means, nor which types are under quota.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 class Amounts:
     """
-    A frozen, hashable multiset: resource type -> whole units, negative ones allowed.
+    A frozen, hashable multiset: resource type -> whole units, which may be negative.
 
-    `+`, `-` and `n *` go type by type. `a | b` is the larger and `a & b` the smaller of the two
-    for every type named in either; `a <= b` compares every type named in either, so neither
-    `a <= b` nor `b <= a` may hold.
+    `+`, `-` and `n *` work type by type. `a | b` is the larger and `a & b` the smaller of the two
+    for every type named in either. `a <= b` compares every type named in either, so neither `a <=
+    b` nor `b <= a` may hold.
 
     Args:
         units: Whole units by type; zeros are dropped.
@@ -50,7 +50,7 @@ class Amounts:
 
     @staticmethod
     def sum(amounts: Iterable[Amounts]) -> Amounts:
-        """All of `amounts` together; `NOTHING` for none. Faster than adding them one by one."""
+        """Return the sum of `amounts`; `NOTHING` for none. Faster than adding them one by one."""
         total: dict[str, int] = {}
         for each in amounts:
             for resource, number in each._units.items():
@@ -165,12 +165,12 @@ class Amounts:
         return len(self._units)
 
     def types(self) -> tuple[str, ...]:
-        """The types with units other than zero, sorted."""
+        """Return the types with units other than zero, sorted."""
         units = self._units
         return tuple(units) if len(units) == 1 else tuple(sorted(units))
 
     def items(self) -> tuple[tuple[str, int], ...]:
-        """Type and units, for every type with units other than zero, sorted by type."""
+        """Return type and units, for every type with units other than zero, sorted by type."""
         try:
             return self._items
         except AttributeError:
@@ -179,17 +179,17 @@ class Amounts:
             return self._items
 
     def positive(self) -> Amounts:
-        """What is above zero; the rest is dropped."""
+        """Return the types above zero; the rest is dropped."""
         return _of({resource: number for resource, number in self._units.items() if number > 0})
 
     def only(self, types: Container[str]) -> Amounts:
-        """The units of `types`; every other type is dropped."""
+        """Return the units of `types`; every other type is dropped."""
         return _of(
             {resource: number for resource, number in self._units.items() if resource in types}
         )
 
     def __str__(self) -> str:
-        """For people: `8 h100 + 2 v4`, `8 h100 - 2 v4`, or `nothing`."""
+        """Format for people: `8 h100 + 2 v4`, `8 h100 - 2 v4`, or `nothing`."""
         text = " ".join(f"{'-' if n < 0 else '+'} {abs(n)} {r}" for r, n in self.items())
         if not text:
             return "nothing"
@@ -199,12 +199,12 @@ class Amounts:
         return f"Amounts({dict(self.items())!r})"
 
     def __reduce__(self) -> tuple[type[Amounts], tuple[dict[str, int]]]:
-        # The cached hash is of this process only (text hashes are salted): it must not travel.
+        # The cached hash is valid in this process only (text hashes are salted).
         return Amounts, (dict(self.items()),)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        """How it is stored: a JSON object of whole numbers, sorted by type."""
+        """Store as a JSON object of whole numbers, sorted by type."""
         from pydantic_core import core_schema
 
         stored = core_schema.no_info_after_validator_function(
@@ -236,5 +236,5 @@ NOTHING = Amounts({})
 
 
 def missing(want: Amounts, have: Amounts) -> Amounts:
-    """What `want` asks beyond `have`, never negative; `NOTHING` exactly when `want <= have`."""
+    """Return what `want` asks beyond `have`, never negative; `NOTHING` if `want <= have`."""
     return (want - have).positive()

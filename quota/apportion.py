@@ -1,4 +1,4 @@
-"""Whole units out of weights: largest remainder, exact and deterministic."""
+"""Whole units from weights: largest remainder, exact and deterministic."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def apportion(units: int, weights: Sequence[int]) -> list[int]:
 
 def nominal_units(units: int, shares: Mapping[str, int], *, whole: int) -> dict[str, int]:
     """
-    The share of every project in `units`, in whole units.
+    Return the share of every project in `units`, in whole units.
 
-    What no project claims takes part as one more claimant, last among equals: shares never add up
-    to more than `units`, and to exactly `units` when all of it is claimed. Projects with equal
-    remainders are served by name, so the order of the file does not matter.
+    The unclaimed part counts as one more claimant, last among equals: shares never add up to more
+    than `units`, and to exactly `units` if all of it is claimed. Equal remainders are served in the
+    order of project names, so the order of the file does not matter.
 
     Args:
         units: Zero or more.
         shares: The parts of `whole` by project, none negative, together at most `whole`.
-        whole: So many parts are all there is, above zero.
+        whole: The number of parts in total, above zero.
     """
     names = sorted(shares)
     claims = [shares[name] for name in names]

@@ -1,5 +1,5 @@
 """
-`BastionError`: the root of the errors that users meet, whichever package raises them.
+`BastionError`: the root of the errors that users see, whichever package raises them.
 
 It is here, below all packages, so that one `except` catches all of them.
 """
@@ -13,18 +13,18 @@ _E = TypeVar("_E", bound=Exception)
 
 
 def in_notebooks(error: _E) -> _E:
-    """Return `error`, of which IPython shows the user's own lines, as of a `BastionError`."""
+    """Return `error`; IPython then shows only the user's own lines of its traceback."""
     error._render_traceback_ = partial(_of_the_user, error)  # type: ignore[attr-defined]
     return error
 
 
 def _of_the_user(error: Exception) -> list[str]:
-    """What IPython shows of an uncaught error: the user's own lines, and none of this house."""
+    """Return what IPython shows of an uncaught error: the user's own lines, and none of ours."""
     import traceback
 
     house = __file__.rpartition("quota")[0]
     ours = tuple(f"{house}{room}/" for room in ("bastion", "bundler", "quota"))
-    ours += ("<string>",)  # how values are made, which is compiled from text
+    ours += ("<string>",)  # values' `__init__`, compiled from text
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
@@ -36,12 +36,12 @@ def _of_the_user(error: Exception) -> list[str]:
 
 class BastionError(Exception):
     """
-    The root of all errors that users meet; `bastion.errors` draws the tree.
+    The root of all errors that users see; `bastion.errors` draws the tree.
 
     Args:
         message: One line, no full stop: what is wrong, the value, what is allowed.
         hint: What to do about it, or empty.
-        output: The last lines of the program that failed, oldest first, where one did.
+        output: The last lines of a program that failed, oldest first, if there was one.
     """
 
     __module__ = "bastion.errors"  # where users find it; tracebacks show it
@@ -52,7 +52,7 @@ class BastionError(Exception):
         self.hint = hint
         self.output = output
         if hint:
-            self.add_note(f"hint: {hint}")  # which Python prints below an uncaught error
+            self.add_note(f"hint: {hint}")  # Python prints it below an uncaught error
 
     def __str__(self) -> str:
         """The message alone: hints are shown separately."""
@@ -62,17 +62,17 @@ class BastionError(Exception):
         return _of_the_user(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As it is, for another process: what a class takes to make one differs."""
+        """Pickle its attributes, since the arguments of each class differ."""
         return _as_it_was, (type(self), self.args), self.__dict__
 
     @property
     def in_a_line(self) -> str:
-        """Message and hint in one line."""
+        """Return message and hint in one line."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 def _as_it_was(kind: type[_E], said: tuple[object, ...]) -> _E:
-    """An error of `kind`, made anew without its arguments; pickle sets its attributes."""
+    """Return an error of `kind` made without its arguments; pickle sets its attributes."""
     error = kind.__new__(kind, *said)
     error.args = said
     return error

@@ -1,11 +1,11 @@
 """
-`Budget`: how many unit hours a project or a group may use in each period of the calendar.
+`Budget`: how many unit hours a project or a group may use per calendar period.
 
-Rules: periods begin at midnight UTC; weeks begin on Monday. What is used counts from the moment at
-which the budget is written. Nothing that runs is stopped: a spent budget only keeps jobs from
-starting. Times are epoch seconds of one clock, the bastion's.
+Periods begin at midnight UTC; weeks begin on Monday. Usage counts from the moment at which the
+budget is written. Running jobs are not stopped: a spent budget only keeps jobs from starting. Times
+are epoch seconds of one clock, the bastion's.
 
-It must not know jobs: usage is an argument.
+This module must not know jobs: usage is an argument.
 
 Source: Slurm, association limit GrpTRESMins with PriorityUsageResetPeriod.
 """
@@ -27,7 +27,7 @@ _MONTHS: Mapping[Period, int] = {"month": 1, "quarter": 3, "year": 12}
 
 
 def text_of_unit_hours(hours: Mapping[str, int]) -> str:
-    """`1 h100 hour + 50 v4 hours`."""
+    """Format as `1 h100 hour + 50 v4 hours`."""
     each = (f"{number} {kind} hour{'s' * (number != 1)}" for kind, number in sorted(hours.items()))
     return " + ".join(each)
 
@@ -44,7 +44,7 @@ class Spending:
 
 @value
 class Budget:
-    """Unit hours by type for each period; false when nothing is limited."""
+    """Unit hours by type per period; false if nothing is limited."""
 
     hours: Mapping[str, int] = field(default_factory=dict)
     period: Period = "month"
@@ -53,11 +53,11 @@ class Budget:
         return bool(self.hours)
 
     def __str__(self) -> str:
-        """For people: `5000 h100 hours a month`."""
+        """Format for people: `5000 h100 hours a month`."""
         return f"{text_of_unit_hours(self.hours)} a {self.period}" if self.hours else "none"
 
     def period_at(self, now: float) -> tuple[float, float]:
-        """When the period that `now` is in began, and when the next one begins."""
+        """Return when the period of `now` began, and when the next one begins."""
         from datetime import UTC, datetime, timedelta
 
         day = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -72,7 +72,7 @@ class Budget:
         return first.timestamp(), end.timestamp()
 
     def hours_spent(self, spending: Spending | None, now: float) -> Mapping[str, float]:
-        """What of `spending` counts at `now`: nothing of another period."""
+        """Return what of `spending` counts at `now`: nothing from another period."""
         if spending is None or spending.since != self.period_at(now)[0]:
             return {}
         return spending.hours
@@ -81,13 +81,13 @@ class Budget:
         self, spending: Spending | None, held: Amounts, *, since: float, now: float
     ) -> Spending:
         """
-        What was used up to `now`.
+        Return what was used up to `now`.
 
         Args:
-            spending: Up to `since`; None when the budget is new.
-            held: All the time from `since` to `now`.
-            since: Before `now`; of a time that lies in an earlier period nothing counts.
-            now: In the period that is told.
+            spending: Up to `since`; None if the budget is new.
+            held: From `since` to `now`, constant.
+            since: Before `now`; time in an earlier period does not count.
+            now: In the period of the result.
         """
         began, _ = self.period_at(now)
         before = self.hours_spent(spending, now)
@@ -99,4 +99,4 @@ class Budget:
 
 
 UNBOUNDED = Budget()
-"""What holds where the file says nothing."""
+"""The default of the file."""

@@ -15,7 +15,7 @@ from quota.value import value
 
 @value
 class ShareChange:
-    """A project's own share changes; absent before or after means a share of nothing."""
+    """A project's own share changes; a project absent before or after has a share of nothing."""
 
     project: str
     before: Amounts
@@ -23,7 +23,7 @@ class ShareChange:
 
     @property
     def difference(self) -> Amounts:
-        """Units gained; negative where units are lost."""
+        """Units gained; negative if units are lost."""
         return self.after - self.before
 
     def __str__(self) -> str:
@@ -32,7 +32,7 @@ class ShareChange:
 
 @value
 class MemberChange:
-    """A project's members change, names and patterns as the files have them."""
+    """A project's members change; names and patterns as in the files."""
 
     project: str
     added: tuple[str, ...]
@@ -45,7 +45,7 @@ class MemberChange:
 
 @value
 class OptionChange:
-    """Any other value changes: `path` is where the file would have it."""
+    """Another value changes; `path` is its place in the file."""
 
     path: str
     before: str
@@ -57,7 +57,7 @@ class OptionChange:
 
 @value
 class QuotaChange:
-    """Everything that differs between two quotas; false when nothing does."""
+    """All differences between two quotas; false if there are none."""
 
     shares: tuple[ShareChange, ...] = ()
     """By project."""
@@ -67,7 +67,7 @@ class QuotaChange:
     """
     Tiers, options of projects, groups, maintenance, the scheduler.
 
-    Of a project that is new what it does not leave at its default; of one that is gone none.
+    For a new project, the values that differ from the defaults; for a removed one, none.
     """
 
     def __bool__(self) -> bool:
@@ -75,7 +75,7 @@ class QuotaChange:
 
 
 def compare(old: Quota, new: Quota) -> QuotaChange:
-    """What is different in `new`; two files that mean the same give no change."""
+    """Return what differs in `new`; two files with the same meaning give no change."""
     names = sorted({*old.projects, *new.projects})
     plain = {name: Project(name=name, ceiling=old.totals) for name in new.projects}
     before = [old.projects.get(name, plain[name]) for name in names if name in new.projects]
@@ -107,7 +107,7 @@ def _members(before: Project, after: Project) -> MemberChange | None:
 
 
 def _options(before: dict[str, str], after: dict[str, str]) -> tuple[OptionChange, ...]:
-    """What differs between two flat tables, in their order."""
+    """Return the options that differ between two flat tables, in their order."""
     return tuple(
         OptionChange(path=path, before=before.get(path, "absent"), after=after.get(path, "absent"))
         for path in before | after
@@ -126,12 +126,12 @@ def _tiers(quota: Quota) -> dict[str, str]:
 
 
 def _kinds(quota: Quota) -> list[str]:
-    """Its types, also those with a total of zero."""
+    """Return the types, including those with a total of zero."""
     return sorted(quota.types)
 
 
 def _projects(projects: Iterable[Project], totals: Amounts) -> dict[str, str]:
-    """The options of `projects`; a limit that limits nothing is `all`."""
+    """Return the options of `projects`; a limit that limits nothing is `all`."""
     options: dict[str, str] = {}
     users: dict[str, Limits] = {}
     for project in sorted(projects, key=lambda each: each.name):
@@ -153,7 +153,7 @@ def _projects(projects: Iterable[Project], totals: Amounts) -> dict[str, str]:
 
 
 def _limits(path: str, limits: Limits, *, of_all: str = "") -> dict[str, str]:
-    """The limits that are set; one that is not is `absent` where the other file sets it."""
+    """Return the limits that are set; one that only the other file sets is `absent`."""
     seconds = {
         "default_max_runtime": limits.default_max_runtime_s,
         "max_max_runtime": limits.max_max_runtime_s,
@@ -179,7 +179,7 @@ def _groups(quota: Quota) -> dict[str, str]:
 
 
 def _windows(quota: Quota) -> dict[str, str]:
-    """Every window by its beginning, and by its number among those that begin together."""
+    """Return every window by its start, and by its number among those that start together."""
     options: dict[str, str] = {}
     for window in quota.maintenance:
         began = datetime.fromtimestamp(window.starts_at, UTC).isoformat(timespec="minutes")

@@ -1,21 +1,21 @@
-"""Words for a choice that is none: what is allowed, and which of it is nearest."""
+"""Error texts for an invalid choice: what is allowed, and which value is nearest."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 MOST_WORDS = 12
-"""Allowed words listed in a message, so that it stays one line."""
+"""The most allowed words listed in a message, so that it stays one line."""
 
 
 def choose(
     word: str, allowed: Collection[str], *, nearest: bool = True, most: int = MOST_WORDS
 ) -> str:
     """
-    What may be written instead of `word`: `allowed are a, b, nearest is a`.
+    Return what may be written instead of `word`: `allowed are a, b, nearest is a`.
 
-    At most `most` allowed words are listed. Finding the nearest takes some 50 us for each of them:
-    without `nearest` it is left out.
+    At most `most` allowed words are listed. Finding the nearest takes about 50 us per word;
+    `nearest=False` skips it.
     """
     if not allowed:
         return "none is defined"
@@ -27,7 +27,7 @@ def choose(
 
 
 def nearest_of(word: str, allowed: Collection[str]) -> str:
-    """Return the allowed word that is nearest to `word`; empty where none is near."""
+    """Return the allowed word that is nearest to `word`; empty if none is near."""
     import difflib
 
     return next(iter(difflib.get_close_matches(word, sorted(allowed), n=1)), "")

@@ -1,7 +1,7 @@
 """
-Calls whose misfit arguments are told in the words of their package, once Python refused them.
+Calls whose misfit arguments are explained in their package's words, after Python refused them.
 
-A call that fits pays for one `try`. What tells the others is loaded when there is one.
+A call that fits pays for one `try`. The code that explains the others is loaded on demand.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from quota.misfit import Misfit
 
 _KEPT = ("__module__", "__name__", "__qualname__", "__doc__", "__annotations__")
-"""What a wrapper takes over. `functools.wraps` does it in twice the time, a hundred times over."""
+"""What a wrapper copies. `functools.wraps` takes twice as long, a hundred times over."""
 
 
 def _interrupted() -> list[str]:
-    """What IPython shows of Ctrl-C: where the call waited says nothing to its user."""
+    """Return what IPython shows of Ctrl-C: where the call waited does not matter to its user."""
     return [KeyboardInterrupt.__name__]
 
 
 def explained(call: Any, called: str, tell: Callable[[Misfit], Exception]) -> Any:
-    """Return `call`; arguments that do not fit raise what `tell` returns in place of TypeError."""
+    """Return `call`; for arguments that do not fit it raises what `tell` returns, not TypeError."""
 
     def checked(*given: Any, **named: Any) -> Any:
         try:
@@ -46,7 +46,7 @@ def explained(call: Any, called: str, tell: Callable[[Misfit], Exception]) -> An
 
 
 def explain_methods(kind: type, tell: Callable[[Misfit], Exception]) -> None:
-    """Have the public methods of `kind`, and how it is made, `explained`."""
+    """Make the public methods of `kind`, and its constructor, `explained`."""
     for name in dir(kind):
         method = getattr(kind, name)
         if type(method) is FunctionType and (name == "__init__" or name[0] != "_"):

@@ -1,12 +1,12 @@
 """
 Quota arithmetic: small functions over a `Quota` and what every project holds.
 
-Rules: only types under quota count; every other type is left out of what is returned and restricts
-no project. A project that has left the file keeps what it holds, all of it borrowed (see
-`Quota.project`), so no function here fails on a name. Where a name is asked for, that of a group
-will do unless only a project is named; a group holds what its members hold.
+Only types under quota count; every other type is left out of results and restricts no project. A
+project that has left the file keeps what it holds, all of it borrowed (see `Quota.project`), so no
+function here fails on a name. Unless a parameter is named `project`, a name may also be that of a
+group; a group holds what its members hold.
 
-It must not know jobs, machines or time. `quota.nesting` keeps what costs a pass here.
+This module must not know jobs, machines or time. `quota.nesting` keeps sums that take a pass here.
 
 Source: Kueue, quota arithmetic of ClusterQueues in hierarchical cohorts (KEP-79).
 """
@@ -24,7 +24,7 @@ Usage = Mapping[str, Amounts]
 
 
 def used(quota: Quota, usage: Usage, name: str) -> Amounts:
-    """What a project, or all projects of a group, hold of the types under quota."""
+    """Return what a project, or all projects of a group, hold of the types under quota."""
     group = quota.groups.get(name)
     if group is None:
         return usage.get(name, NOTHING).only(quota.types)
@@ -32,18 +32,18 @@ def used(quota: Quota, usage: Usage, name: str) -> Amounts:
 
 
 def unused(quota: Quota, usage: Usage, name: str) -> Amounts:
-    """The part of its own share that it does not hold, never negative."""
+    """Return the part of its own share that it does not hold, never negative."""
     return missing(quota.node(name).nominal, used(quota, usage, name))
 
 
 def borrowed(quota: Quota, usage: Usage, name: str) -> Amounts:
-    """What it holds beyond its own share, never negative."""
+    """Return what it holds beyond its own share, never negative."""
     return missing(used(quota, usage, name), quota.node(name).nominal)
 
 
 def closed(quota: Quota, usage: Usage, name: str) -> Amounts:
     """
-    What it takes from those beside it: what it holds, or keeps of its share if that is more.
+    Return what it takes from its siblings: what it holds, or keeps of its share if that is more.
 
     For a group, what its members take together, or what the group keeps if that is more.
     """
@@ -51,7 +51,7 @@ def closed(quota: Quota, usage: Usage, name: str) -> Amounts:
 
 
 def _taken(quota: Quota, usage: Usage, name: str) -> Amounts:
-    """As `closed`, but without what the node itself keeps: what stands against its own limits."""
+    """Return `closed` without what the node itself keeps: this counts against its own limits."""
     group = quota.groups.get(name)
     if group is None:
         return used(quota, usage, name)
@@ -60,27 +60,27 @@ def _taken(quota: Quota, usage: Usage, name: str) -> Amounts:
 
 def unclaimed(quota: Quota, usage: Usage) -> Amounts:
     """
-    What is neither held nor kept back: open to every project, its ceiling apart.
+    Return what is neither held nor kept: available to every project, except for its ceiling.
 
-    Negative while more is held or kept back than there is. It costs a pass over all projects.
+    The result is negative if more is held or kept than exists. It takes a pass over all projects.
     """
     return quota.totals - Amounts.sum(closed(quota, usage, name) for name in _top(quota, usage))
 
 
 def available(quota: Quota, usage: Usage, project: str) -> Amounts:
     """
-    How much `project` could still be admitted to now, without preempting anything.
+    Return how much `project` could be admitted to now, without preempting anything.
 
-    Own unused nominal share plus what others would lend and what is no project's share, as far as
-    it is not in use, cut by the ceilings of the project and of its groups. Negative while it is
-    over-admitted: a quota or the total was cut, or lenders took theirs back. A project that does
-    not borrow is told what it could have if it did: see `may_borrow`.
+    This is its unused share plus unused capacity that others would lend or that is in no share,
+    limited by the ceilings of the project and of its groups. It is negative while the project is
+    over-admitted: a quota or the total was cut, or lenders reclaimed theirs. For a project that
+    does not borrow it is what the project could have if it did: see `may_borrow`.
     """
     return _open_to(quota, usage, project, unclaimed(quota, usage))
 
 
 def _open_to(quota: Quota, usage: Usage, project: str, room: Amounts) -> Amounts:
-    """What `project` could have where `room` is unclaimed; see `available`."""
+    """Return what `project` could have if `room` is unclaimed; see `available`."""
     for node in reversed(quota.chain(project)):
         taken = _taken(quota, usage, node.name)
         room = (room + missing(node.kept, taken)) & (node.ceiling - taken)
@@ -97,12 +97,12 @@ def may_borrow(quota: Quota, usage: Usage, project: str, asked: Amounts) -> bool
 
 def covering(quota: Quota, usage: Usage, project: str, asked: Amounts) -> str:
     """
-    The nearest share that `asked` would stand on: the project's, that of a group, or empty.
+    Return the nearest share that would cover `asked`: the project's, that of a group, or empty.
 
-    It stands on a share when the share holds what is taken from it already and `asked` together, in
-    every type under quota that `asked` names. What other members of a group keep is taken. A
-    request that asks for no such type, and one of a project without a share anywhere above it,
-    stands on none: it borrows.
+    A share covers it if it holds what is already taken from it together with `asked`, in every type
+    under quota that `asked` names. What other members of a group keep counts as taken. A request
+    for no such type, or by a project without a share anywhere above it, is covered by none: it
+    borrows.
     """
     asked = asked.only(quota.types)
     after = {**usage, project: usage.get(project, NOTHING) + asked}
@@ -118,7 +118,7 @@ def may_reclaim(quota: Quota, usage: Usage, project: str, asked: Amounts, *, of:
     """
     Whether `project` may have borrowed jobs of the project `of` stopped for `asked`.
 
-    The two meet in the nearest group that both are in, or in the pool. What stands there for
+    The two meet in the nearest group that contains both, or in the pool. There the node of
     `project`, itself or a group of its own, must hold `asked` within its share.
     """
     asked = asked.only(quota.types)
@@ -132,19 +132,19 @@ def may_reclaim(quota: Quota, usage: Usage, project: str, asked: Amounts, *, of:
 
 def is_open_to(quota: Quota, cover: str, owner: str, project: str) -> bool:
     """
-    Whether a job of `owner` that stands on the share `cover` is borrowed as `project` sees it.
+    Whether `project` sees a job of `owner` that the share `cover` covers as borrowed.
 
-    It is not where the share is one that `owner` has and `project` has no part in.
+    It does not if `owner` has that share and `project` has no part in it.
     """
     return all(node.name != cover for node in apart(quota, owner, project))
 
 
 def covers(quota: Quota, claims: Iterable[tuple[str, Amounts]]) -> list[str]:
     """
-    On which share every job stands, from (project, held) of all jobs in order of precedence.
+    Return the share that covers every job, from (project, held) of all jobs by precedence.
 
-    As in `covering`: the project's, that of the nearest group that has room for it, or empty. A job
-    that does not fit leaves its room to those that come after it.
+    As in `covering`: the project's, that of the nearest group with room for it, or empty. A job
+    that does not fit leaves its room to later ones.
     """
     asked = [(project, held.only(quota.types)) for project, held in claims]
     found = [""] * len(asked)
@@ -169,10 +169,10 @@ def covers(quota: Quota, claims: Iterable[tuple[str, Amounts]]) -> list[str]:
 
 def reach(quota: Quota, project: str, room: Amounts | None = None) -> Amounts:
     """
-    The most that `project` could hold if all others held nothing: more can never be admitted.
+    Return the most that `project` could hold if all others held nothing: never more is admitted.
 
     Args:
-        quota: It has that project, or not.
+        quota: With that project, or without.
         project: Its name.
         room: `unclaimed(quota, {})`, from a caller that asks about many projects.
     """
@@ -183,11 +183,11 @@ def reach(quota: Quota, project: str, room: Amounts | None = None) -> Amounts:
 
 def lent(quota: Quota, usage: Usage) -> dict[str, Amounts]:
     """
-    How much of the unused share of every project and group others are using, in one pass.
+    Return how much of the unused share of every project and group others use, in one pass.
 
-    Borrowers use what is in no project's share first: in a group, what is the group's alone. The
-    rest is divided over all lenders beside them in proportion to what each could lend, in whole
-    units. What a group lends outside comes from its members in the same way.
+    Borrowers first use what is in no project's share (in a group, what is the group's alone). The
+    rest is divided over all sibling lenders in proportion to what each could lend, in whole units.
+    What a group lends outside comes from its members in the same way.
     """
     found: dict[str, Amounts] = {}
     levels = [(_top(quota, usage), quota.unassigned, NOTHING)]
@@ -215,13 +215,13 @@ def _lendable(quota: Quota, usage: Usage, name: str) -> Amounts:
 
 
 def _top(quota: Quota, usage: Usage) -> list[str]:
-    """What is in no group, projects that have left the file among it."""
+    """Return what is in no group, including projects that have left the file."""
     gone = usage.keys() - quota.projects.keys()
     return [*(node.name for node in quota.top()), *sorted(gone)]
 
 
 def apart(quota: Quota, project: str, other: str) -> list[Node]:
-    """The project and those of its groups that `other` is not in, the nearest first."""
+    """Return the project and those of its groups without `other`, the nearest first."""
     if project == other:
         return []
     own, others, shared = quota.chain(project), quota.groups_of(other), 0

@@ -1,10 +1,9 @@
 """
-`Limits`: what one user of a project may ask for, and have at once.
+`Limits`: what one user of a project may ask for, and have at the same time.
 
-Rules: a limit that is absent limits nothing. What a job is charged counts, so only types under
-quota are limited.
+An absent limit limits nothing. The charge of a job counts, so only types under quota are limited.
 
-It must not know jobs: usage is an argument.
+This module must not know jobs: usage is an argument.
 """
 
 from __future__ import annotations
@@ -15,17 +14,17 @@ from quota.amounts import Amounts
 from quota.value import field, value
 
 RUNNING = "jobs"
-"""The name of the limit on the number of running jobs, where others are named by their type."""
+"""The name of the limit on running jobs, where other limits are named by their type."""
 
 
 @value
 class Exceeded:
-    """A limit that a gang would break."""
+    """A limit that a gang would exceed."""
 
     limit: str
     """A resource type, or `jobs`."""
     most: int
-    """What it allows at once."""
+    """What it allows at the same time."""
     held: int
     """What the user has."""
     asked: int
@@ -43,14 +42,14 @@ class Limits:
     max_units: Mapping[str, int] = field(default_factory=dict)
     """By type, the most that the user's admitted jobs may be charged together; 0 is a limit."""
     max_running: int | None = None
-    """The most jobs that the user may have admitted at once; every task of an array is one."""
+    """The most jobs of the user that may be admitted together; every task of an array is one."""
 
     def __bool__(self) -> bool:
         return self != UNLIMITED
 
     def runtime_s(self, asked_s: float | None) -> float | None:
         """
-        The `max_runtime` that holds for a job that asks for `asked_s`, or None for endless.
+        Return the `max_runtime` for a job that asks for `asked_s`, or None for endless.
 
         A job that names none gets the default; without a default, the longest that is allowed.
         """
@@ -67,7 +66,7 @@ class Limits:
         self, held: Amounts, asked: Amounts, *, running: int, jobs: int = 1
     ) -> Exceeded | None:
         """
-        The first limit that a gang would break, types before jobs; None when it breaks none.
+        Return the first limit that a gang would exceed, types before jobs; None if there is none.
 
         Args:
             held: What the user's admitted jobs of this project are charged.
@@ -86,4 +85,4 @@ class Limits:
 
 
 UNLIMITED = Limits()
-"""What holds where the file says nothing."""
+"""The default of the file."""

@@ -1,9 +1,9 @@
 """
-Where in a TOML text every key and every list element stands.
+The line of every key and list element in a TOML text.
 
-The standard parser tells no positions, so the text is read a second time for them alone. It must
-already have been accepted by that parser: nothing is checked here, and a path that this scan does
-not know is looked up by its nearest ancestor.
+The standard parser reports no positions, so the text is read a second time for them alone. That
+parser must already have accepted it: nothing is checked here, and a path unknown to this scan gets
+the line of its nearest ancestor.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Lines(Mapping[Path, int]):
     """
     The line, from 1, of every table, key and list element of a text.
 
-    It is read when a line is first asked for: of a file that is right nothing asks.
+    The text is scanned on the first request for a line: for a valid file there is none.
 
     Args:
         text: Valid TOML.
@@ -48,9 +48,7 @@ class Lines(Mapping[Path, int]):
     def _found(self) -> dict[Path, int]:
         try:
             return _Scan(self._text).statements()
-        except (
-            RecursionError
-        ):  # lists nested almost too deep for TOML's own parser: no line is told
+        except RecursionError:  # nested almost too deep for TOML's own parser: no line
             return {}
 
     def __getitem__(self, path: Path) -> int:
@@ -64,14 +62,14 @@ class Lines(Mapping[Path, int]):
 
 
 def line_of(lines: Mapping[Path, int], path: Path) -> int:
-    """The line of `path`, or of its nearest ancestor that is written down, or 1."""
+    """Return the line of `path`, or of its nearest ancestor that is written, or 1."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
 
 
 def shown(path: Path) -> str:
-    """`path` as people write it: `total_resources[1].v4`."""
+    """Return `path` as people write it: `total_resources[1].v4`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -84,13 +82,14 @@ def shown(path: Path) -> str:
 
 def placed(file: str, text: str, problems: Iterable[str]) -> tuple[str, ...]:
     """
-    Return `problems` in the order of the file's lines, each with the one that it is about.
+    Return `problems` in the order of the file's lines, each with its line.
 
-    A problem is `PATH: what is wrong`, keys and indices joined by dots. It stands on the line of
-    its path, or of the nearest table around it. One of no path in the text is of the whole file.
+    A problem is `PATH: what is wrong`, keys and indices joined by dots. Its line is that of its
+    path, or of the nearest table around it. A problem without a path in the text concerns the whole
+    file.
 
     Args:
-        file: What it is called.
+        file: The name of the file.
         text: Valid TOML.
         problems: Without the name of the file.
     """
@@ -104,7 +103,7 @@ def placed(file: str, text: str, problems: Iterable[str]) -> tuple[str, ...]:
 
 
 def _line_told(problem: str, lines: dict[str, int]) -> int:
-    """The line of the longest beginning of the problem's path that the text has; 0 for none."""
+    """Return the line of the longest prefix of the problem's path in the text; 0 for none."""
     return next((lines[path] for path in _beginnings(problem) if path in lines), 0)
 
 
@@ -116,7 +115,7 @@ def _beginnings(problem: str) -> Iterator[str]:
 
 
 class _Scan:
-    """One pass over the tokens; the place in the text is the only thing that moves."""
+    """One pass over the tokens; only the position in the text changes."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str, int]] = []
@@ -142,7 +141,7 @@ class _Scan:
         return self._lines
 
     def _header(self) -> Path:
-        """`[a.b]` or `[[a.b]]`: the table that the pairs below it belong to."""
+        """Read `[a.b]` or `[[a.b]]`: the table of the pairs below it."""
         line = self._tokens[self._place][2]
         self._take()
         listed = self._peek() == "["
@@ -167,7 +166,7 @@ class _Scan:
         return (*path, self._tables[path]) if path in self._tables else path
 
     def _pair(self, table: Path) -> None:
-        """`a.b = value`."""
+        """Read `a.b = value`."""
         line = self._tokens[self._place][2]
         path = table
         for key in self._key():
@@ -177,7 +176,7 @@ class _Scan:
         self._value(path)
 
     def _key(self) -> list[str]:
-        """The parts of a dotted key; stops at the mark that is not part of it."""
+        """Read the parts of a dotted key; stop at the first mark that is not part of it."""
         keys = []
         while True:
             kind, word, _ = self._take()
@@ -225,7 +224,7 @@ class _Scan:
         return self._tokens[self._place - 1]
 
     def _after_newlines(self) -> str:
-        """Step over line ends; the token there, or nothing after the last one."""
+        """Skip line ends; return the token there, or nothing after the last one."""
         while self._tokens[self._place][0] == "newline":
             self._place += 1
         return self._peek()

@@ -1,7 +1,7 @@
 """
 `Misfit`: how arguments do not fit what is called, and what may have been meant.
 
-Nothing here knows an argument's meaning: the words are those of the package that is called.
+This module does not know the meaning of arguments: the words come from the package that is called.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class Misfit(NamedTuple):
     taken: tuple[str, ...]
     """The arguments that it takes."""
     unknown: Mapping[str, object]
-    """Names that it does not take, with what was given."""
+    """Names that it does not take, with the given values."""
     missing: tuple[str, ...]
     """Arguments that it needs, and that were not given."""
     surplus: tuple[object, ...]
-    """What was given without a name, beyond the arguments that may be."""
+    """Positional values beyond the arguments that it takes."""
     twice: tuple[str, ...]
-    """Arguments that were given both by place and by name."""
+    """Arguments that were given both by position and by name."""
     at_place: int = 0
-    """How many it takes without a name."""
+    """How many positional arguments it takes."""
     any_number: str = ""
-    """What it takes any number of without a name, as the `names` of `cancel(*names)`."""
+    """The variable positional argument, such as the `names` of `cancel(*names)`."""
 
     def problems(
         self,
@@ -44,11 +44,11 @@ class Misfit(NamedTuple):
         elsewhere: Callable[[Misfit, str, object], str] = lambda *_: "",
     ) -> tuple[list[str], bool]:
         """
-        Return what is wrong, each problem with what to write, and whether all was understood.
+        Return each problem with what to write, and whether all was understood.
 
         Args:
-            words: Our arguments, each with what others call it, as `name` or `Class.name`.
-            needed: What an argument is that has no default, likewise.
+            words: Our arguments, each with the names others use, as `name` or `Class.name`.
+            needed: What a required argument is, likewise.
             elsewhere: What to write for an argument that something else takes; empty: unknown.
         """
         told, meant, is_clear = [], set(), True
@@ -85,7 +85,7 @@ class Misfit(NamedTuple):
         return f"takes {self.at_place} arguments without their names"
 
     def _own(self, word: str, words: Mapping[str, str]) -> list[str]:
-        """Return the arguments of what was called that `word` may mean."""
+        """Return the arguments of the called function that `word` may mean."""
         plain = word.lower()
         taken = (*self.taken, *([self.any_number] if self.any_number else []))
         own = [name for name in taken if plain == name or plain in self._of(name, words).split()]
@@ -98,7 +98,7 @@ class Misfit(NamedTuple):
 
 
 def shown(given: object) -> str:
-    """Return what was given, for an error: shortened, and only its type unless it is plain."""
+    """Return a given value for an error: shortened, and only its type unless it is plain."""
     if given is None or isinstance(given, str | int | float):
         return short(given)
     return f"{type(given).__name__}(...)"

@@ -1,11 +1,11 @@
 """
-`Nesting`: what stands against the shares and ceilings of groups, kept up to date.
+`Nesting`: what counts against the shares and ceilings of groups, kept up to date.
 
-The working copy of what `quota.ledger` adds up for groups, for a program that asks many times
-between two changes. It is told every change of what a project closes: what it holds, or what it
-keeps of its share if that is more. Without groups every method is one look into an empty dict.
+It is the working copy of the sums of `quota.ledger` for groups, for a program that asks many times
+between two changes. It gets every change of what a project closes: what it holds, or what it keeps
+of its share if that is more. Without groups every method is one lookup in an empty dict.
 
-It must not know what projects hold, nor the total: both are arguments.
+This module must not know what projects hold, nor the total: both are arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from quota.tree import Group, Quota
 
 class Nesting:
     """
-    The sums of all groups of a quota; its projects close nothing as yet.
+    The sums of all groups of a quota; initially its projects close nothing.
 
     Args:
         quota: With or without groups.
@@ -30,7 +30,7 @@ class Nesting:
         self._quota = quota
         self._taken: dict[str, dict[str, int]] = {name: {} for name in quota.groups}
         kept = dict.fromkeys(quota.types, 0)
-        # The outer ones first: what an inner one keeps is part of what the outer one keeps.
+        # Outer groups first: what an inner one keeps is part of what the outer one keeps.
         for group in sorted(
             quota.groups.values(), key=lambda each: len(quota.groups_of(each.name))
         ):
@@ -40,11 +40,11 @@ class Nesting:
         """What groups close of the pool while no project closes anything."""
 
     def taken(self, group: str, resource: str) -> int:
-        """What the members of `group` close together: it stands against the group's limits."""
+        """Return what the members of `group` close together, which counts against its limits."""
         return self._taken[group].get(resource, 0)
 
     def add(self, name: str, resource: str, more: int) -> int:
-        """`name` closes `more` units (negative: less); return what the pool is closed more by."""
+        """Add `more` units closed by `name` (negative: fewer); return the change for the pool."""
         for group in self._quota.groups_of(name):
             taken, keeps = self._taken[group.name], group.kept[resource]
             before = taken.get(resource, 0)
@@ -53,24 +53,24 @@ class Nesting:
         return more
 
     def room(self, name: str, resource: str, free: int) -> int:
-        """What the groups of `name` let it have of `free`, which is open in the pool."""
+        """Return what the groups of `name` let it have of `free`, which is open in the pool."""
         for group in reversed(self._quota.groups_of(name)):
             taken = self._taken[group.name].get(resource, 0)
             free = min(free + max(0, group.kept[resource] - taken), group.ceiling[resource] - taken)
         return free
 
     def covering(self, project: str, more: Mapping[str, int]) -> str:
-        """The nearest group whose share holds `more`, or empty; `more` as in `holding`."""
+        """Return the nearest group whose share holds `more`, or empty; `more` as in `holding`."""
         return next(iter(self.holding(project, more)), "")
 
     def holding(self, project: str, more: Mapping[str, int]) -> list[str]:
         """
-        The groups of `project` whose share holds `more`, the nearest first.
+        Return the groups of `project` whose share holds `more`, the nearest first.
 
         Args:
-            project: That asks.
-            more: By every type that it asks for, how much more it would close; 0 where it keeps
-                enough of its own share.
+            project: The project that asks.
+            more: How much more it would close of every type that it asks for; 0 if it keeps enough
+                of its own share.
         """
         return [
             group.name
@@ -79,7 +79,7 @@ class Nesting:
         ]
 
     def outgrown(self, project: str, more: Mapping[str, int]) -> list[str]:
-        """The groups of `project` that `more` takes beyond their share, the nearest first."""
+        """Return the groups of `project` that `more` takes beyond their share, nearest first."""
         return [
             group.name
             for group, after, adds in self._after(project, more)
@@ -90,11 +90,11 @@ class Nesting:
         ]
 
     def is_under_ceilings(self, project: str, more: Mapping[str, int]) -> bool:
-        """Whether no group of `project` would go beyond its ceiling by `more`, as in `holding`."""
+        """Whether `more`, as in `holding`, takes no group of `project` beyond its ceiling."""
         return not self.over_ceilings(project, more)
 
     def over_ceilings(self, project: str, more: Mapping[str, int]) -> list[str]:
-        """The groups of `project` that may not take what `more` adds there, the nearest first."""
+        """Return the groups of `project` whose ceiling `more` would exceed, the nearest first."""
         return [
             group.name
             for group, after, adds in self._after(project, more)
@@ -104,7 +104,7 @@ class Nesting:
     def _after(
         self, project: str, more: Mapping[str, int]
     ) -> Iterator[tuple[Group, Mapping[str, int], Mapping[str, int]]]:
-        """Every group, what its members would close of the types of `more`, and how much more."""
+        """Yield every group, what its members would close of these types, and how much more."""
         rises = dict(more)
         for group in self._quota.groups_of(project):
             taken = self._taken[group.name]

@@ -1,4 +1,4 @@
-"""What the `[scheduler]` table of a quota file may say, and what holds when it says nothing."""
+"""The `[scheduler]` table of a quota file, and its defaults."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ PROJECT_ORDERS: tuple[ProjectOrder, ...] = get_args(ProjectOrder)
 
 @value
 class SchedulerOptions:
-    """The numbers and the policies that the admins chose for the whole pool."""
+    """The numbers and policies that admins chose for the whole pool."""
 
     min_runtime_s: float = 600.0
-    """A borrower runs this long before it may be preempted; 0: at once."""
+    """A borrower runs this long before it may be preempted; 0: not protected."""
     grace_s: float = 30.0
     """Notice before a preempted process is killed, for jobs that ask for none of their own."""
     max_grace_s: float = 300.0
@@ -41,7 +41,7 @@ class SchedulerOptions:
     plan_after_s: float = 7200.0
     """A waiting gang older than this gets a planned start."""
     borrow_slice_s: float = 21600.0
-    """After it a borrower may be rotated for a planned gang."""
+    """After this time a borrower may be rotated for a planned gang."""
     usage_half_life_s: float = 604800.0
     """Decay of borrowed usage in the order of borrowers; above zero."""
     order: Order = "fair"
@@ -53,10 +53,10 @@ class SchedulerOptions:
     preemption: Preemption = "reclaim"
     """Which jobs may preempt which; the guarantees hold for `reclaim` only."""
     max_queued_per_user: int = 10_000
-    """Jobs that one user may have waiting; more are refused."""
+    """The most waiting jobs per user; more are refused."""
     load_limit: float = 1.0
     """For `admission = "load-limit"`: demand over total above which new jobs are held back."""
 
 
 DEFAULTS = SchedulerOptions()
-"""What holds without a `[scheduler]` table."""
+"""The options without a `[scheduler]` table."""

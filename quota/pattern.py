@@ -1,8 +1,7 @@
 """
-`pattern`: a regular expression that is compiled when it is first used.
+`pattern`: a regular expression that is compiled on first use.
 
-To compile one takes a tenth of a millisecond or more, and a short command loads a hundred of them
-and uses ten.
+Compiling one takes at least 0.1 ms, and a short command loads a hundred of them and uses ten.
 """
 
 from __future__ import annotations
@@ -26,5 +25,5 @@ if TYPE_CHECKING:
 else:
 
     def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-        """Return what `re.compile` returns of `text`, but compile it on first use."""
+        """Return what `re.compile` returns for `text`, but compile it on first use."""
         return _Later(text, flags)

@@ -1,4 +1,4 @@
-"""Why a project can never hold what is asked: no waiting helps, only another quota file."""
+"""Why a project can never hold what is asked: waiting does not help, only another quota file."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from quota.tree import Group, Quota
 from quota.value import value
 
 _SHOWN = 3
-"""Walls that one message names, so that it stays one line."""
+"""The most walls named in one message, so that it stays one line."""
 
 
 @value
 class Wall:
-    """One thing that is in the way as long as the file says so."""
+    """One obstacle that lasts as long as the file has it."""
 
     why: str
     place: str
-    """Where the file says so, and on which line."""
+    """Its key in the file, and the line."""
 
 
 @value
@@ -32,7 +32,7 @@ class BeyondReach:
     most: int
     """What it could hold if everything else held nothing."""
     walls: tuple[Wall, ...]
-    """All that would have to change."""
+    """Everything that would have to change."""
 
     def __str__(self) -> str:
         why = "; ".join(wall.why for wall in self.walls[:_SHOWN])
@@ -45,7 +45,7 @@ class BeyondReach:
 
 
 def beyond_reach(quota: Quota, project: str, asked: Amounts) -> tuple[BeyondReach, ...]:
-    """For every type under quota of which `asked` is more than `project` can ever hold, why."""
+    """Return why, for every type under quota of which `project` can never hold `asked`."""
     most = reach(quota, project)
     return tuple(
         BeyondReach(
@@ -86,7 +86,7 @@ def _walls(quota: Quota, project: str, resource: str, asked: int) -> Iterator[Wa
 
 
 def _keepers(quota: Quota, name: str, resource: str) -> Iterator[Wall]:
-    """What `name` keeps, or its members where they keep more than the group itself does."""
+    """Yield what keeps capacity: `name`, or its members if they keep more than the group does."""
     units = closed(quota, {}, name)[resource]
     group = quota.groups.get(name)
     if group is not None and group.kept[resource] < units:

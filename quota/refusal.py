@@ -22,7 +22,7 @@ class UnknownProject:
 
 @value
 class NotMember:
-    """The request names a project that the user is no member of."""
+    """The request names a project of which the user is not a member."""
 
     user: str
     project: str

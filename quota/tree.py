@@ -1,11 +1,11 @@
 """
-`Quota`, `Group` and `Project`: a quota file in whole units, ready to be asked.
+`Quota`, `Group` and `Project`: a quota file in whole units.
 
-Rules: shares are whole units of the sum of all tiers; a type is under quota exactly when the file
-gives it a total, even a total of zero. Groups and projects form trees: no two have one name, each
-is in at most one group. Values made here come from `quota.file.config`, which has checked them.
+Shares are whole units of the sum of all tiers. A type is under quota exactly if the file gives it a
+total, even a total of zero. Groups and projects form trees: names are unique, and each is in at
+most one group. `quota.file.config` makes and checks these values.
 
-It must not know jobs: usage is an argument of `quota.ledger`.
+This module must not know jobs: usage is an argument of `quota.ledger`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = pattern(r"[\w.@-]+")
 """
 What is a user's name and not a pattern.
 
-A dot alone makes no pattern: `jo.doe` in a member list must not let `joxdoe` in.
+A dot alone makes no pattern: `jo.doe` in a member list must not match `joxdoe`.
 """
 
 
@@ -46,8 +46,10 @@ class People:
     """
 
     written: tuple[str, ...] = ()
-    """As the file has them. Letters, digits and `_ . @ -` alone are a name; the rest must match in
-    full as an expression."""
+    """
+    As the file has them. Letters, digits and `_ . @ -` alone are a name; the rest is an expression
+    that must match in full.
+    """
     _words: frozenset[str] = field(init=False, repr=False, compare=False)
     _patterns: tuple[re.Pattern[str], ...] = field(init=False, repr=False, compare=False)
 
@@ -71,7 +73,7 @@ class Tier:
     """Capacity bought on the same terms; the file lists the best first."""
 
     name: str
-    """As the file names it, else its index: `0` is the best."""
+    """Its name in the file, else its index: `0` is the best."""
     units: Amounts
 
 
@@ -92,19 +94,19 @@ class Project:
     kept: Amounts = NOTHING
     """The part of `nominal` that is not lent even while unused."""
     order: ProjectOrder = "fair"
-    """Which member's jobs go first: those of the one with less usage, or the first to ask."""
+    """Which member's jobs go first: those of the one with less usage, or those submitted first."""
     group: str = ""
-    """The group that it is in, or empty."""
+    """The group that contains it, or empty."""
     weight: float = 1.0
     """Its part of idle capacity, as a multiple of what its share would give it."""
     borrow: bool = True
     """Whether it may hold more than `nominal`."""
     budget: Budget = UNBOUNDED
-    """How much it may use in a period."""
+    """How much it may use per period."""
     limits: Limits = UNLIMITED
-    """Of every user who has none of their own."""
+    """The limits of every user who has none of their own."""
     user_limits: tuple[tuple[People, Limits], ...] = ()
-    """Of some users, the first that matches; what they leave open is already filled in."""
+    """The limits of some users, the first match counts; open values are already filled in."""
 
     @property
     def lending_limit(self) -> Amounts:
@@ -113,12 +115,12 @@ class Project:
 
     @property
     def has_user_limits(self) -> bool:
-        """Whether any user is limited in what may be had at once."""
+        """Whether any user is limited in what may be had at the same time."""
         every = (self.limits, *(limits for _, limits in self.user_limits))
         return any(each.max_units or each.max_running is not None for each in every)
 
     def limits_of(self, user: str) -> Limits:
-        """What `user` may ask for and have at once in this project."""
+        """Return what `user` may ask for and have at the same time in this project."""
         for people, limits in self.user_limits:
             if people.has(user):
                 return limits
@@ -141,9 +143,9 @@ class Group:
     members: tuple[str, ...]
     """Names of projects and groups, sorted; never empty."""
     group: str = ""
-    """The group that it is in, or empty."""
+    """The group that contains it, or empty."""
     fractions: Mapping[str, Decimal] = field(default_factory=dict)
-    """Of the total, by type: what the file gives it, or else what its members have together."""
+    """Of the total, by type: what the file gives it, or else the sum of its members."""
     nominal: Amounts = NOTHING
     """Its own share: never less than those of its members together."""
     ceiling: Amounts = NOTHING
@@ -153,7 +155,7 @@ class Group:
     weight: float = 1.0
     """Its part of idle capacity, as a multiple of what its share would give it."""
     budget: Budget = UNBOUNDED
-    """How much its members together may use in a period."""
+    """How much its members together may use per period."""
 
     @property
     def lending_limit(self) -> Amounts:
@@ -166,7 +168,7 @@ Node = Project | Group
 
 
 _SHOWN = 8
-"""Projects in one line."""
+"""The most projects shown in one line."""
 
 
 @value
@@ -181,15 +183,15 @@ class Quota:
     """By name, sorted."""
     scheduler: SchedulerOptions = DEFAULTS
     groups: Mapping[str, Group] = field(default_factory=dict)
-    """By name, sorted; without any, all projects are beside each other."""
+    """By name, sorted; without any, all projects are siblings."""
     maintenance: tuple[Window, ...] = ()
-    """By their beginning."""
+    """By their start."""
     lines: Mapping[Path, int] = field(default_factory=dict, compare=False, repr=False)
-    """Where everything stands in the text that this was read from; empty without a text."""
+    """The position of everything in the text that this was read from; empty without a text."""
     totals: Amounts = field(init=False, compare=False)
     """The sum of all tiers."""
     unassigned: Amounts = field(init=False, compare=False)
-    """The part of `totals` that is no project's and no group's share: anyone may borrow it."""
+    """The part of `totals` that is in no share: anyone may borrow it."""
     _paths: Mapping[str, tuple[Group, ...]] = field(init=False, compare=False, repr=False)
     _chains: Mapping[str, tuple[Node, ...]] = field(init=False, compare=False, repr=False)
     budgets: Mapping[str, Budget] = field(init=False, compare=False, repr=False)
@@ -233,45 +235,45 @@ class Quota:
         return tuple(path)
 
     def groups_of(self, name: str) -> tuple[Group, ...]:
-        """The groups that a project or a group is in, the nearest first; most often none."""
+        """Return the groups around a project or group, the nearest first; usually none."""
         return self._paths.get(name, ())
 
     def kin(self, name: str) -> tuple[str, ...]:
-        """All projects in the outermost group of a project or a group; without one, none."""
+        """Return all projects in the outermost group of a project or a group; without one, none."""
         groups = self.groups_of(name)
         return self._kin.get(groups[-1].name if groups else name, ())
 
     def node(self, name: str) -> Node:
-        """The group of that name, or else the project; see `project` for one that is neither."""
+        """Return the group of that name, or else the project; see `project` for an unknown name."""
         return self.groups.get(name) or self.project(name)
 
     def chain(self, name: str) -> tuple[Node, ...]:
-        """The group or project of that name and the groups that it is in, the nearest first."""
+        """Return the group or project of that name and the groups around it, the nearest first."""
         return self._chains.get(name) or (self.node(name), *self.groups_of(name))
 
     def top(self) -> list[Node]:
-        """The groups and projects that are in no group."""
+        """Return the groups and projects that are in no group."""
         nodes: list[Node] = [*self.projects.values(), *self.groups.values()]
         return [node for node in nodes if not node.group]
 
     def weight(self, name: str) -> float:
         """
-        By how much a project or a group is to be preferred in dividing idle capacity, above 0.
+        Return the preference of a project or group in dividing idle capacity, above 0.
 
-        It is the largest fraction of a total that its share is, times the `weight` of the file.
-        Without a share, or out of the file, it counts as less than one unit, so it never ties with
-        an owner of the same written weight.
+        It is the largest fraction of a total in its share, times the `weight` of the file. Without
+        a share, or outside the file, it counts as less than one unit, so it never ties with an
+        owner of the same written weight.
         """
         known = self._weights.get(name)
         return _weight(Project(name=name), self.totals) if known is None else known
 
     def place(self, *path: str | int) -> str:
-        """What stands at `path` in the file, for messages: `project_options.p.lend.v4, line 7`."""
+        """Return the place of `path` in the file, such as `project_options.p.lend.v4, line 7`."""
         line = f", line {line_of(self.lines, path)}" if self.lines else ""
         return f"{shown(path)}{line}"
 
     def place_of_limit(self, project: str, user: str, *key: str) -> str:
-        """As `place`, of a limit that holds for `user`: its own where the file has one."""
+        """Return the `place` of a limit of `user`: the user's own if the file has one."""
         own: Path = ("project_options", project, "users")
         for people, _ in self.projects[project].user_limits if project in self.projects else ():
             if people.has(user):
@@ -284,7 +286,7 @@ class Quota:
 
     def project(self, name: str) -> Project:
         """
-        The project of that name.
+        Return the project of that name.
 
         One that is not (or no longer) in the file has no members, no share and a ceiling of
         nothing: what its jobs still hold counts as borrowed, and it gets nothing new.
@@ -292,12 +294,12 @@ class Quota:
         return self.projects.get(name) or Project(name=name)
 
     def projects_of(self, user: str) -> tuple[str, ...]:
-        """The names of all projects that `user` is a member of, sorted."""
+        """Return the names of all projects of which `user` is a member, sorted."""
         return tuple(name for name, project in self.projects.items() if project.has_member(user))
 
     def resolve_project(self, user: str, project: str | None) -> str | ProjectRefusal:
         """
-        The project that a request of `user` is charged to, or why there is none.
+        Return the project that a request of `user` is charged to, or why there is none.
 
         Args:
             user: The user of the request.

@@ -1,11 +1,12 @@
 """
 `value`: the decorator of plain values, frozen, slotted and keyword-only.
 
-A value is a dataclass whose methods are written here, and whose `__init__` is compiled where
-several values of a class are made. `dataclasses` compiles six functions for each class, and imports
-half the compiler for that: a short command loads seventy classes and makes a value or two of ten.
+A value is a dataclass whose methods are written here, and whose `__init__` is compiled once several
+values of a class are made. `dataclasses` compiles six functions per class and imports half the
+compiler for that: a short command loads seventy classes and makes a value or two of ten.
 
-A class with a `__misfit__` has it make the error for arguments that do not fit: `quota.explained`.
+A class with a `__misfit__` uses it to make the error for arguments that do not fit: see
+`quota.explained`.
 
 Modules that a short command loads take `field`, `fields` and `replace` from here; elsewhere those
 of `dataclasses` do the same. What `dataclasses` knows of a value is made on first use.
@@ -36,7 +37,7 @@ class _Missing:
 
 
 MISSING = _Missing()
-"""Stands for the default of a field that has none."""
+"""Stands for the default of a field without one."""
 
 
 class Field:
@@ -108,7 +109,7 @@ def value(cls: type[_T]) -> type[_T]:
         ),
     }
     space |= {name: item for name, item in vars(cls).items() if name not in own}
-    if space["__hash__"] is None:  # Python says so for a class that defines `__eq__` alone
+    if space["__hash__"] is None:  # Python sets it for a class that defines `__eq__` alone
         space["__hash__"] = _hash(compared)
     space |= {
         "__qualname__": cls.__qualname__,
@@ -193,9 +194,9 @@ def _slots(base: Any) -> tuple[str, ...]:
 
 class _Init:
     """
-    Stands for the `__init__` of a class: one that sets any fields, or one compiled for this class.
+    Stands for the `__init__` of a class: one that sets any fields, or one compiled for it.
 
-    It is compiled only for a class of which so many are made: a short command makes one or two.
+    It is compiled only for a class of which many values are made: a short command makes one or two.
     """
 
     of: Any
@@ -210,14 +211,14 @@ class _Init:
         return partial(_set_fields, self, item)
 
     def compiled(self, item: object) -> Any:
-        """The compiled one, which stands in the class from now on."""
+        """The compiled one, which then replaces this in the class."""
         made = _compiled(self.of)
         self.of.__init__ = made
         return made if item is None else made.__get__(item)
 
 
 def _set_fields(init: _Init, item: Any, /, *given: object, **named: object) -> None:
-    """Set the fields of `item`. Arguments that do not fit are told by the compiled `__init__`."""
+    """Set the fields of `item`. The compiled `__init__` reports arguments that do not fit."""
     values = None if given else _values(init.of, named)
     if values is None:
         init.compiled(item)(*given, **named)
@@ -229,7 +230,7 @@ def _set_fields(init: _Init, item: Any, /, *given: object, **named: object) -> N
 
 
 def _values(kind: Any, named: dict[str, object]) -> dict[str, object] | None:
-    """What each field of a new value holds; None where the arguments do not fit."""
+    """Return what each field of a new value holds; None if the arguments do not fit."""
     values: dict[str, object] = {}
     for name, each in kind.__value_fields__.items():
         if not each.init:  # `__post_init__` sets it
@@ -289,13 +290,13 @@ class _LeftOut:
 
 _LEFT_OUT = _LeftOut()
 _MADE_UNTIL_COMPILED = 8
-"""To compile takes as long as to make ten values with many fields."""
+"""Compiling takes as long as making ten values with many fields."""
 _COPIES_UNTIL_COMPILED = 20
-"""To compile takes as long as some hundred copies of a value with many fields."""
+"""Compiling takes as long as some hundred copies of a value with many fields."""
 
 
 class _AsDataclass:
-    """Stands for what `dataclasses` knows of a class, and makes it when it is first looked up."""
+    """Stands for what `dataclasses` knows of a class, made on first use."""
 
     of: Any
 
@@ -325,7 +326,7 @@ def _for_dataclasses(each: Field) -> Any:
 
 
 def _reader(names: list[str]) -> Callable[[Any], Any]:
-    """Return what reads these fields of a value."""
+    """Return a function that reads these fields of a value."""
     return attrgetter(*names) if names else lambda _: ()
 
 
@@ -355,9 +356,9 @@ def _repr(self: Any) -> str:
 
 class _Replace:
     """
-    Stands for the `__replace__` of a class: one that any value has, or one compiled for this class.
+    Stands for the `__replace__` of a class: one for any value, or one compiled for it.
 
-    It is compiled only for a class of which so many copies are made: a short command makes few.
+    It is compiled only for a class of which many copies are made: a short command makes few.
     """
 
     of: Any
@@ -374,7 +375,7 @@ class _Replace:
 
 
 def _compiled_replace(made: Any) -> Callable[..., Any]:
-    """Compile `__replace__`: a copy that sets each slot once, and is checked as a new value is."""
+    """Compile `__replace__`: a copy sets each slot once, and is checked like a new value."""
     given: dict[str, Any] = {"_KEPT": _LEFT_OUT, "_made": made, "_new": object.__new__}
     given["_replace"] = _replace
     arguments, taken, lines = [], [], []

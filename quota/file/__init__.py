@@ -1,7 +1,8 @@
 """
-The quota file: its text read into a `Quota`, or told with everything that is wrong with it.
+The quota file: its text is read into a `Quota`, or all of its errors are reported.
 
-`config` is the way in. `projects` (with `limits` and `budget`), `groups` and `maintenance` read
-their tables, `shares` makes whole units of fractions. All of them read through `checks`, which
-remembers each problem with its line and raises them together, as `errors`. `duration` knows `8h`.
+`config` is the entry point. `projects` (with `limits` and `budget`), `groups` and `maintenance`
+read their tables, and `shares` converts fractions to whole units. All of them read through
+`checks`, which records each problem with its line and raises them together, as `errors`. `duration`
+parses `8h`.
 """

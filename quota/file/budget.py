@@ -1,4 +1,4 @@
-"""What the tables of projects and of groups say about how much they may use in a period."""
+"""The budget keys in the tables of projects and groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 10**12
 def read_budget(
     checks: Checks, table: Mapping[str, object], path: Path, types: Collection[str] | None
 ) -> Budget:
-    """The `budget` of the project or group whose table this is, and its `budget_period`."""
+    """Read the `budget` and `budget_period` of the project or group with this table."""
     at = (*path, "budget")
     hours = {}
     for resource, value in checks.table(table.get("budget"), at).items():

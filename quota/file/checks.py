@@ -1,10 +1,11 @@
 """
-Typed values out of a parsed file, every fault remembered instead of raised.
+Typed values from a parsed file; every error is recorded instead of raised.
 
-Rules: a check that fails notes a problem and returns a stand-in that causes no second problem, so
-one mistake is told once and all mistakes are told together.
+A check that fails notes a problem and returns a stand-in that causes no second problem, so each
+mistake is reported once and all mistakes are reported together.
 
-It must not know what the quota file is about: `quota.file.config` names the keys and their limits.
+This module must not know what the quota file is about: `quota.file.config` has the keys and their
+limits.
 """
 
 from __future__ import annotations
@@ -29,18 +30,18 @@ MOST_SECONDS = 10**9
 """Thirty years, which stand for never."""
 
 _NEAREST = 20
-"""Wrong words of one file that are told with the nearest right one: a thousand cost a minute."""
+"""The most wrong words per file for which the nearest is searched: a thousand take a minute."""
 
 _PLACES = 50
-"""Places of a number, either side of the point: `0e999999999` would cost an hour to add exactly."""
+"""Digits of a number, on either side of the point: adding `0e999999999` exactly takes an hour."""
 
 
 class Checks:
     """
-    The faults of one file.
+    The errors of one file.
 
     Args:
-        lines: Where everything stands, a `quota.lines.Lines`.
+        lines: The position of everything, a `quota.lines.Lines`.
     """
 
     def __init__(self, lines: Mapping[Path, int]) -> None:
@@ -49,13 +50,13 @@ class Checks:
         self._choices = 0
 
     def note(self, path: Path, text: str) -> None:
-        """Remember that what stands at `path` is wrong; control characters are escaped."""
+        """Note that the value at `path` is wrong; control characters are escaped."""
         text = text if text.isprintable() else repr(text)[1:-1]
         self._problems.append(Problem(line=line_of(self._lines, path), path=shown(path), text=text))
 
     @property
     def count(self) -> int:
-        """How many faults were noted so far."""
+        """Return how many errors were noted so far."""
         return len(self._problems)
 
     def finish(self) -> None:
@@ -73,27 +74,27 @@ class Checks:
         return choose(word, allowed, nearest=self._choices <= _NEAREST)
 
     def table(self, value: object, path: Path) -> _Node:
-        """`value` as a table; an absent one is an empty table."""
+        """Read `value` as a table; an absent one is an empty table."""
         if value is None or isinstance(value, dict):
             return value or {}
         self.note(path, f"{as_text(value)} is not a table")
         return {}
 
     def keys(self, table: _Node, path: Path, allowed: Sequence[str]) -> None:
-        """Note every key of `table` that is none of `allowed`."""
+        """Note every key of `table` that is not in `allowed`."""
         for key in table:
             if key not in allowed:
                 self.note((*path, key), f"unknown key, {self._choose(key, allowed)}")
 
     def known(self, word: str, path: Path, allowed: Collection[str], text: str) -> None:
-        """Note `text`, and what to choose from, unless `word` is one of `allowed`."""
+        """Note `text`, and the allowed words, unless `word` is one of `allowed`."""
         if word not in allowed:
             self.note(path, f"{text}, {self._choose(word, allowed)}")
 
     def word(
         self, table: _Node, path: Path, key: str, allowed: tuple[_Word, ...], default: _Word
     ) -> _Word:
-        """One of `allowed`."""
+        """Read one of `allowed`."""
         value = table.get(key, default)
         if value in allowed:
             return allowed[allowed.index(value)]
@@ -102,7 +103,7 @@ class Checks:
         return default
 
     def flag(self, table: _Node, path: Path, key: str, *, default: bool) -> bool:
-        """`true` or `false`."""
+        """Read `true` or `false`."""
         value = table.get(key, default)
         if isinstance(value, bool):
             return value
@@ -110,7 +111,7 @@ class Checks:
         return default
 
     def whole(self, value: object, path: Path, *, least: int, most: int) -> int:
-        """A whole number from `least` to `most`."""
+        """Read a whole number from `least` to `most`."""
         if type(value) is int and least <= value <= most:
             return value
         self.note(
@@ -119,7 +120,7 @@ class Checks:
         return least
 
     def fraction(self, value: object, path: Path) -> Decimal | None:
-        """A fraction from 0 to 1, exactly as written; None when it is none."""
+        """Read a fraction from 0 to 1, exactly as written; None if it is not one."""
         number = _decimal(value)
         if number is not None and 0 <= number <= 1:
             return number
@@ -129,7 +130,7 @@ class Checks:
     def number(
         self, table: _Node, path: Path, key: str, default: float, *, most: int, above: bool = False
     ) -> float:
-        """A number from 0 to `most`; with `above`, zero itself is not allowed."""
+        """Read a number from 0 to `most`; with `above`, zero itself is not allowed."""
         if key not in table:
             return default
         number = _decimal(table[key])
@@ -141,7 +142,7 @@ class Checks:
         return default
 
     def duration(self, table: _Node, path: Path, key: str) -> float | None:
-        """Seconds above 0, written as a number or as text such as `8h`; None when absent."""
+        """Read seconds above 0, written as a number or as text such as `8h`; None if absent."""
         if key not in table:
             return None
         value = table[key]
@@ -155,7 +156,7 @@ class Checks:
         return None
 
     def words(self, value: object, path: Path, what: str) -> tuple[str, ...]:
-        """A list of texts, none empty; `what` says what each of them is."""
+        """Read a list of texts, none empty; `what` describes an element."""
         if not isinstance(value, list):
             self.note(path, f"{as_text(value)} is not a list, write a list of {what}")
             return ()
@@ -165,7 +166,7 @@ class Checks:
         return tuple(each for each in value if isinstance(each, str) and each)
 
     def people(self, value: object, path: Path) -> People:
-        """A list of names and regular expressions."""
+        """Read a list of names and regular expressions."""
         if not isinstance(value, list):
             self.note(path, f'{as_text(value)} is not a list of users, write ["user1", "user2"]')
             return People()
@@ -187,7 +188,7 @@ class Checks:
 
 
 def no_pattern(value: str, error: Exception) -> str:
-    """Why `value` names no users; where it is meant as in a shell, how to write that."""
+    """Return why `value` names no users; for a shell pattern, how to write that."""
     meant = re.sub(r"(?<!\.)\*", ".*", value)
     with suppress(re.error, OverflowError, RecursionError):
         re.compile(meant)
@@ -199,7 +200,7 @@ def no_pattern(value: str, error: Exception) -> str:
 
 
 def as_text(value: object) -> str:
-    """A value of the file on one line, cut when long."""
+    """Return a value of the file on one line, cut if long."""
     match value:
         case dict():
             return "a table"
@@ -213,7 +214,7 @@ def as_text(value: object) -> str:
 
 
 def _decimal(value: object) -> Decimal | None:
-    """A finite number that can be added exactly in bearable time, else None."""
+    """Return a finite number that can be added exactly in reasonable time, else None."""
     if type(value) is int:
         return Decimal(value)
     if not isinstance(value, Decimal) or not value.is_finite():

@@ -1,11 +1,11 @@
 """
-TOML text -> `Quota`, or every problem of the text at once.
+TOML text -> `Quota`, or all problems of the text together.
 
-Rules: an unknown key is a problem, never ignored; fractions are added exactly, as the decimals they
-are written as, and are refused rather than normalised; one mistake is told once.
+An unknown key is a problem, never ignored. Fractions are added exactly, as the decimals that are
+written, and are refused rather than normalised. Each mistake is reported once.
 
-It must not read files, and it does not know which quota is in force: the caller keeps the last good
-one when this raises.
+This module must not read files, and it does not know which quota is in force: the caller keeps the
+last good one when this raises.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from quota.maintenance import Window
 
 VERSION = "1"
-"""The only version of the file there is."""
+"""The only version of the file."""
 
 _TABLES = (
     "toml-schema",
@@ -54,15 +54,15 @@ _MOST_LOAD = 1000
 
 def parse(text: str) -> Quota:
     """
-    The quota that `text` describes.
+    Return the quota that `text` describes.
 
     Raises:
-        QuotaError: Anything is wrong with it; carries every problem with its line, but only the
+        QuotaError: Anything is wrong with it; it has every problem with its line, but only the
             first one of text that is not TOML.
     """
     try:
         file: dict[str, object] = tomllib.loads(text, parse_float=_number)
-        repr(file)  # a hexadecimal number may have more digits than Python writes
+        repr(file)  # a hexadecimal number may have more digits than Python prints
     except (ValueError, RecursionError) as error:
         raise QuotaError(_not_toml(text, error)) from None
     lines = Lines(text)
@@ -99,7 +99,7 @@ def parse(text: str) -> Quota:
     )
 
 
-# Most files have neither groups nor windows: what reads them is loaded for those that do.
+# Most files have neither groups nor windows: their readers are loaded on demand.
 
 
 def _groups(
@@ -124,15 +124,15 @@ def _maintenance(checks: Checks, file: Mapping[str, object]) -> tuple[Window, ..
 
 
 def _number(text: str) -> Decimal:
-    """A TOML float as the decimal it is written as."""
+    """Read a TOML float as the decimal that is written."""
     try:
         return Decimal(text)
     except InvalidOperation:
-        return Decimal("nan")  # its exponent is beyond all decimals: no number that we allow
+        return Decimal("nan")  # its exponent is beyond all decimals, so it is not allowed
 
 
 def _not_toml(text: str, error: Exception) -> Problem:
-    """The parser's own complaint, with its position where all our problems have theirs."""
+    """Return the parser's own message, with its position in the format of our problems."""
     if isinstance(error, RecursionError):
         return Problem(line=1, path="", text="not TOML, lists or tables are nested too deep")
     said = str(error).removesuffix(" (at end of document)")
@@ -155,7 +155,7 @@ def _check_version(checks: Checks, file: Mapping[str, object]) -> None:
 
 
 def _tier_tables(checks: Checks, file: Mapping[str, object]) -> dict[Path, Mapping[str, object]]:
-    """Every tier by its path, best first, whether the file has one table or a list of them."""
+    """Return every tier by its path, best first; the file has one table or a list of them."""
     path: Path = ("total_resources",)
     match file.get("total_resources"):
         case None | []:

@@ -1,4 +1,4 @@
-"""Durations as they are written in files and on command lines: `90s`, `8h`, `1h30m`."""
+"""Durations as written in files and on command lines: `90s`, `8h`, `1h30m`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DURATION = pattern(r"(?:\d{1,15}(?:\.\d{1,15})?[smhdw])+", re.ASCII)
 
 
 def seconds_in(text: str) -> float | None:
-    """Seconds in a text of numbers, each with its unit; None when it is not such a text."""
+    """Return the seconds in a text of numbers, each with its unit; None if it is no such text."""
     text = text.strip()
     if not _DURATION.fullmatch(text):
         return None

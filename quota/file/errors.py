@@ -10,9 +10,9 @@ class Problem:
     """One thing that is wrong; as text: `line 7: project_resources.p.v4: what is wrong`."""
 
     line: int
-    """Counted from 1; 1 also for something that is missing from the whole file."""
+    """Counted from 1; also 1 for something that is missing from the whole file."""
     path: str
-    """Where in the file, keys joined by dots; empty for text that is not TOML."""
+    """The place in the file, keys joined by dots; empty for text that is not TOML."""
     text: str
     """What is wrong, the value, what is allowed."""
 
@@ -33,5 +33,5 @@ class QuotaError(Exception):
         self.problems = problems
 
     def __str__(self) -> str:
-        """All problems on one line; show `problems` one by one where there is room."""
+        """All problems on one line; show `problems` one by one if there is room."""
         return "; ".join(str(problem) for problem in self.problems)

@@ -1,8 +1,8 @@
 """
 The tables of groups: which projects and groups lend to each other first, and what they share.
 
-Rules: a group is what has a table of its own; a project or a group is a member of one group at
-most, and no group is inside itself.
+A group is what has a table of its own. A project or a group is a member of at most one group, and
+no group is inside itself.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class WrittenGroup:
     budget: Budget
     group: str
     fractions: Fractions
-    """`share`, and for other types what its members have together."""
+    """`share`, and for other types the sum of its members."""
 
     def made(self, totals: Amounts, nominal: Amounts) -> Group:
-        """The group in whole units: ceilings and what is lent are rounded down."""
+        """Return the group in whole units; ceilings and lending limits are rounded down."""
         return Group(
             name=self.name,
             members=self.members,
@@ -72,16 +72,16 @@ def read_groups(
     types: Collection[str] | None,
 ) -> tuple[WrittenGroup, ...]:
     """
-    Every group of the file, the inner ones before those that they are in.
+    Return every group of the file, inner groups before outer ones.
 
-    Empty, if it is not certain what is in which group: because of members that are missing, sums of
-    groups would be told to be too large.
+    The result is empty if the membership is uncertain: with missing members, sums of groups would
+    be reported as too large.
 
     Args:
         checks: Takes every problem.
         file: The whole file.
         projects: All of them.
-        types: The types under quota; None when the file does not say.
+        types: The types under quota; None if the file does not say.
     """
     own = {each.name: each.fractions for each in projects}
     top: Path = ("project_groups",)
@@ -112,7 +112,7 @@ def read_groups(
 def _parents(
     checks: Checks, tables: Mapping[str, Mapping[str, object]], projects: Collection[str]
 ) -> dict[str, str]:
-    """Member -> its group, for every member that may be one."""
+    """Return member -> its group, for every valid member."""
     inside: dict[str, str] = {}
     for name, table in tables.items():
         path: Path = ("project_groups", name, "members")
@@ -132,7 +132,7 @@ def _parents(
 
 
 def _inner_first(checks: Checks, tables: Collection[str], inside: dict[str, str]) -> list[str]:
-    """The groups by depth, deepest first; one that is inside itself is taken out of its group."""
+    """Return the groups by depth, deepest first; one inside itself is removed from its group."""
     depths: dict[str, int] = {}
     for name in tables:
         path = [name]

@@ -1,4 +1,4 @@
-"""What the options of a project say about single users: run times, units and jobs at once."""
+"""The options of a project about single users: run times, units and jobs at the same time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 10**9
 def read_limits(
     checks: Checks, table: Mapping[str, object], path: Path, types: Collection[str] | None
 ) -> Limits:
-    """The limits that hold for every user of the project whose options are `table`."""
+    """Return the limits for every user of the project whose options are `table`."""
     names = {"units": "max_units_per_user", "running": "max_running_per_user"}
     return _limits(checks, table, path, types, names, UNLIMITED)
 
@@ -32,7 +32,7 @@ def read_user_limits(
     types: Collection[str] | None,
     project: Limits,
 ) -> tuple[tuple[People, Limits], ...]:
-    """Those that hold for some users instead, in the order of the file, names before patterns."""
+    """Return limits for some users instead, in the order of the file, names before patterns."""
     found = []
     path = (*path, "users")
     for user, value in checks.table(table.get("users"), path).items():

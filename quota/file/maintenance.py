@@ -13,14 +13,14 @@ KEYS = ("from", "until", "pools", "machines", "reason")
 """Of `[[maintenance]]`."""
 
 _YEARS = range(2000, 3000)
-"""Of a window: outside of these a year is a slip, and some of them are no time in UTC."""
+"""Years of a window: outside of these a year is a typo, and some have no time in UTC."""
 
 _MOST_REASON = 200
 """Characters of a reason: it is part of one line for users."""
 
 
 def read_maintenance(checks: Checks, file: Mapping[str, object]) -> tuple[Window, ...]:
-    """Every window of the file, by its beginning."""
+    """Return every window of the file, by its start."""
     written = file.get("maintenance", [])
     if not isinstance(written, list):
         text = "not a list of windows, write [[maintenance]] above each of them"
@@ -64,7 +64,7 @@ def _window(checks: Checks, value: object, path: Path) -> Window | None:
 
 
 def _instant(checks: Checks, table: Mapping[str, object], path: Path, key: str) -> float | None:
-    """A date with a time and an offset, in epoch seconds."""
+    """Read a date with a time and an offset, in epoch seconds."""
     example = "2026-12-05T08:00:00+01:00"
     if key not in table:
         checks.note((*path, key), f"missing, write a time as {example}")

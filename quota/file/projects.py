@@ -1,10 +1,10 @@
 """
 The three tables about projects: their members, their fractions, their options.
 
-Rules: fractions stay as they are written; `quota.file.shares` makes units of them after everything
-was found right. A project is a project because it has members.
+Fractions stay as written; `quota.file.shares` converts them to units once everything is valid. A
+project exists if it has members.
 
-It must not know what the rest of the file says but the types and their totals.
+Of the rest of the file, this module must know only the types and their totals.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ OPTIONS = (
 """Keys of `[project_options.PROJECT]`."""
 
 MOST_WEIGHT = 1000
-"""So far may the weights of two projects of equal share be apart, in either direction."""
+"""The most by which the weights of two projects of equal share may differ, as a factor."""
 
 Fractions = Mapping[str, Decimal]
 """By type, as the file has them."""
@@ -72,7 +72,7 @@ class WrittenProject:
     user_limits: tuple[tuple[People, Limits], ...]
 
     def project(self, totals: Amounts, nominal: Amounts, group: str) -> Project:
-        """The project in whole units: ceilings and what is lent are rounded down."""
+        """Return the project in whole units; ceilings and lending limits are rounded down."""
         return Project(
             name=self.name,
             members=self.members,
@@ -92,12 +92,12 @@ class WrittenProject:
 
 
 def most_of(units: Amounts, fractions: Fractions) -> Amounts:
-    """`units`, cut to a fraction of them where one is written; rounded down."""
+    """Return `units`, limited to a written fraction of them; rounded down."""
     return Amounts({r: _cut(n, fractions.get(r, _ALL)) for r, n in units.items()})
 
 
 def _cut(units: int, fraction: Decimal) -> int:
-    """A fraction of `units`, exactly, rounded down."""
+    """Return a fraction of `units`, exactly, rounded down."""
     parts, whole = fraction.as_integer_ratio()
     return units * parts // whole
 
@@ -106,12 +106,12 @@ def read_projects(
     checks: Checks, file: Mapping[str, object], types: Collection[str] | None
 ) -> tuple[WrittenProject, ...]:
     """
-    Every project of the file, by name.
+    Return every project of the file, by name.
 
     Args:
         checks: Takes every problem.
         file: The whole file.
-        types: The types under quota; None when the file does not say, so that this is told once.
+        types: The types under quota; None if the file does not say, so that this is reported once.
     """
     members = _members(checks, file)
     shares = _by_project(checks, file, "project_resources", members)
@@ -145,7 +145,7 @@ def _members(checks: Checks, file: Mapping[str, object]) -> dict[str, People]:
 def _by_project(
     checks: Checks, file: Mapping[str, object], key: str, members: Mapping[str, People]
 ) -> dict[str, Mapping[str, object]]:
-    """The tables under `key`, which must all be named for a project with members."""
+    """Return the tables under `key`; each must be named for a project with members."""
     tables = {}
     for name, table in checks.table(file.get(key), (key,)).items():
         if "project_membership" in file:
@@ -190,7 +190,7 @@ def _written(
 def _budget(
     checks: Checks, table: Mapping[str, object], path: Path, types: Collection[str] | None
 ) -> Budget:
-    """Most projects have none: what reads it is loaded for those that do."""
+    """Read the budget. Most projects have none: its reader is loaded for those that do."""
     if "budget" not in table and "budget_period" not in table:
         return UNBOUNDED
     from quota.file.budget import read_budget
@@ -201,7 +201,7 @@ def _budget(
 def fractions(
     checks: Checks, table: Mapping[str, object], path: Path, types: Collection[str] | None
 ) -> dict[str, Decimal]:
-    """Fractions by type, those that are right; see `read_projects` for `types`."""
+    """Return the valid fractions by type; see `read_projects` for `types`."""
     found = {}
     for resource, written in table.items():
         if types is not None:
@@ -215,7 +215,7 @@ def fractions(
 def check_ceiling(
     checks: Checks, ceiling: Fractions, own: Fractions, path: Path, whose: str
 ) -> None:
-    """A ceiling below its own share would take back what the share promises."""
+    """Check that the ceiling is not below the project's own share."""
     for resource, most in ceiling.items():
         share = own.get(resource, Decimal(0))
         if most < share:

@@ -1,4 +1,4 @@
-"""Fractions added up, and made whole units."""
+"""The sums of fractions, and their conversion to whole units."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from quota.file.groups import WrittenGroup
 
 _WHOLE = 10**50
-"""So many parts make a fraction of 1: each fraction, of 50 places at most, is a number of them."""
+"""The parts in a fraction of 1: each fraction, of at most 50 places, is a number of them."""
 _NONE = Decimal(0)
 _SHOWN = 12
-"""Summands listed in a message, so that it stays one line."""
+"""The most summands listed in a message, so that it stays one line."""
 
 
 def check_sums(
@@ -28,9 +28,9 @@ def check_sums(
     groups: Sequence[WrittenGroup],
 ) -> None:
     """
-    The fractions of one type may not exceed 1: of all projects, and of all that is in no group.
+    Check that the fractions of a type sum to at most 1: of all projects, and of ungrouped ones.
 
-    Where the projects alone exceed it, groups are not told of it once more.
+    If the projects alone exceed it, groups are not reported as well.
     """
     by_name = {each.name: each.fractions for each in projects}
     shares = file.get("project_resources")
@@ -60,7 +60,7 @@ def _by_type(shares: Mapping[str, Fractions]) -> dict[str, dict[str, Decimal]]:
 
 
 def _excess(resource: str, parts: Mapping[str, Decimal]) -> str:
-    """What is wrong with the sum of `parts`, or nothing."""
+    """Return what is wrong with the sum of `parts`, or nothing."""
     total = Decimal(0)
     for fraction in parts.values():
         total = EXACT.add(total, fraction)
@@ -78,11 +78,11 @@ def in_units(
     projects: Iterable[WrittenProject], groups: Sequence[WrittenGroup], totals: Amounts
 ) -> dict[str, Amounts]:
     """
-    The share of every project and group in whole units, by name.
+    Return the share of every project and group in whole units, by name.
 
-    The total is divided among what is in no group, and what a group has among its members, each
-    time by largest remainder with what is not claimed as one more claimant: a share never differs
-    by a whole unit or more from its part of what is divided.
+    The total is divided among whatever is in no group, and each group's part among its members,
+    each time by largest remainder with the unclaimed part as one more claimant. A share never
+    differs from its exact part by a whole unit or more.
     """
     fractions = {each.name: each.fractions for each in projects}
     fractions |= {each.name: each.fractions for each in groups}
@@ -102,6 +102,6 @@ def in_units(
 
 
 def _parts(fraction: Decimal) -> int:
-    """How many parts of `_WHOLE` a fraction is."""
+    """Return how many parts of `_WHOLE` a fraction is."""
     parts, whole = fraction.as_integer_ratio()
     return parts * (_WHOLE // whole)
