@@ -1,15 +1,15 @@
 """
-A gang that adds up: each process finds the others by the variables that Bastion sets.
+A gang that adds numbers: the processes find each other through the variables that Bastion sets.
 
     bastion run --pool=NAME --replicas=2 --resources=memory=32GiB --code=examples -- python3 gang.py
 
-Only `--pool` says what it runs on: this machine, hosts of your own, containers, VMs or slices. The
-first process listens where every process is told (`MASTER_ADDR`, `MASTER_PORT`), collects one
-number of each, and sends the sum back, as the all-reduce of a training step does. torch meets
-by the same variables; for JAX there are `JAX_COORDINATOR_ADDRESS`, `JAX_NUM_PROCESSES` and
-`JAX_PROCESS_ID`.
+Only `--pool` selects where it runs: on this machine, your own hosts, containers, VMs or slices. The
+first process listens at the address that all processes get (`MASTER_ADDR`, `MASTER_PORT`). It
+collects one number from each process and sends the sum back, as the all-reduce of a training step
+does. PyTorch uses the same variables; for JAX there are `JAX_COORDINATOR_ADDRESS`,
+`JAX_NUM_PROCESSES` and `JAX_PROCESS_ID`.
 
-Started alone, without Bastion, it is a gang of one. Exit code: 0 once the sum is known.
+Started alone, without Bastion, it is a gang of one. Exit code: 0 when the sum is correct.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import time
 from contextlib import ExitStack
 
 PATIENCE_S = 60.0
-"""How long a process waits for another one: Bastion starts all of them at the same moment."""
+"""How long a process waits for another one. Bastion starts all of them at the same time."""
 
 
 def main() -> int:
-    """Meet the others, and print what all of them add up to."""
+    """Connect to the other processes, and print the sum of all numbers."""
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     total = added_up(rank + 1, rank, world)
     print(f"rank {rank} of {world}: 1 to {world} add up to {total}", flush=True)
@@ -41,7 +41,7 @@ def added_up(number: int, rank: int, world: int) -> int:
 
 
 def collected(number: int, port: int, world: int) -> int:
-    """The first process: hear every other one, then tell them the sum."""
+    """The first process: receive the number of every other one, then send them the sum."""
     with socket.create_server(("", port), backlog=world) as listener, ExitStack() as stack:
         listener.settimeout(PATIENCE_S)
         others = [stack.enter_context(listener.accept()[0]) for _ in range(world - 1)]
@@ -52,14 +52,14 @@ def collected(number: int, port: int, world: int) -> int:
 
 
 def sent(number: int, where: tuple[str, int]) -> int:
-    """Every other process: send its number, and hear the sum."""
+    """Every other process: send its number, and receive the sum."""
     with reached(where) as first:
         first.sendall(b"%d" % number)
         return int(first.recv(64))
 
 
 def reached(where: tuple[str, int]) -> socket.socket:
-    """Connect to the first process, which may begin to listen a moment later."""
+    """Connect to the first process, which may start to listen a moment later."""
     end = time.monotonic() + PATIENCE_S
     while True:
         try:

@@ -1,14 +1,15 @@
 """
-Train a small network in plain numpy, the way a job on shared machines should.
+Train a small network in plain NumPy, in the way that a job on shared machines should.
 
-It can be stopped at any moment and started again. It saves its state at intervals and when it must
-stop, and the next start resumes from there to exactly the same result. Everything it needs of
-Bastion is in environment variables and plain files; without them it is an ordinary program.
+You can stop it at any moment and start it again. It saves its state at intervals and when it must
+stop. The next start resumes from that state and produces exactly the same result. Everything that
+it needs from Bastion is in environment variables and plain files; without them it is an ordinary
+program.
 
     python3 examples/train.py --steps=200
     python3 examples/train.py --steps=200 --step_seconds=0.1    # slow enough to interrupt
 
-Exit code: 0 when trained, 143 when stopped (as the shell reports a program ended by SIGTERM).
+Exit code: 0 when trained, 143 when stopped (the code that a shell reports after SIGTERM).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 
 Arrays = dict[str, np.ndarray]
 
-EXAMPLES = 64  # in a batch
+EXAMPLES = 64  # per batch
 LEARNING_RATE = 0.05
 STOPPED = 128 + signal.SIGTERM
 
@@ -65,13 +66,13 @@ def parse_flags() -> argparse.Namespace:
 
 
 def stop_soon(_signum: int, _frame: object) -> None:
-    """Record a SIGTERM; the training loop checks it between two steps."""
+    """Record a SIGTERM; the training loop checks for it between steps."""
     global told_to_stop
     told_to_stop = True
 
 
 def must_stop() -> bool:
-    """Whether a SIGTERM or a notice of a preemption or a cancellation has come."""
+    """Whether a SIGTERM, or the notice of a preemption or a cancellation, has arrived."""
     notice = os.environ.get("BASTION_NOTICE_FILE")
     return told_to_stop or bool(notice and Path(notice).exists())
 
@@ -93,7 +94,7 @@ def save(step: int, weights: Arrays) -> None:
     """
     Write the state after `step` steps, then mark the checkpoint for Bastion.
 
-    The file is whole or the old one: being killed while saving costs only the steps since then.
+    The file is replaced atomically: a kill while saving costs only the steps since the last save.
     """
     kept = checkpoint()
     kept.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +108,7 @@ def save(step: int, weights: Arrays) -> None:
 
 
 def load(size: int) -> tuple[int, Arrays]:
-    """Return the step to resume from and its weights; a fresh start if nothing was saved."""
+    """Return the step to resume from and its weights; start from scratch if nothing was saved."""
     if not checkpoint().exists():
         return 0, fresh(size)
     with np.load(checkpoint()) as saved:
@@ -120,7 +121,7 @@ def load(size: int) -> tuple[int, Arrays]:
 
 
 def mark(name: str, text: str) -> None:
-    """Leave a mark for Bastion: a plain file in the folder that it named, if it did."""
+    """Write a mark for Bastion: a plain file in the folder that it provides, if any."""
     if folder := os.environ.get("BASTION_MARKS_DIR"):
         (Path(folder) / name).write_text(text)
 
@@ -136,14 +137,14 @@ def fresh(size: int) -> Arrays:
 
 
 def batch(step: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The data of one step: a function of its number alone, so a resumed run sees the same."""
+    """The data of one step. It depends only on the step, so a resumed run sees the same data."""
     inputs = np.random.default_rng((1, step)).normal(size=(EXAMPLES, size))
     teacher = np.random.default_rng(2).normal(scale=size**-0.5, size=(size, 1))
     return inputs, np.sin(inputs @ teacher)
 
 
 def train(weights: Arrays, inputs: np.ndarray, targets: np.ndarray) -> float:
-    """Take one step of gradient descent in place; the loss before it."""
+    """Take one step of gradient descent in place, and return the loss before the step."""
     active = np.tanh(inputs @ weights["hidden"])
     error = active @ weights["output"] - targets
     slope = 2 * error / len(inputs)
