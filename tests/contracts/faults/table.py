@@ -14,34 +14,40 @@ FAULTS = (
     "a create times out and the machine does not exist",
     "the list lags by a minute",
     "a delete is accepted and the machine stays",
-    "half a gang is made and the zone runs dry",
-    "a VM boots and its agent never comes",
+    "half of a gang is created and the zone sells out",
+    "a VM boots and its agent never starts",
     "the agent dies and the VM lives",
-    "the VM dies and the process had finished",
-    "credentials expire in the middle",
+    "the VM dies after the process has finished",
+    "credentials expire midway",
     "429 for ten minutes",
 )
-_READ = "what is listed is read where the machines are"
+_READ = "the list is read where the machines are"
 NEVER: Mapping[tuple[str, str], str] = {
     ("the list lags by a minute", "local"): _READ,
     ("the list lags by a minute", "ssh"): _READ,
     ("the list lags by a minute", "docker"): _READ,
-    ("the list lags by a minute", "slurm"): "the controller that makes them lists them",
-    ("the list lags by a minute", "kubernetes"): "the server that makes them lists them",
-    ("half a gang is made and the zone runs dry", "local"): "one host holds any number of machines",
-    ("half a gang is made and the zone runs dry", "docker"): (
-        "devices are counted before the first container is made"
+    ("the list lags by a minute", "slurm"): (
+        "the controller that creates the machines also lists them"
     ),
-    ("half a gang is made and the zone runs dry", "slurm"): (
-        "what finds no node waits in the queue of Slurm"
+    ("the list lags by a minute", "kubernetes"): (
+        "the API server that creates the machines also lists them"
     ),
-    ("half a gang is made and the zone runs dry", "kubernetes"): (
-        "what finds no node waits, in the words of the scheduler"
+    ("half of a gang is created and the zone sells out", "local"): (
+        "one host can hold any number of machines"
     ),
-    ("credentials expire in the middle", "local"): "there are none",
-    ("credentials expire in the middle", "docker"): "those of a socket do not expire",
-    ("credentials expire in the middle", "slurm"): "those of munge are made anew for each call",
-    ("429 for ten minutes", "local"): "there is no cloud to ask",
+    ("half of a gang is created and the zone sells out", "docker"): (
+        "devices are counted before the first container is created"
+    ),
+    ("half of a gang is created and the zone sells out", "slurm"): (
+        "a job without a node waits in Slurm's queue"
+    ),
+    ("half of a gang is created and the zone sells out", "kubernetes"): (
+        "a pod without a node stays pending, with the scheduler's message"
+    ),
+    ("credentials expire midway", "local"): "there are no credentials",
+    ("credentials expire midway", "docker"): "access to a socket does not expire",
+    ("credentials expire midway", "slurm"): "munge makes new credentials for each call",
+    ("429 for ten minutes", "local"): "there is no cloud API",
 }
 """(fault, provider) -> why it cannot be."""
 CELLS: Mapping[str, tuple[str, ...]] = {

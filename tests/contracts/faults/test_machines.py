@@ -108,7 +108,7 @@ def test_a_machine_that_stays_is_deleted_again(ground: Ground, kill: str) -> Non
     stage.until_over()
 
 
-@over("half a gang is made and the zone runs dry")
+@over("half of a gang is created and the zone sells out")
 def test_half_a_gang_is_no_leak(ground: Ground, kill: str) -> None:
     """What was made of it is used or deleted, and the gang runs where there is room for it."""
     assert ground.stock is not None
@@ -127,7 +127,7 @@ def test_half_a_gang_is_no_leak(ground: Ground, kill: str) -> None:
     stage.end()
 
 
-@over("a VM boots and its agent never comes")
+@over("a VM boots and its agent never starts")
 def test_a_machine_without_an_agent_is_replaced(ground: Ground, kill: str) -> None:
     """After the boot's patience it is deleted, and the job starts on another one."""
     stage = Stage(ground.place)
@@ -173,7 +173,7 @@ def test_an_agent_that_falls_silent_costs_its_machine(ground: Ground, kill: str)
     stage.end()
 
 
-@over("the VM dies and the process had finished")
+@over("the VM dies after the process has finished")
 def test_what_had_finished_is_not_run_again(ground: Ground, kill: str) -> None:
     """The register of its end stands, though no bell told of it, and is read."""
     stage = Stage(ground.place)
@@ -188,7 +188,7 @@ def test_what_had_finished_is_not_run_again(ground: Ground, kill: str) -> None:
     stage.until_over()
 
 
-@over("credentials expire in the middle")
+@over("credentials expire midway")
 def test_expired_credentials_cost_no_machine(ground: Ground, kill: str) -> None:
     """What runs goes on, what waits is told in the provider's words, and nothing is made twice."""
     assert ground.expire is not None
