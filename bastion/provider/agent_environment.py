@@ -1,10 +1,10 @@
 """
 The environment of an agent that the bastion starts on its own machine.
 
-An agent does not get all of the bastion's variables, for a job beside it could take the bastion's
-identity. It gets what a program needs to run and to reach the bucket, the settings of agents, and
-credentials of its own: a variable with the prefix `AGENT_` is given to agents without the prefix.
-Where none of these is a credential, agents have the bastion's own.
+An agent does not get all of the bastion's variables, because a job on the same machine could then
+take the bastion's identity. It gets what a program needs to run and to reach the bucket, the
+settings of agents, and its own credentials: agents get a variable with the prefix `AGENT_` without
+that prefix. If none of these variables is a credential, agents use the bastion's own credentials.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _OWN = "AGENT_"
 
 
 def agent_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of an agent, given those of its bastion."""
+    """Return the variables of an agent, derived from those of its bastion."""
     passed = {name: text for name, text in environ.items() if _is_passed(name)}
     if has_own_credentials(environ):
         passed = {name: text for name, text in passed.items() if name not in _SECRETS}
@@ -73,7 +73,7 @@ def agent_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def has_own_credentials(environ: Mapping[str, str]) -> bool:
-    """Whether agents get credentials of their own."""
+    """Whether agents get their own credentials."""
     return any(f"{_OWN}{name}" in environ for name in _CREDENTIALS)
 
 

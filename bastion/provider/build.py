@@ -1,4 +1,4 @@
-"""The identity of this build of Bastion, by which an agent of another build is recognised."""
+"""The identity of this build of Bastion, which distinguishes agents of other builds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PACKAGES = ("bastion", "bundler", "quota")
 
 @cache
 def build_digest() -> str:
-    """Return the sha256 over every file of the program; an edited checkout has another one too."""
+    """Return the SHA-256 of all program files; an edited checkout also has a different one."""
     top = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256()
     for path in sorted(path for package in _PACKAGES for path in (top / package).rglob("*.py")):

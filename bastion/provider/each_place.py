@@ -1,4 +1,4 @@
-"""A call in each zone or region of a pool: one that fails keeps none of the others from it."""
+"""A call in each zone or region of a pool; a failure in one does not affect the others."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from bastion.errors import ProviderError
 
 def in_each(places: Iterable[str], work: Callable[[str], None]) -> None:
     """
-    Do `work` in each of `places`, also after it failed in one.
+    Do `work` in each of `places`, even after it failed in one.
 
     Raises:
-        ProviderError: The first failure, once all places were tried.
+        ProviderError: The first failure, after all places were tried.
     """
     failures: list[ProviderError] = []
     for place in places:

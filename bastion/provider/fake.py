@@ -23,7 +23,7 @@ class _Made:
     listed: Listed
     due_at: float = 0.0
     shown_at: float = 0.0
-    """When lists begin to show it."""
+    """When lists start to show it."""
 
 
 class FakeProvider:
@@ -51,23 +51,23 @@ class FakeProvider:
         self._on_state = on_state
         self._made: dict[str, _Made] = {}
         self.stock: int | None = None
-        """How many more machines can be created; None: any number."""
+        """How many more machines can be created; None: no limit."""
         self.scarce_zone = ""
-        """The zone that `stock` is about; empty: every zone."""
+        """The zone that `stock` applies to; empty: every zone."""
         self.is_reachable = True
         """False: every call raises and changes nothing."""
         self.answers_lost = 0
-        """How many of the next changes are made, but raise as if the outcome were unknown."""
+        """How many of the next changes are made but raise as if the outcome were unknown."""
         self.requests_lost = 0
-        """How many of the next changes are not made, and raise as if the outcome were unknown."""
+        """How many of the next changes are not made but raise as if the outcome were unknown."""
         self.refusal: ProviderError | None = None
-        """Raised by every create, which makes nothing."""
+        """Raised by every create, which then creates nothing."""
         self.error: ProviderError | None = None
-        """Raised by every call, which changes nothing."""
+        """Raised by every call, which then changes nothing."""
         self.lag_s = 0.0
-        """How long lists do not show what was made."""
+        """How long lists do not show new machines."""
         self.keeps_deleted = False
-        """True: deletions are accepted, and nothing is deleted."""
+        """True: deletions are accepted but nothing is deleted."""
         self.created: list[str] = []
         """Names of every machine ever created, in order."""
 
@@ -84,7 +84,7 @@ class FakeProvider:
         return tuple(each.listed for each in made if each.shown_at <= now)
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
-        """See the port: all of a batch are made, or none."""
+        """See the port: all machines of a batch are created, or none."""
         self._catch_up()
         self._lose_request(f"create {machines[0].name}")
         if self.refusal is not None:
@@ -129,7 +129,7 @@ class FakeProvider:
         self._made[name] = replace(made, listed=replace(made.listed, state="stopped"))
 
     def vanish(self, name: str) -> None:
-        """Remove a machine at once, so that it is no longer listed."""
+        """Remove a machine immediately, so that it is no longer listed."""
         del self._made[name]
 
     def _catch_up(self) -> None:

@@ -1,5 +1,5 @@
 """
-Machines on this very machine: each is a folder with an agent of its own.
+Machines on this host: each is a folder with its own agent.
 
     <directory>/<name>/machine      "<pool> <zone>": it exists
     <directory>/<name>/root         URL of the bucket that it serves
@@ -12,11 +12,11 @@ Machines on this very machine: each is a folder with an agent of its own.
     <directory>/<name>/ballast      1 MiB that is deleted when the disk is full
     <directory>/<name>/lock         held while one of these is changed
 
-The agent is a program of its own, in a session of its own: it outlives the process that started it.
-An agent of another build than its bastion's is restarted, for it might not understand newer
+The agent is a separate program in its own session: it outlives the process that started it. An
+agent of another build than its bastion's is restarted, because it may not understand newer
 instructions. So is an agent with another `keep_work_s` or `run_as`. A restart does not affect jobs.
-Deletion is the work of that program too (`bastion agent end`), which knows what an agent leaves
-behind. `delete` begins it, and `list` restarts it if it was killed.
+That program also deletes machines (`bastion agent end`), because it knows what an agent leaves
+behind. `delete` starts the deletion, and `list` restarts it if it was killed.
 
 The folder of a machine that is gone keeps the files of its jobs for as long as its agent would.
 """
@@ -54,16 +54,14 @@ COMMAND = tuple(own_program("bastion", "agent"))
 """Command that starts an agent; the arguments are those of `bastion.agent.main`."""
 
 _REMEMBERED_S = 30 * 86400.0
-"""
-How long a machine that is gone is listed: no create of its name, which is for one, comes so late.
-"""
+"""How long a gone machine is listed: no create for its name, which is unique, arrives that late."""
 _HEARTBEAT_S = 30
 _LOOPBACK = "127.0.0.1"
-"""Where the machines of a bucket in a folder of this host meet: in whatever network it is now."""
+"""Where machines of a bucket in a folder of this host meet, on any network."""
 _BEGIN = "begin"
 
 _DETACH = '"$@" >>"$BASTION_AGENT_LOG" 2>&1 </dev/null & echo $!'
-"""The shell ends at once, so the program is re-parented and this process need not reap it."""
+"""The shell exits immediately, so the program is re-parented and this process need not reap it."""
 
 
 class LocalProvider:
@@ -72,15 +70,17 @@ class LocalProvider:
 
     Args:
         root_url: The bucket that their agents serve.
-        directory: Of their folders; created if it is missing.
+        directory: Contains their folders; created if it is missing.
         clock: Its wall clock gives the age of the folders.
         command: Starts an agent.
-        build: Identifies this build of Bastion, whose agents run here and others are restarted.
-            Empty: for a caller that looks and ends machines; it leaves agents and old work alone.
-        keep_work_s: How long files of jobs are kept, also of a machine that is gone.
+        build: Identifies this build of Bastion, whose agents run here; agents of others are
+            restarted.
+            Empty: for a caller that only lists and deletes machines; agents and old work stay
+            unchanged.
+        keep_work_s: How long files of jobs are kept, including those of a machine that is gone.
         run_as: The user that jobs run as; empty: the one that agents run as.
-        permit_s: How long jobs run on while their agent reaches no store; 0: for ever.
-        begin: What an agent does and looks at before its greeting, as `begin_of` says it.
+        permit_s: How long jobs keep running while their agent cannot reach a store; 0: forever.
+        begin: What an agent does and checks before its greeting, in the format of `begin_of`.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class LocalProvider:
         return True
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
-        """See the port; an agent that has died is restarted."""
+        """See the port; a dead agent is restarted."""
         for machine in machines:
             self._create(machine, pool)
 
@@ -141,9 +141,9 @@ class LocalProvider:
 
     def _has_failed(self, folder: Path) -> bool:
         """
-        Whether the machine could not be begun, which it told; other settings are another try.
+        Whether the machine failed to start and reported why. New settings count as a new attempt.
 
-        What an agent does before its greeting is written down for it too.
+        It also writes down for the agent what to do before its greeting.
         """
         place = folder / _BEGIN
         is_same = " ".join(words(folder / "build")) == self._build
@@ -184,7 +184,7 @@ class LocalProvider:
                 return "gone" if self._continue_deletion(folder) else "deleting"
         if self._is_foreign(folder):
             with locked(folder):
-                if self._is_foreign(folder):  # it may have been restarted meanwhile
+                if self._is_foreign(folder):  # it may have been restarted in the meantime
                     end_agent(folder)
         return "running" if agent_lives(folder) else "stopped"
 
@@ -230,10 +230,10 @@ class LocalProvider:
         )
 
     def _run(self, folder: Path, arguments: Sequence[str]) -> str:
-        """Start our program in the background; return its "<pid> <start>"."""
+        """Start this program in the background; return its "<pid> <start>"."""
         home = folder / "home"
         home.mkdir(mode=0o700, exist_ok=True)
-        # A home from now on: it can be ended before its agent has begun.
+        # This makes it a home: it can be ended before its agent has started.
         (home / "agent.lock").touch()
         here = str(Path(__file__).resolve().parents[2])
         env = agent_environment(os.environ) | {"BASTION_AGENT_LOG": str(home / "agent.log")}
@@ -253,5 +253,5 @@ class LocalProvider:
 
 
 def _is_given_back(folder: Path) -> bool:
-    """Whether its home was ended, by `delete` or by hand: no agent ever begins there again."""
+    """Whether its home was ended, by `delete` or manually: no agent ever starts there again."""
     return (folder / "home" / "ended").exists()

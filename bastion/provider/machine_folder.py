@@ -1,7 +1,7 @@
 """
 The folder of a local machine: its files, its processes, and its lock.
 
-A process is noted as "<pid> <start>": a number alone may be another process by now.
+A process is recorded as "<pid> <start>", because its number alone may belong to another process.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 from bastion.errors import ProviderUnavailableError
 
 BALLAST_BYTES = 1 << 20
-"""Size of a file that reserves disk space: an agent that starts writes some kilobytes."""
+"""Size of a file that reserves disk space: a starting agent writes a few kilobytes."""
 _PLENTY = 8
-"""The ballast is written where the disk has this many times its size free."""
+"""The ballast is written if the disk has this many times its size free."""
 NO_KEEPER = "no keeper yet, trying again: "
-"""What an agent says that cannot begin, and goes on trying."""
+"""Message of an agent that cannot start and keeps trying."""
 _LAST_BYTES = 2000
-"""As much of a log as is read for its last line."""
+"""How much of a log is read for its last line."""
 _OCTAL = re.compile(rb"\\([0-3][0-7]{2})")
 _DIGITS = 20
-"""More digits than a process id or its start in clock ticks has."""
+"""More digits than a process ID or its start in clock ticks has."""
 
 
 def agent_lives(folder: Path) -> bool:
@@ -36,7 +36,7 @@ def agent_lives(folder: Path) -> bool:
 
 
 def unbegun(folder: Path) -> str:
-    """Why the agent of a machine has not begun its first keeper, as its log ends; else empty."""
+    """Return why a machine's agent has not started its first keeper, from its log; else empty."""
     home = folder / "home"
     if (home / "keeper").exists() or (folder / "deleting").exists():
         return ""
@@ -53,7 +53,7 @@ def unbegun(folder: Path) -> str:
 
 
 def end_agent(folder: Path) -> None:
-    """Ask the agent to end; jobs go on."""
+    """Tell the agent to end; jobs continue."""
     for note in (folder / "agent", folder / "home" / "agent.lock"):
         if lives(note):
             with suppress(ProcessLookupError):
@@ -61,7 +61,7 @@ def end_agent(folder: Path) -> None:
 
 
 def lives(path: Path) -> bool:
-    """Whether the process that `path` records as "<pid> <start>" runs."""
+    """Whether the process is running that `path` records as "<pid> <start>"."""
     noted = words(path)
     if len(noted) != 2 or not all(word.isdecimal() and len(word) < _DIGITS for word in noted):
         return False
@@ -74,13 +74,13 @@ def started(pid: int) -> int:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return 0
-    # The name in parentheses may contain ")": count from the last one.
+    # The name in parentheses may contain ")": search from the last one.
     fields = stat[stat.rfind(b")") + 2 :].split()
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
 
 
 def words(path: Path) -> tuple[str, ...]:
-    """Return the words of a file; none where it is missing."""
+    """Return the words of a file; none if it is missing."""
     try:
         return tuple(path.read_text(errors="replace").split())
     except FileNotFoundError:
@@ -88,7 +88,7 @@ def words(path: Path) -> tuple[str, ...]:
 
 
 def write(path: Path, text: str) -> None:
-    """Replace a file: a reader sees the old text or the new, even after a power failure."""
+    """Replace a file: a reader sees the old text or the new text, even after a power failure."""
     temporary = path.with_name(f".{path.name}.new")
     with temporary.open("w") as file:
         file.write(text + "\n")
@@ -98,7 +98,7 @@ def write(path: Path, text: str) -> None:
 
 
 def make_room(folder: Path) -> None:
-    """Give up the ballast where the disk is full."""
+    """Delete the ballast if the disk is full."""
     if _free_bytes(folder) < BALLAST_BYTES:
         (folder / "ballast").unlink(missing_ok=True)
 
@@ -110,7 +110,7 @@ def _free_bytes(folder: Path) -> int:
 
 def keep_ballast(folder: Path) -> None:
     """
-    Reserve disk space, where there is plenty, for the files of a machine whose disk is full.
+    Reserve disk space, if there is plenty, for the files of a machine whose disk is full.
 
     An agent must be restarted there: only the agent stops jobs, reports that, and frees space.
     """
@@ -123,11 +123,11 @@ def keep_ballast(folder: Path) -> None:
 
 def remove_tree(place: Path) -> None:
     """
-    Remove a folder that jobs wrote to, however deep and closed it is; what cannot be removed stays.
+    Remove a folder that jobs wrote to, at any depth and with any permissions; the rest stays.
 
-    By programs of the system: `shutil.rmtree` and `os.walk` call themselves for each folder, and a
-    job may leave more below each other than Python's stack holds. What a job has mounted there is
-    unmounted first, for others may use the files in it.
+    System programs do it: `shutil.rmtree` and `os.walk` recurse into each folder, and a job may
+    leave more nested folders than Python's stack allows. What a job has mounted there is unmounted
+    first, because others may use its files.
     """
     if place.is_symlink() or not place.is_dir():
         return
@@ -146,7 +146,7 @@ def _run(*words: str) -> None:
 
 def _mounts_below(place: Path) -> list[str]:
     """
-    Name what is mounted in a folder, the deepest first; nothing where the kernel does not tell.
+    Return the mounts in a folder, the deepest first; none if the kernel does not report them.
 
     Source: proc_pid_mountinfo(5), which writes blanks and backslashes as octal numbers.
     """
@@ -161,7 +161,7 @@ def _mounts_below(place: Path) -> list[str]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a machine, whose folder is made where it is missing."""
+    """Hold the lock of a machine, whose folder is created if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -171,7 +171,7 @@ def locked(folder: Path) -> Iterator[None]:
 @contextmanager
 def explained(place: Path) -> Iterator[None]:
     """
-    Tell errors of the system as those of a provider.
+    Convert system errors into provider errors.
 
     Raises:
         ProviderUnavailableError: The folder cannot be used now.

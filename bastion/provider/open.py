@@ -1,7 +1,7 @@
 """
 `open_provider`: from a pool to its provider; the only place that chooses between adapters.
 
-Adapters are imported here, when they are chosen, so that unused cloud SDKs are not imported.
+Adapters are imported here when they are chosen, so unused cloud SDKs are not imported.
 """
 
 from __future__ import annotations
@@ -16,33 +16,35 @@ from bastion.machine import Pool
 from bastion.provider.port import Provider
 
 PROVIDERS = ("local", "ssh", "gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes", "fake")
-"""The providers that a pool may name."""
+"""The providers that a pool can name."""
 
 CLUSTERS = ("slurm", "kubernetes")
-"""Those that may say that a machine has ended, of a node that they do not reach."""
+"""Those that may report a machine as ended although its node cannot be reached."""
 
 INSTALLS = frozenset({"gce", "gcp_tpu", "ec2", "docker", "slurm", "kubernetes"})
 """Those whose new machines install Bastion from the bucket, by `bastion.provider.boot`."""
 
 OPTIONS = {"ssh": ("folder", "python", "ssh_config")}
-"""What `options` of a pool may hold, by provider; those of clouds stand beside their adapters."""
+"""
+Allowed keys of a pool's `options`, by provider; those of clouds are defined in their adapters.
+"""
 
 
 _BEGUN = ("ssh",)
-"""Providers that make no machine, and whose agents begin one all the same."""
+"""Providers that do not create machines, but whose agents still start one."""
 _OF_CLOUDS = ("reservation", "image", "disk_gib", "network", "tags", "identity", "setup")
-"""Fields of a pool that say how a new machine is made."""
+"""Pool fields that describe how a new machine is created."""
 
 
 def problems_of(pool: Pool) -> tuple[str, ...]:
     """
     Return what is wrong with `pool` for its provider; each problem begins with its field.
 
-    It asks no provider: a pool is checked before anything is made.
+    It does not call a provider: a pool is checked before anything is created.
     """
     match pool.provider:
         case "fake":
-            return ()  # whatever a test wants of it
+            return ()  # anything that a test needs
         case "gce":
             from bastion.provider.gcp.gce_request import problems as of_gce
 
@@ -72,7 +74,7 @@ def problems_of(pool: Pool) -> tuple[str, ...]:
 
 
 def _problems_of_given(pool: Pool) -> tuple[str, ...]:
-    """What is wrong with a pool of machines that it does not make."""
+    """Return what is wrong with a pool of machines that it does not create."""
     made = Pool(name="", provider="", resources=pool.resources, max_machines=0)
     wrong = [
         f"{field.removesuffix('_gib')}: a {pool.provider} pool does not make its machines;"
@@ -101,7 +103,7 @@ def open_provider(pool: Pool, *, root_url: str, bucket: str, machines_dir: Path)
     Args:
         pool: A pool of `config/bastion.toml`.
         root_url: The bucket that its machines' agents serve.
-        bucket: The bucket's own name, which its machines carry in names or labels.
+        bucket: The bucket's own name, which is part of its machines' names or labels.
         machines_dir: Folder of a local provider's machines, of this bucket and of others.
 
     Raises:
@@ -188,9 +190,9 @@ def _open_cluster(pool: Pool, *, root_url: str, bucket: str) -> Provider:
 
 def _script(root_url: str, bucket: str, *, stays: bool = False) -> Callable[[Pool, str], str]:
     """
-    Return what writes the start-up scripts of new machines.
+    Return the function that writes the start-up scripts of new machines.
 
-    The wheel of this program, whose digest they name, is made when the first one is written.
+    The wheel of this program, whose digest they name, is built when the first script is written.
     """
     from bastion.provider.boot import Boot, startup_script
 

@@ -1,7 +1,7 @@
 """
-Which bastions and machines of this host serve a bucket in a folder: notes where machines live.
+Notes in a folder of machines: which bastions and machines of this host serve a bucket.
 
-A bucket names its leader and its machines. These notes still do when the bucket was deleted.
+The bucket itself names its leader and its machines. These notes remain after it was deleted.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _PREFIX = "bastion-"
 
 def keep_from_code(machines_dir: Path) -> None:
     """
-    Let no repository and no bundle that a new folder of machines lies in have what is in there.
+    Exclude a new folder of machines from any repository and bundle that contains it.
 
-    Jobs, their secrets and their logs are, and all of it keeps changing. A folder that was there
-    before may have files of its user's, so nothing is written for it.
+    It holds jobs, their secrets and their logs, and all of it keeps changing. An existing folder
+    may contain the user's files, so nothing is written for it.
     """
     (machines_dir / ".gitignore").write_text("*\n")
 
@@ -33,7 +33,7 @@ def noted(machines_dir: Path, name: str, root_url: str) -> Iterator[None]:
     """
     Keep a note that this process, the bastion `name`, serves `root_url`.
 
-    Bastions of several buckets may have one name, that of their host, and one folder of machines.
+    Bastions of several buckets may share a name, that of their host, and a folder of machines.
     """
     bucket = sha256(root_url.encode()).hexdigest()[:12]
     path = machines_dir / f"{_PREFIX}{file_name(name)}-{bucket}"
@@ -53,7 +53,7 @@ def noted(machines_dir: Path, name: str, root_url: str) -> Iterator[None]:
 
 
 def bastions_of(machines_dir: Path, root_url: str) -> tuple[int, ...]:
-    """Return the processes of the bastions that serve `root_url` and are alive."""
+    """Return the live processes of the bastions that serve `root_url`."""
     found = []
     for path in sorted(machines_dir.glob(f"{_PREFIX}*")):
         noted = words(path)
@@ -69,7 +69,7 @@ def machines_of(machines_dir: Path, root_url: str, *, is_own: bool) -> list[Path
     """
     Return the folders of the local machines that serve `root_url`, in order.
 
-    A machine of an older version does not say whose it is: with `is_own` it serves `root_url`.
+    A machine of an older version does not record its bucket: with `is_own` it serves `root_url`.
     """
     found = [*machines_dir.glob("*/*/machine"), *machines_dir.glob("*/*/*/machine")]
     folders = sorted(path.parent for path in found)

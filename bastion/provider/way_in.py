@@ -1,8 +1,8 @@
 """
-How a person's own tools reach a machine, as OpenSSH, gcloud, docker, srun and kubectl. Pure.
+How a person's own tools reach a machine, such as OpenSSH, gcloud, docker, srun and kubectl. Pure.
 
-No port of a machine is open for it. Each cloud has a way of its own through its own front door, and
-decides who may use it: nothing here gives a right.
+It requires no open port of a machine. Each cloud has its own way through its own entry point, and
+decides who may use it: this module grants no permissions.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _OWN_SHELL = f"exec {_SHELL}"
 
 HERE, THERE, LINE, PARAMETERS = "{here}", "{there}", "{line}", "{parameters}"
 """
-What stands for the user's port, the machine's port, a shell line, and a shell line as Amazon's
-session manager takes it.
+Placeholders for the user's port, the machine's port, a shell line, and a shell line in the format
+of Amazon's session manager.
 """
 
 
 @value
 class Target:
-    """The machine that is to be reached."""
+    """The machine to reach."""
 
     machine: str
     zone: str
@@ -48,12 +48,12 @@ class WayIn:
     interactive: tuple[str, ...]
     """Opens a shell on the machine."""
     command: tuple[str, ...]
-    """Runs a shell line there, which stands for `LINE` or `PARAMETERS`."""
+    """Runs a shell line there; `LINE` or `PARAMETERS` is its placeholder."""
     forward: tuple[str, ...]
-    """Makes the port `THERE` of the machine `HERE`; empty where it is one of this machine."""
+    """Forwards the local port `HERE` to the machine's port `THERE`; empty: nothing is forwarded."""
 
     def running(self, line: str) -> tuple[str, ...]:
-        """Return `command` for a line."""
+        """Return `command` for a shell line."""
         said = {LINE: line, PARAMETERS: json.dumps({"command": [line]})}
         return tuple(said.get(word, word) for word in self.command)
 
@@ -65,7 +65,7 @@ class WayIn:
 
 def way_in(target: Target, pool: Pool, *, bucket: str, host_here: str) -> WayIn:
     """
-    Return how `target` is reached from the host called `host_here`.
+    Return how to reach `target` from the host `host_here`.
 
     Raises:
         NotFoundError: No tool reaches machines of this provider.
@@ -126,7 +126,7 @@ def _gcloud(ssh: tuple[str, ...]) -> WayIn:
 
 
 def _amazon_session(target: Target, bucket: str) -> WayIn:
-    """Through Amazon's session manager, which knows an instance by its id alone."""
+    """Return the way through Amazon's session manager, which knows an instance only by its ID."""
     region = region_of(target.zone)
     find = shlex.join(
         [
@@ -162,7 +162,7 @@ def _docker(target: Target, pool: Pool, bucket: str) -> WayIn:
 
 
 def _slurm(target: Target, bucket: str) -> WayIn:
-    """As a step of the machine's job; a port needs a node that lets in those whose jobs it runs."""
+    """Return a step of the machine's job; a port needs a node that admits users with jobs on it."""
     name = shlex.quote(job_name(bucket, target.machine))
     job = f'"$(squeue --noheader --states=running --format=%A --name={name})"'
     step = f"exec srun --jobid={job} --overlap --nodes=1 --ntasks=1"
@@ -174,7 +174,7 @@ def _slurm(target: Target, bucket: str) -> WayIn:
 
 
 def _kubernetes(target: Target, pool: Pool, bucket: str) -> WayIn:
-    """In its container, with the user's own rights to `pods/exec` and `pods/portforward`."""
+    """Return a way into its container, with the user's rights to `pods/exec` and port forwarding."""
     name = PodNames(bucket=bucket, pool=pool.name).pod(target.machine)
     flags = {key: pool.options.get(key, "") for key in ("context", "namespace")}
     kubectl = ("kubectl", *(f"--{key}={text}" for key, text in flags.items() if text))

@@ -1,10 +1,11 @@
 """
 Amazon's machines: instances of EC2 (`ec2`).
 
-Pools and machines come in; calls of EC2, made by boto3, go out. Read `batch` first (what ties an
-instance to a machine), then `verdicts` (what an error means), then `ec2` with `ec2_request` (what a
-new instance is made of) and `ec2_pool` (what is checked before). All but `ec2` is pure.
+The input is pools and machines. The output is calls to EC2, made by boto3. Read `batch` first (what
+links an instance to a machine), then `verdicts` (what an error means), then `ec2` with
+`ec2_request` (what a new instance consists of) and `ec2_pool` (what is checked first). All except
+`ec2` is pure.
 
-`client` is Amazon's own, `calls` are single calls and what their failures mean, and `instances`
-what is there.
+`client` is Amazon's own client, `calls` makes single calls and interprets their failures, and
+`instances` describes existing instances.
 """

@@ -1,8 +1,8 @@
 """
-What ties an instance of EC2 to a machine: tags, its place in its batch, and a token. Pure.
+What links an EC2 instance to a machine: tags, its place in its batch, and a token. Pure.
 
-All instances of one request carry the same tags, so a tag has the machines of the whole batch, and
-the launch index of an instance says which of them it is. Nothing has to be written afterwards.
+All instances of one request carry the same tags, so a tag names the machines of the whole batch.
+The launch index of an instance says which of them it is. Nothing has to be written afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_TAG = 256
 """Longest value of a tag. Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html."""
 _RANGE = re.compile(r"(\d{1,15})(?:-(\d{1,15}))?", re.ASCII)
 _MOST = 10_000
-"""More machines than any request makes: a tag that names more is not ours."""
+"""More machines than any request creates: a tag that names more is not ours."""
 
 _METADATA = (
     # Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
@@ -37,7 +37,7 @@ _METADATA = (
 
 @value
 class Batch:
-    """Machines of one pool that one commit allocated and one request makes."""
+    """Machines of one pool that one commit allocated and one request creates."""
 
     pool: str
     seq: int
@@ -68,7 +68,7 @@ class Batch:
 
 def batch_of(machines: Sequence[Machine]) -> Batch:
     """
-    Return the batch that `machines` are; there is at least one.
+    Return the batch that consists of `machines`; there is at least one.
 
     Raises:
         ProviderRefusedError: A name is not one that a commit allocates.
@@ -87,8 +87,8 @@ def token_of(bucket: str, machines: Sequence[Machine]) -> str:
     """
     Return the client token of the request for `machines`, at most 64 characters.
 
-    It is the same for a batch of which some machines are no longer wanted. EC2 then refuses the
-    other count, which is what is wanted: the first request may have been carried out.
+    A batch of which some machines are no longer wanted has the same token. EC2 then refuses the
+    different count. That is correct, because the first request may have been carried out.
     """
     first = machines[0]
     batch = batch_of(machines)
@@ -102,7 +102,7 @@ def tags_of(bucket: str, batch: Batch) -> dict[str, str]:
     Return the tags by which the instances of `batch` are found again.
 
     Raises:
-        ProviderRefusedError: The batch has so many gaps that no tag holds it.
+        ProviderRefusedError: The batch has too many gaps to fit into a tag.
     """
     ranges = ",".join(
         str(first) if first == last else f"{first}-{last}" for first, last in _ranges(batch.indices)
@@ -142,7 +142,7 @@ def _indices(text: str) -> tuple[int, ...]:
 
 
 def _ranges(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """The runs of numbers that follow each other, first and last of each."""
+    """Return the first and last number of each run of consecutive numbers."""
     found: list[tuple[int, int]] = []
     for index in indices:
         if found and found[-1][1] == index - 1:

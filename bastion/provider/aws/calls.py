@@ -1,4 +1,4 @@
-"""One call of EC2 by Amazon's client, and what its failures mean."""
+"""One call to EC2 by Amazon's client, and what its failures mean."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from bastion.provider.aws.verdicts import verdict
 
 def call(do: Callable[[], Any], what: str, *, but: Iterable[str] = ()) -> Any:
     """
-    Return what `do` returns; an error whose code is in `but` is an empty answer.
+    Return the result of `do`; an error whose code is in `but` counts as an empty answer.
 
     Args:
-        do: Makes one call by a client of boto3.
-        what: What is being done, for the message of an error.
-        but: Codes of EC2's errors.
+        do: Makes one call with a boto3 client.
+        what: What is being done, for error messages.
+        but: EC2 error codes.
 
     Raises:
-        ProviderError: By what EC2 answers; see `verdict`.
+        ProviderError: Depends on EC2's answer; see `verdict`.
     """
     from botocore import exceptions
     from botocore.parsers import ResponseParserError
@@ -43,7 +43,7 @@ def call(do: Callable[[], Any], what: str, *, but: Iterable[str] = ()) -> Any:
         raise ProviderRefusedError(
             f"{what}: {error}", hint="run: aws sts get-caller-identity"
         ) from error
-    # KeyError, ValueError: half an answer, in which what is needed is missing or cut short.
+    # KeyError, ValueError: an incomplete answer, in which a required value is missing or truncated.
     except (
         exceptions.BotoCoreError,
         exceptions.HTTPClientError,

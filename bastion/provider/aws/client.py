@@ -1,4 +1,4 @@
-"""The client of EC2: Amazon's own, which sends each call once and with a deadline."""
+"""The client for EC2: Amazon's own, which sends each call once and with a deadline."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from bastion.errors import ProviderError, ProviderRefusedError
 
 CONNECT_S = 5.0
 ANSWER_S = 60.0
-"""Longest silence of EC2's within one call; a large batch is answered within half a minute."""
+"""Longest time EC2 may be silent within one call; a large batch is answered within 30 seconds."""
 
 
 def account_in_use(region: str) -> str:
     """
-    Return the number of the account of this process's credentials; empty if none can be asked.
+    Return the account number of this process's credentials; empty if it cannot be queried.
 
-    Amazon answers that to everyone: it needs no right.
+    Amazon answers this query for everyone: it requires no permission.
     """
     import boto3
     from botocore.exceptions import BotoCoreError, ClientError
@@ -29,7 +29,7 @@ def account_in_use(region: str) -> str:
 
 def client(region: str) -> Any:
     """
-    Return a client of EC2 that sends each call once, with the credentials of this process.
+    Return an EC2 client that sends each call once, with the credentials of this process.
 
     Raises:
         ProviderError: boto3 is not installed, or its settings are wrong.

@@ -1,13 +1,13 @@
 """
 Instances of EC2.
 
-* A batch is one `RunInstances` whose least count is its most: all or none. Its client token is
-  derived from the batch, so a request whose answer was lost is simply made again.
-* Before that, `create` asks which instances of the commit exist. Where one carries the token, the
-  whole batch exists: what is not listed yet will be.
-* An instance that shuts down ends itself, and its disk with it. EC2 lists what ended for an hour,
-  which is where `gone` comes from.
-* Each call is sent once and has a deadline; the service tries again.
+* A batch is one `RunInstances` whose minimum count equals its maximum: all or none. Its client
+  token is derived from the batch, so a request whose answer was lost is simply repeated.
+* Before that, `create` queries which instances of the commit exist. If one carries the token, the
+  whole batch exists: instances that are not listed yet will be.
+* An instance that shuts down terminates itself and deletes its disk. EC2 lists terminated instances
+  for an hour, which is where `gone` comes from.
+* Each call is sent once and has a deadline; the service retries.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PAGE = 500
 _MOST_PAGES = 1000
 
 Script = Callable[[Pool, str], str]
-"""The start-up script of a pool's machines, from a shell command that prints a machine's name."""
+"""Writes a pool's start-up script, given a shell command that prints a machine's name."""
 
 
 _WOULD_DO = ("DryRunOperation",)
@@ -58,12 +58,13 @@ class Ec2Provider:
     The instances of one pool.
 
     Args:
-        pool: Its zones are zones of Amazon's. New machines are made in the region of the first.
-            What is in the regions of the others, as after a move, is listed and deleted.
+        pool: Its zones are Amazon's zones. New machines are created in the region of the first
+            zone.
+            Machines in the regions of the others, such as after a move, are listed and deleted.
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
-        connect: Makes a client of EC2 in a region; called once for each, when it is first asked.
-        identify: Finds out the number of the account in use, or nothing, with a region's server.
+        connect: Creates an EC2 client for a region; called once per region, at its first use.
+        identify: Returns the number of the account in use, or nothing, from a region's server.
     """
 
     def __init__(
@@ -87,11 +88,11 @@ class Ec2Provider:
 
     @property
     def vouches(self) -> bool:
-        """See the port: EC2 knows which instances there are."""
+        """See the port: EC2 knows which instances exist."""
         return True
 
     def list(self) -> tuple[Listed, ...]:
-        """See the port; several instances of one name, as copies made by hand, are told."""
+        """See the port; several instances with one name, such as manual copies, are reported."""
         found: dict[str, list[Instance]] = defaultdict(list)
         for instance in self._everywhere():
             found[instance.machine].append(instance)
@@ -113,7 +114,7 @@ class Ec2Provider:
             self._run(batch, token, zone, pool)
 
     def delete(self, name: str) -> None:
-        """See the port; the list tells when it is gone."""
+        """See the port; the list shows when it is gone."""
         parsed = parse_machine(name, self._pool.name)
         if parsed is None:
             return
@@ -129,12 +130,12 @@ class Ec2Provider:
             self._call("terminate_instances", f"delete {name}", region=region, InstanceIds=ids)
 
     def account(self) -> str:
-        """See `TellsAccount`: asked only where a list shows no instance, which would tell."""
+        """See `TellsAccount`: queried only if a list shows no instance, which would name it."""
         number = self._identify(self._region)
         return f"account {number}" if number else ""
 
     def lacking(self) -> tuple[str, ...]:
-        """See `TellsRights`: EC2 is asked what it would answer, with `DryRun`."""
+        """See `TellsRights`: EC2 reports what it would answer, with `DryRun`."""
         machine = Machine(name=f"{self._pool.name}-0-0", pool=self._pool.name)
         zone, batch = self._pool.zones[0], batch_of((machine,))
         asked = self._request(batch, token_of(self._bucket, (machine,)), zone, self._pool)
@@ -145,7 +146,7 @@ class Ec2Provider:
         return tuple(filter(None, found))
 
     def _would(self, method: str, what: str, **given: Any) -> str:
-        """Why a call would be refused for want of rights, or nothing."""
+        """Return why a call would be refused for missing permissions, or nothing."""
         try:
             self._call(method, what, but=_WOULD_DO, DryRun=True, **given)
         except ProviderRefusedError as error:
@@ -170,7 +171,7 @@ class Ec2Provider:
         )
 
     def _image(self, pool: Pool) -> Image:
-        """The image of the pool; the newest where several have its name."""
+        """Return the image of the pool; the newest if several have its name."""
         wanted = image_of(pool)
         query = image_query(pool)
         pages = self._pages("describe_images", f"find image {wanted}", **query)
@@ -181,7 +182,7 @@ class Ec2Provider:
         return image_from(newest)
 
     def _subnet(self, pool: Pool, zone: str, *, hosts: int) -> str:
-        """The subnet with most free addresses; empty for the zone's default."""
+        """Return the subnet with the most free addresses; empty for the zone's default."""
         query = subnet_query(pool, zone)
         if query is None:
             return ""
@@ -201,12 +202,12 @@ class Ec2Provider:
         return best
 
     def _everywhere(self) -> Iterator[Instance]:
-        """Every instance of the pool, in all regions."""
+        """Yield every instance of the pool, in all regions."""
         for region in self._regions:
             yield from self._instances(region)
 
     def _instances(self, region: str, *, seq: int | None = None) -> Iterator[Instance]:
-        """The instances of the pool in a region, or of one commit; none that is not ours."""
+        """Yield our instances of the pool in a region, or those of one commit."""
         pages = self._pages(
             "describe_instances",
             f"list pool {self._pool.name}",
@@ -237,14 +238,14 @@ class Ec2Provider:
         self, method: str, what: str, *, region: str = "", but: Iterable[str] = (), **given: Any
     ) -> Mapping[str, Any]:
         """
-        Make one call; errors whose code is in `but` are answers too.
+        Make one call in `region`, or where new machines are created.
 
-        It is made in `region`, or where new machines are made.
+        Errors whose code is in `but` count as answers.
 
         Raises:
-            ProviderError: By what EC2 answers; see `verdict`.
+            ProviderError: Depends on EC2's answer; see `verdict`.
         """
-        # This also finds out whether botocore is installed.
+        # This also checks whether botocore is installed.
         ec2 = self._open(region or self._region)
         answer: Mapping[str, Any] = call(lambda: getattr(ec2, method)(**given), what, but=but)
         return answer

@@ -1,5 +1,5 @@
 """
-What a pool of EC2's machines may say, checked before anything is made. Pure.
+What a pool of EC2 machines can specify, checked before anything is created. Pure.
 
 Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html for EFA interfaces;
 docs.aws.amazon.com/dlami/latest/devguide/appendix-ami-release-notes.html for images.
@@ -25,7 +25,7 @@ OPTIONS = (
     "kms_key",
     "key_name",
 )
-"""What `options` of a pool may hold."""
+"""Allowed keys of a pool's `options`."""
 YES, NO = "true", "false"
 
 EFA_INTERFACES = {
@@ -50,12 +50,12 @@ EFA_INTERFACES = {
     "trn1.32xlarge": 8,
     "trn1n.32xlarge": 16,
 }
-"""Most EFA interfaces of an instance, by type; a type that is missing has none."""
+"""Maximum number of EFA interfaces of an instance, by type; types that are missing have none."""
 
 _NVIDIA = "amazon/Deep Learning Base OSS Nvidia Driver GPU AMI (Ubuntu 24.04) ????????"
 _NEURON = "amazon/Deep Learning AMI Neuron (Ubuntu 24.04) ????????"
 _OWN_DRIVER = frozenset({"v100"})
-"""Too old for the driver in Amazon's image of today."""
+"""Too old for the driver in Amazon's current image."""
 _NEURON_CHIPS = frozenset({"trainium", "inferentia2"})
 
 _ZONE = re.compile(r"([a-z]+(?:-[a-z]+)+-\d+)(?:[a-z]|-[a-z0-9-]+[a-z])", re.ASCII)
@@ -68,11 +68,11 @@ _PROFILE = re.compile(r"(arn:[a-z-]+:iam::\d{12}:instance-profile/)?[\w+=,.@/-]{
 _RESERVATION = re.compile(r"cr-[0-9a-f]{8,17}|arn:[a-z-]+:resource-groups:.{1,500}", re.ASCII)
 _PRICE = re.compile(r"\d{1,4}(\.\d{1,6})?", re.ASCII)
 _MOST_TAGS = 40
-"""Amazon allows 50 for an instance; some are ours."""
+"""Amazon allows 50 per instance; some are ours."""
 
 
 def problems(pool: Pool) -> tuple[str, ...]:
-    """Return what is wrong with a pool of EC2's machines; each problem begins with its field."""
+    """Return what is wrong with a pool of EC2 machines; each problem begins with its field."""
     return (
         *_shape_problems(pool),
         *_place_problems(pool),
@@ -84,18 +84,18 @@ def problems(pool: Pool) -> tuple[str, ...]:
 
 
 def region_of(zone: str) -> str:
-    """Return the region of a zone, such as us-east-1 of us-east-1a; empty if it is no zone."""
+    """Return the region of a zone, such as us-east-1 for us-east-1a; empty if it is not a zone."""
     found = _ZONE.fullmatch(zone)
     return found[1] if found else ""
 
 
 def type_of(pool: Pool) -> str:
-    """Return what EC2 calls the type of the pool's machines."""
+    """Return EC2's name for the type of the pool's machines."""
     return pool.instance_type or pool.options.get("machine_type", "")
 
 
 def image_of(pool: Pool) -> str:
-    """Return the pool's image, or the one that is taken where it names none; empty if none is."""
+    """Return the pool's image, or the default if it names none; empty if there is no default."""
     if pool.image or not pool.instance_type:
         return pool.image
     sorts = {name for name, _ in pool.resources.items()}
@@ -105,18 +105,18 @@ def image_of(pool: Pool) -> str:
 
 
 def named_image(image: str) -> tuple[str, str] | None:
-    """Return owner and pattern of an image that is named so; None where it is an id."""
+    """Return the owner and pattern of an image given by name; None if it is given by ID."""
     found = _NAMED_AMI.fullmatch(image)
     return (found[1], found[2]) if found else None
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The parts of a list that is written with commas or spaces between them."""
+    """Return the parts of a list that are separated by commas or spaces."""
     return tuple(text.replace(",", " ").split())
 
 
 def extra_tags(pool: Pool) -> dict[str, str]:
-    """Return the tags that the pool asks for, by key."""
+    """Return the additional tags that the pool specifies, by key."""
     return {key: text for key, _, text in (tag.partition("=") for tag in pool.tags)}
 
 

@@ -1,8 +1,8 @@
 """
-What EC2 is asked for: a batch of a pool's machines as one request. Pure.
+The request to EC2: a batch of a pool's machines as one request. Pure.
 
-The request makes all instances of the batch or none. They end when they shut down, their disks end
-with them, and their metadata answers only those that hold a session token.
+The request creates all instances of the batch or none. An instance terminates when it shuts down,
+and its disks are deleted with it. Its metadata server answers only requests with a session token.
 
 Source: botocore's description of `RunInstances`, against which a test checks every request;
 docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html for the interfaces.
@@ -42,11 +42,11 @@ class Image:
     id: str
     root_device: str
     kept_disks: tuple[str, ...] = ()
-    """Devices of its other volumes that would outlive their instance, and cost on."""
+    """Devices of its other volumes that would outlive their instance and keep incurring costs."""
 
 
 def image_from(said: Mapping[str, Any]) -> Image:
-    """Read one image of an answer."""
+    """Read one image from an answer."""
     root_device = said.get("RootDeviceName") or "/dev/sda1"
     disks = {each["DeviceName"]: each["Ebs"] for each in _volumes(said)}
     kept = (device for device, ebs in disks.items() if not ebs.get("DeleteOnTermination"))
@@ -76,15 +76,15 @@ def run_request(
         batch: The machines.
         bucket: The bucket's own name, for tags.
         token: The client token.
-        zone: Where they are made.
+        zone: Where they are created.
         image: What they boot.
         subnet: Where the instances get their addresses; empty for the zone's default.
         script: The start-up script.
 
     Raises:
-        ProviderRefusedError: The script is too long, or the batch too scattered.
+        ProviderRefusedError: The script is too long, or the batch has too many gaps.
     """
-    tags = tags_of(bucket, batch) | extra_tags(pool)  # a `Name` of theirs; ours are refused there
+    tags = tags_of(bucket, batch) | extra_tags(pool)  # users can set `Name`, but not our keys
     kinds = ["instance", "volume", "network-interface"]
     if pool.terms == "spot":
         kinds.append("spot-instances-request")
@@ -125,17 +125,17 @@ def run_request(
 
 def user_data(script: str) -> bytes:
     """
-    Return `script` as user data: as it is, or compressed where it is too long.
+    Return `script` as user data: unchanged, or compressed if it is too long.
 
-    Cloud-init reads either.
+    Cloud-init reads both.
 
     Raises:
-        ProviderRefusedError: It is too long even so.
+        ProviderRefusedError: It is too long even when compressed.
     """
     plain = script.encode()
     if len(plain) <= MAX_USER_DATA:
         return plain
-    packed = gzip.compress(plain, mtime=0)  # the same bytes each time, as the client token asks
+    packed = gzip.compress(plain, mtime=0)  # the same bytes each time, as the client token requires
     if len(packed) > MAX_USER_DATA:
         raise ProviderRefusedError(
             f"the start-up script has {len(packed)} bytes, compressed; EC2 takes {MAX_USER_DATA}",
@@ -161,7 +161,7 @@ def image_query(pool: Pool) -> Json:
 
 
 def subnet_query(pool: Pool, zone: str) -> Json | None:
-    """Return the arguments of `DescribeSubnets` for the pool's network; None: none is needed."""
+    """Return the arguments of `DescribeSubnets` for the pool's network; None if none are needed."""
     networks = words(pool.network)
     filters = [{"Name": "availability-zone", "Values": [zone]}]
     if not networks:
@@ -176,7 +176,7 @@ def subnet_query(pool: Pool, zone: str) -> Json | None:
 
 
 def own_filters(bucket: str, pool: str, *, seq: int | None = None) -> list[Json]:
-    """Return the filters of `DescribeInstances` for a bucket's pool, or for one commit of it."""
+    """Return the `DescribeInstances` filters for a bucket's pool, or for one of its commits."""
     wanted = {"bastion": bucket, "pool": pool} | ({} if seq is None else {"commit": str(seq)})
     return [{"Name": f"tag:{key}", "Values": [text]} for key, text in wanted.items()]
 
@@ -187,10 +187,10 @@ def _volumes(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _disks(pool: Pool, image: Image) -> list[Json]:
     """
-    The root's disk, and of the image's other volumes that they end with the instance.
+    Return the root disk, and the image's other volumes, which are deleted with the instance.
 
-    Source: EC2 User Guide, "Add block device mappings to Amazon EC2 instance": what a request says
-    merges with what the image says.
+    Source: EC2 User Guide, "Add block device mappings to Amazon EC2 instance": the mappings of a
+    request are merged with those of the image.
     """
     ends: Json = {"DeleteOnTermination": True}
     others: list[Json] = [{"DeviceName": each, "Ebs": ends} for each in image.kept_disks]
@@ -216,9 +216,9 @@ def _network(pool: Pool, subnet: str) -> Json:
 
 def _interfaces(cards: int, subnet: str, groups: list[str]) -> list[Json]:
     """
-    One interface for IP, and one on each network card for EFA alone.
+    Return one interface for IP, and one for EFA only on each network card.
 
-    So a machine takes one address of its subnet, not one for each card.
+    A machine then takes one address of its subnet, not one per card.
     """
     places = [
         (0, 0, "interface"),

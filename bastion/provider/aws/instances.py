@@ -30,7 +30,7 @@ class Instance:
     """The name of its machine."""
     token: str
     status: str
-    """As EC2 calls its state."""
+    """EC2's name for its state."""
     zone: str
     text: str
     created_at: str
@@ -38,12 +38,12 @@ class Instance:
 
     @property
     def state(self) -> State:
-        """Its state, as the port calls it."""
+        """Its state, in the port's terms."""
         return _STATES.get(self.status, "creating")
 
 
 def instance_of(said: Mapping[str, Any], owner: str) -> Instance:
-    """Read one instance of an answer, of the account `owner`."""
+    """Read one instance from an answer, in the account `owner`."""
     tags = {tag["Key"]: tag["Value"] for tag in said.get("Tags", ())}
     made_at = said.get("LaunchTime")
     reason = said.get("StateReason", {}).get("Message", "") or said.get("StateTransitionReason", "")
@@ -60,7 +60,7 @@ def instance_of(said: Mapping[str, Any], owner: str) -> Instance:
 
 
 def listed(name: str, pool: str, instances: Sequence[Instance]) -> Listed:
-    """One machine; where several instances have its name, it is as lively as the liveliest."""
+    """Return one machine; if several instances have its name, it has the most alive state."""
     first = min(
         instances, key=lambda each: (_LIVELIEST.index(each.state), each.created_at, each.id)
     )

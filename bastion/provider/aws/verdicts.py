@@ -1,8 +1,8 @@
 """
 What EC2's errors mean for a pool: sold out, a limit, a refusal, or an unknown outcome. Pure.
 
-EC2 tells a zone that is sold out as an error of its server (500), so the code decides before the
-status does. Its own words stay in the message.
+EC2 reports a sold-out zone as a server error (500), so the code takes precedence over the status.
+The message keeps EC2's own words.
 
 Source: docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
 """
@@ -19,7 +19,7 @@ from bastion.errors import (
 )
 
 PAUSE_S = 20.0
-"""After a call too many. EC2 refills its buckets of calls within seconds and names no time."""
+"""After too many calls. EC2 refills its request quotas within seconds and gives no time."""
 GUIDE = "bastion help run-on-aws"
 
 _SOLD_OUT = frozenset(
@@ -34,7 +34,7 @@ _SOLD_OUT = frozenset(
         "ReservationCapacityExceeded",
         "SpotMaxPriceTooLow",
         "UnfulfillableCapacity",
-        # The zone does not have this type at all; another zone of the pool may.
+        # The zone does not offer this type at all; another zone of the pool may.
         "Unsupported",
     }
 )
@@ -78,19 +78,19 @@ _CREDENTIALS = frozenset(
 )
 
 MADE_BEFORE = frozenset({"IdempotentInstanceTerminated"})
-"""A request with this token was carried out, and its instances are over."""
+"""A request with this token was carried out, and its instances have terminated."""
 IN_DOUBT = frozenset({"IdempotentParameterMismatch"})
-"""A request with this token came before with other parameters; it may or may not have been done."""
+"""A request with this token had other parameters; it may or may not have been carried out."""
 
 
 def verdict(code: str, message: str, *, status: int, what: str) -> ProviderError:
     """
-    Return what an error of EC2 means.
+    Return what an EC2 error means.
 
     Args:
-        code: As EC2 calls it.
-        message: Its words.
-        status: Of HTTP.
+        code: EC2's error code.
+        message: EC2's message.
+        status: The HTTP status.
         what: What was being done.
     """
     said = f"{what}: {code}: {' '.join(message.split())}"[:600]

@@ -1,4 +1,4 @@
-"""The program that a start-up script carries, without what it does not need when it runs."""
+"""The program that a start-up script carries, without the parts that are not needed at run time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def bootstrap() -> str:
     """Return the program that the script carries, without its comments and annotations."""
     parts = [_bare(name) for name in ("bucket_call", "bootstrap")]
     text = "\n".join(ast.unparse(part) for part in parts)
-    # Depth in the program as one blank a level: a fifth of its size.
+    # Indenting with one blank per level reduces the program's size by a fifth.
     return re.sub(r"^( {4})+", lambda found: " " * (len(found[0]) // 4), text, flags=re.MULTILINE)
 
 
@@ -26,7 +26,7 @@ def _bare(name: str) -> ast.Module:
 
 
 class _Bare(ast.NodeTransformer):
-    """Leaves out what a program does not need when it runs."""
+    """Removes the parts that a program does not need at run time."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -1,18 +1,17 @@
 """
-The program that a start-up script carries: it installs this very Bastion on a new machine.
+The program that a start-up script carries: it installs this same build on a new machine.
 
-Any Python from 3.7 on runs it, as a file of its own with the standard library alone; `bucket_call`
-becomes a part of that file. The script leaves out comments, docstrings and annotations, for EC2
-takes 16 kB. It reads `boot.json` and
-leaves `agent`, the command of the agent.
+Any Python from 3.7 on can run it, as a single file with only the standard library; `bucket_call`
+becomes a part of that file. The script leaves out comments, docstrings and annotations, because EC2
+accepts only 16 kB. The program reads `boot.json` and writes `agent`, the command of the agent.
 
     <folder>/boot.json             what this machine is
-    <folder>/builds/<digest>/      the wheel, unpacked: bastion, bundler, quota and launch
-    <folder>/python/<digest>/      a Python with what they need, unless an interpreter has that
-    <folder>/tools/                uv, where the machine has none and needs it
-    <folder>/steps.json            what was done, and in how many seconds
+    <folder>/builds/<digest>/      the unpacked wheel: bastion, bundler, quota and launch
+    <folder>/python/<digest>/      a Python with their requirements, unless an interpreter has them
+    <folder>/tools/                uv, if the machine needs it and has none
+    <folder>/steps.json            the steps, and how many seconds each took
     <folder>/agent                 the command that runs the agent
-    <folder>/failed                why this machine cannot be begun; nothing more is tried
+    <folder>/failed                why this machine cannot start; nothing more is tried
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ if TYPE_CHECKING:
 
 UV = "0.13.8"
 TRIES = 6
-"""Of a download: with the pauses between them about a minute."""
+"""Tries of a download: about a minute including the pauses between them."""
 TEXT = 900
-"""Characters of an output that are told: they lie in the state of the bastion."""
+"""Reported characters of an output: they are stored in the state of the bastion."""
 
 
 def main(folder: str) -> int:
-    """Install Bastion below `folder`, and write its command; 75 when it may be tried again."""
+    """Install Bastion below `folder`, and write its command; return 75 if a retry may help."""
     os.chdir(folder)
     with open("boot.json") as file:
         said: Said = json.load(file)
@@ -95,13 +94,13 @@ def main(folder: str) -> int:
 
 
 def log(line: str) -> None:
-    """Write a line to the log of the boot; a disk that is full takes none, and ends nothing."""
+    """Write a line to the boot log; a full disk loses the line and stops nothing."""
     with suppress(OSError):
         sys.stderr.write("bastion: %s\n" % line)
 
 
 def downloaded(said: Said) -> str:
-    """The folder of this build; it is fetched where it is missing."""
+    """Return the folder of this build, which is downloaded if it is missing."""
     build: str = "builds/" + said["digest"]
     if not os.path.exists(build + "/whole"):
         data = again(lambda: send(said["root"], "GET", said["wheel"]))
@@ -115,7 +114,7 @@ def downloaded(said: Said) -> str:
 
 
 def interpreter(said: Said, build: str) -> str:
-    """The Python that runs Bastion: one that has what it needs, or one made for it."""
+    """Return the Python that runs Bastion: one that has its requirements, or a new one."""
     info = next(name for name in os.listdir(build) if name.endswith(".dist-info"))
     info = "%s/%s/" % (build, info)
     wanted = said.get("needs", "agent") + "-%s.txt" % urlsplit(said["root"]).scheme
@@ -153,7 +152,7 @@ def interpreter(said: Said, build: str) -> str:
 
 
 def has(python: str, lines: list[str]) -> bool:
-    """Whether an interpreter is recent enough and has every distribution that is needed."""
+    """Whether an interpreter is recent enough and has every required distribution."""
     bounds = [re.match(r"([\w.-]+)[^>=]*(?:[>=]=([\w.]+))?", line) for line in lines if line]
     code = """
 import json, re, sys
@@ -168,7 +167,7 @@ for name, least in json.loads(sys.argv[1]):
 
 
 def fetched_uv(said: Said) -> str:
-    """The program uv, from its wheel in the index."""
+    """Return the program uv, from its wheel in the index."""
     machine = os.uname().machine
     page = (said["index_url"] or "https://pypi.org/simple").rstrip("/") + "/uv/"
     found = re.findall(r'href="([^"]+/uv-%s-[^"]+manylinux[^"]+)"' % re.escape(UV), text(page))
@@ -189,13 +188,13 @@ def fetched_uv(said: Said) -> str:
 
 
 def text(url: str) -> str:
-    """What a page says."""
+    """Return the text of a page."""
     with urlopen(url, timeout=30) as answer:
         return bytes(answer.read()).decode()
 
 
 def again(do: Callable[[], T]) -> T:
-    """Do it until it works: a network comes up late, a token is not there at once."""
+    """Repeat it until it works: a network may start late, and a token may not be ready yet."""
     tried = 0
     while True:
         try:
@@ -209,7 +208,7 @@ def again(do: Callable[[], T]) -> T:
 
 
 def runs(command: Sequence[str], *, must: bool = False) -> bool:
-    """Whether a command succeeds; with `must` it is an error, with its output, where not."""
+    """Whether a command succeeds; with `must`, a failure is an error with the command's output."""
     out = subprocess.STDOUT
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=out)
     if must:
@@ -218,7 +217,7 @@ def runs(command: Sequence[str], *, must: bool = False) -> bool:
 
 
 def tail(output: bytes) -> str:
-    """The last words of an output."""
+    """Return the last words of an output."""
     return output.decode("utf-8", "replace").strip()[-TEXT:]
 
 

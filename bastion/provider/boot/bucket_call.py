@@ -1,7 +1,7 @@
 """
-One object of the bucket got or put with the standard library alone, as a machine's own identity.
+Gets or puts one object of the bucket with only the standard library, as the machine's identity.
 
-A part of the program that `bootstrap` describes, and in Python 3.7 as it is.
+It is part of the program that `bootstrap` describes, and also runs on Python 3.7.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
 METADATA = build_opener(ProxyHandler({}))
-"""The way to a metadata server, which is part of the machine and never behind a proxy."""
+"""Connects to a metadata server, which is part of the machine and never behind a proxy."""
 
 
 def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
-    """Get or put one object of the bucket, and return its bytes."""
+    """Get or put one object of the bucket; return its bytes."""
     parts = urlsplit(root)
     prefix = unquote(parts.path).strip("/")
     name = "%s/%s" % (prefix, key) if prefix else key
@@ -35,7 +35,8 @@ def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
             with open(path, "rb") as file:
                 return file.read()
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        # Where a store writes, too: beside its object it would be one more in a list.
+        # The folder store also writes its temporary files here: next to the object they would be
+        # listed.
         keep(path, data.decode(), "%s/.tmp/%s.boot.tmp" % (folder, os.urandom(8).hex()))
         return b""
     if parts.scheme == "gs":
@@ -48,7 +49,7 @@ def send(root: str, method: str, key: str, data: bytes | None = None) -> bytes:
 
 
 def of_gcs(bucket: str, name: str, method: str) -> Request:
-    """A request to Google, as the identity of this machine."""
+    """Return a request to Google, as the identity of this machine."""
     server = os.environ.get("STORAGE_EMULATOR_HOST", "").rstrip("/")
     headers = {}
     if not server:
@@ -74,7 +75,7 @@ def of_gcs(bucket: str, name: str, method: str) -> Request:
 
 def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Request:
     """
-    A signed request to Amazon, as the identity of this machine.
+    Return a signed request to Amazon, as the identity of this machine.
 
     Source: AWS General Reference, "Signature Version 4 signing process".
     """
@@ -96,7 +97,7 @@ def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Req
         url = "%s/%s/%s" % (server, parts.netloc, quote(name))
     else:
         url = "https://%s.s3.%s.amazonaws.com/%s" % (parts.netloc, region, quote(name))
-        if "." in parts.netloc:  # its certificate would not fit such a host
+        if "." in parts.netloc:  # the server's certificate would not match such a host
             url = "https://s3.%s.amazonaws.com/%s/%s" % (region, parts.netloc, quote(name))
     body = hashlib.sha256(data or b"").hexdigest()
     now = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%SZ")  # noqa: UP017 - Python 3.7
@@ -125,7 +126,7 @@ def of_s3(parts: SplitResult, name: str, method: str, data: bytes | None) -> Req
 
 def imds() -> Callable[[str], str]:
     """
-    How the metadata server of an EC2 instance is asked, with a token of its version 2.
+    Return how to query the metadata server of an EC2 instance, with a token of its version 2.
 
     Source: Amazon EC2 User Guide, "Use the Instance Metadata Service".
     """
@@ -137,13 +138,13 @@ def imds() -> Callable[[str], str]:
 
 
 def metadata(url: str, headers: Mapping[str, str], method: str = "GET") -> str:
-    """What a metadata server says."""
+    """Return the answer of a metadata server."""
     with METADATA.open(Request(url, headers=headers, method=method), timeout=10) as answer:
         return bytes(answer.read()).decode()
 
 
 def keep(path: str, said: str, temp: str = "") -> None:
-    """Replace a file: a reader sees the old text or the new. It is written as `temp`."""
+    """Replace a file by way of `temp`; a reader sees either the old text or the new text."""
     temp = temp or path + ".tmp"
     with open(temp, "w") as file:
         file.write(said)

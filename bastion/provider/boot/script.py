@@ -1,8 +1,8 @@
 """
-The start-up script of a machine: shell that gets a Python and hands over to the bootstrap.
+The start-up script of a machine: a shell script that gets a Python and runs the bootstrap.
 
-A provider has it run as root at each boot; Slurm runs it as a user. It may run again at any time:
-it only starts what does not run. What it does for a new machine takes it past `download`, `install`
+A provider runs it as root at each boot; Slurm runs it as a user. It can run again at any time,
+because it starts only what is not running. On a new machine it leads through `download`, `install`
 and, in the agent, `setup` and the health gate, to the greeting.
 """
 
@@ -20,17 +20,19 @@ from bastion.records.keys import layout
 from bastion.value import value
 
 OPTIONS = ("python", "index_url", "wheelhouse", "folder")
-"""Options of a pool that every provider with a start-up script takes: an interpreter on its
-machines, the index or the folder that Python packages come from, and the folder of the agent."""
+"""
+Pool options that every provider with a start-up script accepts: an interpreter on its machines, the
+index or folder that Python packages come from, and the folder of the agent.
+"""
 
 FOLDER = "/var/lib/bastion"
 HEARTBEAT_S = 300.0
 """
-The provider tells when the machine dies, and the start-up script starts an agent that has died
-again, so this is for what neither sees. 1,000 machines ring three times a second.
+The provider reports when the machine dies, and the start-up script restarts a dead agent. This is
+only for failures that neither detects. 1,000 machines ring three times a second.
 """
 PERMIT_HEARTBEAT_S = 30.0
-"""Where the provider does not vouch for a machine: its permit is renewed by what it rings."""
+"""If the provider does not vouch for a machine, each bell of the machine renews its permit."""
 _CLOUDS = {
     "gce": "gce",
     "gcp_tpu": "gce",
@@ -38,19 +40,19 @@ _CLOUDS = {
     "slurm": "slurm",
     "kubernetes": "kubernetes",
 }
-"""Providers whose machines learn there when they are taken, and of which kind."""
+"""Providers whose machines query there when they will be taken back, and the kind of each."""
 _HALTS = {
     "gce": "shutdown -h now",
     "ec2": "shutdown -h now",
     "slurm": "exit 1",
-    "kubernetes": "exit 0",  # what has failed is started again
+    "kubernetes": "exit 0",  # failed pods are started again
 }
-"""What ends an orphan, by kind."""
+"""What deletes an orphan, by kind."""
 
 
 @value
 class Boot:
-    """What a start-up script is about, beside its pool."""
+    """What a start-up script depends on, besides its pool."""
 
     root_url: str
     """The bucket that the agents serve."""
@@ -59,13 +61,13 @@ class Boot:
     wheel: str
     """The key of the wheel that is installed."""
     digest: str
-    """Its sha256, which also names the build."""
+    """Its SHA-256, which also identifies the build."""
     stays: bool = False
-    """Whether the script runs as long as the agent does, as the command of a container must."""
+    """Whether the script runs as long as the agent, as the command of a container must."""
 
     @classmethod
     def here(cls, root_url: str, bucket: str, *, stays: bool = False) -> Boot:
-        """Return that of machines that run this very program."""
+        """Return the boot of machines that run this same program."""
         wheel = own_wheel()
         key = layout.wheel(wheel.digest, wheel.name)
         return cls(root_url=root_url, bucket=bucket, wheel=key, digest=wheel.digest, stays=stays)
@@ -73,15 +75,15 @@ class Boot:
 
 def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
     """
-    Return the script that makes a host of `pool` a machine, and is run as root at each boot.
+    Return the script that makes a host of `pool` a machine; it runs as root at each boot.
 
-    The folder of the machine is `/var/lib/bastion`, unless the pool's option `folder` names
-    another or the environment does as `BASTION_BOOT_DIR`.
+    The folder of the machine is `/var/lib/bastion`, unless the pool's option `folder` or the
+    environment variable `BASTION_BOOT_DIR` names another one.
 
     Args:
-        pool: What its machines are, and its options in `OPTIONS`.
+        pool: Describes its machines, and has options from `OPTIONS`.
         boot: The bucket and the build.
-        machine: A shell command that prints the machine's name, as `printf %s gpu-12-0`.
+        machine: A shell command that prints the machine's name, such as `printf %s gpu-12-0`.
     """
     said = {
         "root": boot.root_url,
@@ -107,16 +109,16 @@ def startup_script(pool: Pool, boot: Boot, *, machine: str) -> str:
         "ORPHAN": f"{max(60, int(pool.orphan_timeout_s))}",
         "HALTS": shlex.quote(_HALTS.get(_CLOUDS.get(pool.provider, ""), "")),
         "STAYS": "yes" if boot.stays else "",
-        "SAID": json.dumps(said, separators=(",", ":")),  # one line, so it ends no here-document
+        "SAID": json.dumps(said, separators=(",", ":")),  # one line: it ends no here-document
         "BOOTSTRAP": bootstrap(),
     }
-    # In one pass: what is filled in may itself look like a place to fill in.
+    # In a single pass: an inserted text may itself look like a placeholder.
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], _SCRIPT)
 
 
 def cloud_init(script: str) -> str:
     """
-    Return user data with which cloud-init runs `script` at each boot, not at the first alone.
+    Return user data with which cloud-init runs `script` at every boot, not only at the first.
 
     Source: AWS re:Post, "How do I use user data to run a script at each restart of an instance".
     """

@@ -1,11 +1,11 @@
 """
-The wheel of this very program, made from its own files.
+The wheel of this program, built from its own files.
 
-The same files make the same bytes, so the wheel is named by its digest. It is a wheel like any
-other, and holds more files: `agent-<cloud>.txt`, what an agent needs beside Python for a bucket of
-that cloud; `tpu-<cloud>.txt` and `bastion-<cloud>.txt`, the same of an agent on a TPU and of a
-bastion; and `pins.txt`, the versions that this program runs with. What is installed from it runs
-with the same ones.
+The same files produce the same bytes, so the wheel is named by its digest. It is an ordinary wheel
+with additional files: `agent-<cloud>.txt` lists what an agent needs besides Python for a bucket of
+that cloud. `tpu-<cloud>.txt` and `bastion-<cloud>.txt` do the same for an agent on a TPU and for a
+bastion. `pins.txt` lists the versions that this program runs with, and what is installed from the
+wheel runs with the same versions.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from bastion.value import value
 DISTRIBUTION = "bastion-orchestrator"
 PACKAGES = ("bastion", "bundler", "quota", "launch")
 EXTRAS = {"file": "", "gs": "gcp", "s3": "aws"}
-"""What an agent needs more, by the scheme of its bucket: an extra of this distribution."""
+"""What an agent needs in addition, by the scheme of its bucket: an extra of this distribution."""
 
 TPU_EXTRA = "tpu"
-"""What an agent on a TPU needs more: to ask libtpu how much the chips are used."""
+"""What an agent on a TPU needs in addition: libtpu reports how busy the chips are."""
 
 _RECORD = ("history", "metrics")
 BASTION_EXTRAS: dict[str, tuple[str, ...]] = {
@@ -37,19 +37,19 @@ BASTION_EXTRAS: dict[str, tuple[str, ...]] = {
     "s3": ("aws", *_RECORD),
 }
 """
-What a bastion needs more: for its bucket, to make machines in the same cloud, to compact its
-record, and to answer Prometheus.
+What a bastion needs in addition: for its bucket, for creating machines in the same cloud, for
+compacting its record, and for Prometheus.
 """
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
-"""Zip files cannot hold an earlier date; the same one makes the same bytes."""
+"""Zip files cannot store an earlier date; a fixed date produces the same bytes."""
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _NAMED = re.compile(r"([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?")
 
 
 @value
 class Wheel:
-    """A wheel: its bytes, their sha256, and the name of its file."""
+    """A wheel: its bytes, their SHA-256, and its file name."""
 
     name: str
     digest: str
@@ -58,7 +58,7 @@ class Wheel:
 
 @cache
 def own_wheel() -> Wheel:
-    """Return the wheel of this program; an edited checkout has another one."""
+    """Return the wheel of this program; an edited checkout has a different one."""
     top = Path(__file__).resolve().parents[3]
     version = _version()
     made = {
@@ -82,14 +82,14 @@ def own_wheel() -> Wheel:
 
 
 def needed(*extras: str) -> tuple[str, ...]:
-    """Return what this program needs beside Python, as pip is told, with some of its extras."""
+    """Return what this program needs besides Python, as pip requirements, with some extras."""
     found = []
     for line in _requires(DISTRIBUTION):
         asked, _, marker = line.partition(";")
         of = _EXTRA.search(marker)
         is_own = _NAMED.match(asked)
         if is_own and is_own[1] == DISTRIBUTION:
-            continue  # an extra that stands for others of its own
+            continue  # an extra that combines others
         if (of[1] if of else "") in ("", *extras):
             found.append(asked.strip())
     return tuple(sorted(found))
@@ -113,7 +113,7 @@ def _metadata(version: str) -> dict[str, str]:
 
 
 def _pins() -> Iterator[str]:
-    """Every version that an agent can load; a constraint that nothing asks for is harmless."""
+    """Yield every version that an agent can load; a constraint that nothing needs is harmless."""
     bastions = (extra for many in BASTION_EXTRAS.values() for extra in many)
     waiting = list(needed(*EXTRAS.values(), TPU_EXTRA, *bastions))
     seen: set[str] = set()
@@ -126,7 +126,7 @@ def _pins() -> Iterator[str]:
         try:
             installed = distribution(found[1])
         except PackageNotFoundError:
-            continue  # only needed on another platform
+            continue  # needed only on another platform
         yield f"{found[1].lower()}=={installed.version}"
         extras = {extra.strip() for extra in (found[2] or "").split(",")}
         for asked in installed.requires or ():

@@ -1,15 +1,15 @@
 """
-Containers of one docker engine, here or on another host, each of them a machine.
+Containers of one docker engine, on this host or another one; each container is a machine.
 
 * A container is found by its name and its labels. Its first process is the start-up script, which
-  runs as long as its agent does; when it has ended, `create` starts the container again.
-* A deleted machine is renamed and ended. What is left of it stands for the name for an hour, so
+  runs as long as its agent does; after it has ended, `create` starts the container again.
+* A deleted machine is renamed and stopped. The stopped container reserves the name for an hour, so
   that it is not used again; then the container is removed.
-* Devices are given by number: a label says which a container has, and no other gets them while it
-  exists. One engine's devices belong to one bastion.
+* Devices are assigned by number: a label says which ones a container has, and no other container
+  gets them while it exists. The devices of an engine belong to one bastion.
 
-docker-py speaks to the engine that `host` names, else to the one that docker's own variables do;
-`ssh://` goes through OpenSSH, with the user's own configuration.
+docker-py connects to the engine that `host` names, or otherwise to the one that docker's own
+variables name. `ssh://` uses OpenSSH with the user's own configuration.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from bastion.provider.containers.engine import asked, client
 from bastion.provider.port import Listed, State
 
 PULL_S = 540.0
-"""Longest pull of an image; what has come by then is there for the next try."""
+"""Longest pull of an image; the next try continues with what has been downloaded."""
 _MAKING = threading.Lock()
-"""Held while devices are chosen: pools of one engine may name the same ones."""
+"""Held while devices are chosen: pools of one engine may name the same devices."""
 KEEP_GONE_S = 3600.0
 _END_S = 10
 # Source: docs.docker.com/reference/api/engine/version/v1.41, ContainerList.
@@ -58,10 +58,10 @@ _STATES: Mapping[str, State] = {
 }
 
 _ENDED = ("exited", "created", "dead")
-"""States in which nothing of a container runs."""
+"""States in which nothing of a container is running."""
 
 Script = Callable[[Pool, str], str]
-"""The start-up script of a pool's machines, from a shell command that prints a machine's name."""
+"""Writes a pool's start-up script, given a shell command that prints a machine's name."""
 
 
 class DockerProvider:
@@ -74,7 +74,7 @@ class DockerProvider:
         root_url: A folder is mounted into each container, at the same path.
         script: Writes the start-up script of a machine.
         clock: Its wall clock gives the age of what is gone.
-        connect: Makes a client of the engine; called once, on the thread of the first call.
+        connect: Creates a client of the engine; called once, on the thread of the first call.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class DockerProvider:
         return True
 
     def list(self) -> tuple[Listed, ...]:
-        """See the port; what has been gone for an hour is removed."""
+        """See the port; containers that have been gone for an hour are removed."""
         found = {}
         with self._asked(f"list pool {self._pool.name}") as engine:
             for said in self._containers(engine):
@@ -131,7 +131,7 @@ class DockerProvider:
                     engine.start(said["Id"])
 
     def delete(self, name: str) -> None:
-        """See the port: the container is renamed, which is irreversible, and ended."""
+        """See the port: the container is renamed, which is irreversible, and stopped."""
         with self._asked(f"delete {name}") as engine:
             for said in self._containers(engine):
                 if said["Labels"][MACHINE] != name:
@@ -160,7 +160,7 @@ class DockerProvider:
         return {"Id": made["Id"], "State": "created", "Names": [], "Labels": body["Labels"]}
 
     def _given_devices(self, engine: Any, pool: Pool, *, hosts: int) -> tuple[tuple[str, ...], ...]:
-        """The devices of each new machine; other pools and buckets keep theirs."""
+        """Return the devices of each new machine; other pools and buckets keep theirs."""
         wanted = devices_wanted(pool)
         if not wanted:
             return ((),) * hosts
@@ -196,7 +196,7 @@ class DockerProvider:
                     ) from None
 
     def _containers(self, engine: Any) -> Iterator[dict[str, Any]]:
-        """Every container of the pool, those that are gone first."""
+        """Yield every container of the pool, those that are gone first."""
         wanted = [f"{BUCKET}={self._bucket}", f"{POOL}={self._pool.name}"]
         found = [
             said
@@ -219,7 +219,7 @@ class DockerProvider:
         )
 
     def _asked(self, what: str) -> AbstractContextManager[Any]:
-        return asked(self._open(), what)  # opening also finds out whether docker-py is installed
+        return asked(self._open(), what)  # opening also checks whether docker-py is installed
 
     def _open(self) -> Any:
         with self._opening:

@@ -1,5 +1,5 @@
 """
-What a docker engine is asked for: a machine of a pool as a container. Pure.
+The request to a docker engine: a machine of a pool as a container. Pure.
 
 Source: docs.docker.com/reference/api/engine/version/v1.41, ContainerCreate; CDI names as in
 github.com/cncf-tags/container-device-interface, SPEC.md.
@@ -20,11 +20,11 @@ from bastion.spec.values.quantity import bytes_of
 from bastion.spec.where import CONTAINERS
 
 OPTIONS = ("host", "gpus", "cdi", "mounts", "shm", "env", *BOOT_OPTIONS)
-"""What `options` of a pool may hold."""
+"""Allowed keys of a pool's `options`."""
 BUCKET, POOL, MACHINE, DEVICES = "bastion", "pool", "machine", "bastion.devices"
 """Keys of the labels."""
 GONE = "bastion-gone-"
-"""How the name of a container begins whose machine was deleted; the time of that follows."""
+"""Prefix of the container name of a deleted machine; the time of the deletion follows."""
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]{0,200}", re.ASCII)
 _HOST = re.compile(r"(unix|tcp|ssh|http|https)://\S+")
@@ -81,12 +81,12 @@ def problems(pool: Pool) -> tuple[str, ...]:
 
 
 def devices_wanted(pool: Pool) -> int:
-    """Return how many devices a machine of the pool has."""
+    """Return the number of devices of a machine of the pool."""
     return sum(units for name, units in pool.resources.items() if name not in _NOT_DEVICES)
 
 
 def devices_of(pool: Pool) -> tuple[str, ...]:
-    """Return every device of the engine that the pool may give, in order."""
+    """Return every device of the engine that the pool can assign, in order."""
     found: list[str] = []
     for word in words(pool.options.get("gpus", "")):
         span = _RANGE.fullmatch(word)
@@ -106,13 +106,13 @@ def name_of(bucket: str, machine: str, *, gone_at: float | None = None) -> str:
 
 
 def gone_at(name: str) -> float | None:
-    """Return when the machine was deleted whose container has this name; None if it was not."""
+    """Return when the machine of this container was deleted; None if it was not."""
     found = re.match(rf"/?{GONE}(\d{{1,15}})-", name, re.ASCII)
     return float(found[1]) if found else None
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The parts of a list that is written with commas or spaces between them."""
+    """Return the parts of a list that are separated by commas or spaces."""
     return tuple(text.replace(",", " ").split())
 
 
@@ -127,7 +127,7 @@ def container_of(
     environ: Mapping[str, str],
 ) -> Json:
     """
-    Return the container that is `machine`, as an engine is told.
+    Return the container that is `machine`, in the engine's format.
 
     Args:
         pool: Its fields and options have passed `problems`.
@@ -135,8 +135,8 @@ def container_of(
         bucket: The bucket's own name, for labels.
         root_url: A folder is mounted at the same path.
         script: Its first process is a shell that runs this.
-        devices: What it gets of the pool's devices.
-        environ: The bastion's own variables, of which `options.env` names some.
+        devices: The devices of the pool that it gets.
+        environ: The bastion's own variables, some of which `options.env` names.
 
     Raises:
         ProviderRefusedError: A variable is not set.
@@ -170,14 +170,14 @@ def container_of(
 
 
 def _limits(pool: Pool) -> Json:
-    """What a machine may use, where the pool says what it has."""
+    """Return what a machine can use, if the pool states what it has."""
     found: Json = {}
     units = dict(pool.resources.items())
     if cpu := units.get("cpu", 0):
         found["NanoCpus"] = cpu * 10**9
     if memory := units.get("memory", 0):
         found["Memory"] = memory
-        # As much as the kernel gives a whole host. An engine's 64 MB break loaders and NCCL.
+        # As much as the kernel gives a whole host. The engine's 64 MB break data loaders and NCCL.
         found["ShmSize"] = memory // 2
     if shm := pool.options.get("shm", ""):
         found["ShmSize"] = bytes_of("options.shm", shm)
@@ -206,7 +206,7 @@ def _device_request(pool: Pool, devices: tuple[str, ...]) -> Json:
 
 
 def _environment(pool: Pool, environ: Mapping[str, str]) -> list[str]:
-    """The variables that the pool names; one that begins with AGENT_ is meant for agents."""
+    """Return the variables that the pool names; one that begins with AGENT_ is meant for agents."""
     found = []
     for name in words(pool.options.get("env", "")):
         text = environ.get(f"AGENT_{name}", environ.get(name))

@@ -1,4 +1,4 @@
-"""An engine's client, which is docker's own, and what the failures of its calls mean."""
+"""The client of an engine, which is docker's own, and what the failures of its calls mean."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _REFUSED = (
     "not found in $PATH",
     "network ",
 )
-"""In the words of engines, which answer some wrong settings as errors of their own."""
+"""Phrases of engines that report some wrong settings as server errors."""
 
 
 @contextmanager
 def asked(engine: Any, what: str) -> Iterator[Any]:
     """
-    Turn the failures of calls to `engine` within the block into those of a provider.
+    Convert failures of calls to `engine` within the block into provider errors.
 
     Raises:
         ProviderRefusedError: A setting is wrong.
@@ -49,7 +49,7 @@ def asked(engine: Any, what: str) -> Iterator[Any]:
 
 def client(host: str) -> Any:
     """
-    Return a client of the engine at `host`; empty: of the one that docker's own variables name.
+    Return a client of the engine at `host`; empty: the one that docker's own variables name.
 
     Raises:
         ProviderError: docker-py is not installed, or there is no engine.

@@ -1,4 +1,4 @@
-"""What Google answers where it does not do what it was asked: an error, or no token."""
+"""Google's answers when it does not do what it was asked to do: an error, or no token."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bastion.provider.gcp.verdicts import Failure
 
 
 def without_token(error: Any) -> ProviderRefusedError | ProviderUnavailableError:
-    """What it means that Google gives no token."""
+    """Return what it means that Google issues no token."""
     import google.auth.exceptions
 
     is_outage = isinstance(error, google.auth.exceptions.TransportError) or error.retryable
@@ -26,7 +26,7 @@ def without_token(error: Any) -> ProviderRefusedError | ProviderUnavailableError
 
 
 def failure_of(response: Mapping[str, str], content: bytes) -> Failure:
-    """An error of HTTP, as Google's JSON explains it, if it does."""
+    """Return an HTTP error with Google's explanation in JSON, if there is one."""
     status = int(response.get("status", 0))
     asked = response.get("retry-after", "")
     retry_after_s = float(asked) if asked.isdecimal() else 0.0
@@ -46,10 +46,10 @@ def failure_of(response: Mapping[str, str], content: bytes) -> Failure:
 
 def silent_places(silent: Iterable[str], zones: Collection[str]) -> str:
     """
-    Which of the places that did not answer a list may hold machines of a pool; empty for none.
+    Return which places without an answer to a list may hold machines of a pool; empty for none.
 
-    Google's lists are of the whole world, and an outage of a zone that is not one of `zones` leaves
-    out nothing of the pool.
+    Google's lists are global. An outage of a zone that is not one of `zones` omits nothing of the
+    pool.
     """
     named = ((place, place.rpartition("/")[2]) for place in silent)
     mine = [place for place, zone in named if zone in zones or not ZONE.fullmatch(zone)]

@@ -1,11 +1,11 @@
 """
-One of Google's APIs, spoken by Google's own client with the description that it carries.
+One of Google's APIs, called by Google's own client with the description that it includes.
 
-The client is imported and built at the first call, on the thread of the pool's lane: that takes
-half a second, and credentials of a VM are asked of its metadata server. Each call has a deadline,
-and is sent again only by the transport, once, where a connection ended without an answer: what
-makes something carries an id for that. Connections are one for each thread, as the client's are not
-safe for several.
+The client is imported and built at the first call, on the thread of the pool's lane. That takes
+half a second, and the metadata server supplies the credentials of a VM. Each call has a deadline.
+Only the transport sends a call again, once, if a connection ended without an answer; requests that
+create something therefore carry an ID. Each thread has its own connection, because the client's
+connections are not thread-safe.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
 CALL_S = 30.0
-"""Longest silence of Google's within one call."""
+"""Longest time Google may be silent within one call."""
 _LOOK_S = 1.0
-"""Between two looks at an operation."""
+"""Between two checks of an operation."""
 _MOST_PAGES = 1000
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _VERSIONS = {
@@ -49,11 +49,11 @@ class Api:
     Args:
         name: Which API.
         project: Whose resources; empty for the project of the credentials.
-        clock: Waits between looks at an operation.
-        endpoint: Which server is asked; empty for Google's, or for the one that
-            `CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE` or `..._TPU` names, as `gcloud` takes it. A
-            server without TLS is given none but `credentials`.
-        credentials: Whose calls they are; None for the ones that this machine or user has.
+        clock: Waits between checks of an operation.
+        endpoint: Which server is called; empty for Google's, or for the one that
+            `CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE` or `..._TPU` names, as in `gcloud`. A server
+            without TLS gets no credentials other than `credentials`.
+        credentials: Whose calls they are; None for those that this machine or user has.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Api:
 
     @property
     def project(self) -> str:
-        """The project, by its id."""
+        """The project, by its ID."""
         self.open()
         return self._project
 
@@ -98,10 +98,10 @@ class Api:
         """
         Return the methods of a resource, such as `projects.locations.nodes`.
 
-        Each is made once: the client makes some megabytes of code and prose for it.
+        Each is created once: the client generates some megabytes of code and text for it.
 
         Raises:
-            ProviderError: As `open` does.
+            ProviderError: As for `open`.
         """
         made = self._resources.get(path)
         if made is None:
@@ -116,11 +116,11 @@ class Api:
         Send `request` and return the answer.
 
         Args:
-            request: As a method of a `resource` made it.
-            what: What is being done, for the message of an error.
+            request: Created by a method of a `resource`.
+            what: What is being done, for error messages.
 
         Raises:
-            ProviderError: By what Google answers; see `verdict`.
+            ProviderError: Depends on Google's answer; see `verdict`.
         """
         answer = self.ask(request, what)
         if isinstance(answer, Failure):
@@ -128,7 +128,7 @@ class Api:
         return answer
 
     def ask(self, request: Any, what: str) -> Mapping[str, Any] | Failure:
-        """As `call`, but return it where something is missing, or exists already."""
+        """Do the same as `call`, but return the failure if it is missing or exists already."""
         import google.auth.exceptions
         import googleapiclient.errors
         import httplib2
@@ -151,7 +151,7 @@ class Api:
         return answer
 
     def pages(self, method: Any, what: str, **given: Any) -> Iterator[Mapping[str, Any]]:
-        """Every page of a list; see `call` for what it raises."""
+        """Yield every page of a list; see `call` for what it raises."""
         token = ""
         for _ in range(_MOST_PAGES):
             page = self.call(method(**given, **({"pageToken": token} if token else {})), what)
@@ -169,11 +169,11 @@ class Api:
         *,
         wait_s: float,
     ) -> Mapping[str, Any]:
-        """Return an operation once it is done, or as it is after `wait_s`; `look` asks for it."""
+        """Return an operation once it is done, or its state after `wait_s`; `look` queries it."""
         until = self.clock.monotonic() + wait_s
         while not (operation.get("done") or operation.get("status") == "DONE"):
             if self.clock.monotonic() >= until:
-                break  # a list shows what becomes of it, or the same request tells
+                break  # a list shows the result, or the same request reports it
             self.clock.sleep(_LOOK_S)
             operation = self.call(look(), what)
         return operation
@@ -210,7 +210,7 @@ class Api:
         return _service(self._name, endpoint), credentials
 
     def _connection(self) -> Any:
-        """This thread's own connections."""
+        """Return this thread's own connections."""
         import google_auth_httplib2
         import httplib2
 
@@ -224,7 +224,7 @@ class Api:
 
 @cache
 def _service(name: str, endpoint: str) -> Any:
-    """The client's root of an API; pools share it, as it takes ten megabytes."""
+    """Return the client's root of an API; pools share it, because it takes ten megabytes."""
     import httplib2
     from googleapiclient.discovery import build
 

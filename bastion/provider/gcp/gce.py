@@ -1,13 +1,13 @@
 """
-VMs of Compute Engine, with accelerators or without.
+VMs of Compute Engine, with or without accelerators.
 
-* A batch is one `bulkInsert` whose least count is its count: all or none. A machine alone is one
-  `insert`. Both are waited for, bounded: so a zone that is sold out is told at once.
-* A name is unique in its zone, and each request has an id that the names give: what was asked for
-  before is not made again, even where its answer was lost. After a verdict the id is another one.
-* A VM that stopped, as after an error of its host, is started again by `create`. A spot VM that is
-  taken is deleted by Google and leaves the list.
-* The start-up script runs at every boot, and starts an agent where none runs.
+* A batch is one `bulkInsert` whose minimum count equals its count: all or none. A single machine is
+  one `insert`. Both are awaited for a limited time, so a sold-out zone is reported immediately.
+* A name is unique in its zone, and each request has an ID derived from the names. A repeated
+  request creates nothing new, even if the answer was lost. After a verdict the ID changes.
+* A VM that stopped, such as after an error of its host, is started again by `create`. Google
+  deletes a spot VM that it takes back, and the VM leaves the list.
+* The start-up script runs at every boot, and starts an agent if none is running.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bastion.provider.gcp.verdicts import Failure, merged, of_operation, verdict
 from bastion.provider.port import Listed, State
 
 WAIT_S = 60.0
-"""How long a create waits for its operation. Google tells a sold-out zone in seconds."""
+"""How long a create waits for its operation. Google reports a sold-out zone within seconds."""
 _PAGE = 500
 _FIELDS = "id,name,status,statusMessage,labels,creationTimestamp"
 
@@ -57,11 +57,11 @@ class GceProvider:
     The VMs of one pool.
 
     Args:
-        pool: Its zones are zones of Google's.
+        pool: Its zones are Google's zones.
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
         api: Makes the calls.
-        projects: Google's API of projects, where rights are to be told; None: they are not.
+        projects: Google's API of projects, which reports permissions; None: they are not reported.
     """
 
     def __init__(
@@ -73,21 +73,21 @@ class GceProvider:
         self._script = script
         self._api = api
         self._zones: dict[str, str] = {}
-        """Machine -> the zone in which it was last listed, or asked for since."""
+        """Machine -> the zone in which it was last listed, or has been requested since."""
         self._shown: dict[str, str] = {}
-        """Machine -> its zone, of those that the last list had."""
+        """Machine -> its zone, for those in the last list."""
         self._ids = RequestIds()
 
     @property
     def vouches(self) -> bool:
-        """See the port: Google knows which VMs there are."""
+        """See the port: Google knows which VMs exist."""
         return True
 
     def list(self) -> tuple[Listed, ...]:
         """
-        See the port; one call for all zones, also those that the pool names no more.
+        See the port; one call for all zones, including those that the pool no longer names.
 
-        A VM that this list lacks and that the last one had is asked for by its name.
+        A VM that is missing from this list but was in the last one is queried by its name.
         """
         found = {}
         for zone, each in self._everywhere():
@@ -102,7 +102,7 @@ class GceProvider:
         return tuple(replace(found[name], account=account) for name in sorted(found))
 
     def _without_labels(self, name: str, zone: str) -> dict[str, Listed]:
-        """A machine whose labels were changed: it is not gone, and the list lacks it."""
+        """Return a machine whose labels were changed: it still exists, but the list omits it."""
         called = self._names.cloud(name)
         request = self._vms.get(project=self._api.project, zone=zone, instance=called)
         shown = self._api.ask(request, f"look at {name} in {zone}")
@@ -141,7 +141,7 @@ class GceProvider:
             self._insert(missing, zone, labels, pool)
 
     def delete(self, name: str) -> None:
-        """See the port; the list tells when it is gone."""
+        """See the port; the list shows when it is gone."""
         known = self._zones.get(name)
         in_each((known,) if known else self._pool.zones, partial(self._delete_in, name))
 
@@ -187,7 +187,7 @@ class GceProvider:
             raise verdict(failure, what)
 
     def _outcome(self, operation: Mapping[str, Any], zone: str, what: str) -> Failure | None:
-        """Wait for an operation; what it failed with, or None if it did not, or still runs."""
+        """Wait for an operation; return its failure, or None if it succeeded or still runs."""
         given = {"project": self._api.project, "zone": zone, "operation": operation["name"]}
         operation = self._api.settle(
             operation, lambda: self._operations.get(**given), what, wait_s=WAIT_S
@@ -198,7 +198,7 @@ class GceProvider:
         return failure
 
     def _causes(self, operation: Mapping[str, Any], zone: str, what: str) -> Failure | None:
-        """Why a batch was not made whole: its own operation may only say that it was not."""
+        """Return why a batch is incomplete: its own operation may not give the reason."""
         group = operation.get("operationGroupId", "")
         pages = self._api.pages(
             self._operations.list,
@@ -213,7 +213,7 @@ class GceProvider:
 
     def _everywhere(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """
-        Every VM of this pool, with its zone.
+        Yield every VM of this pool, with its zone.
 
         Raises:
             ProviderUnavailableError: A zone of the pool did not answer.
@@ -237,7 +237,7 @@ class GceProvider:
                     yield scope.removeprefix("zones/"), each
 
     def _in_zone(self, zone: str, labels: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-        """The VMs in one zone that have `labels`."""
+        """Yield the VMs in one zone that have `labels`."""
         pages = self._api.pages(
             self._vms.list,
             f"list of pool {self._pool.name} in {zone}",
@@ -273,7 +273,7 @@ def _listed(name: str, pool: str, zone: str, shown: Mapping[str, Any]) -> Listed
 
 
 def _is_silent(held: Mapping[str, Any]) -> bool:
-    """Whether a zone's part of a list is missing: an empty one has a warning too."""
+    """Whether a zone's part of a list is missing: an empty part has a warning too."""
     code = held.get("warning", {}).get("code", "NO_RESULTS_ON_PAGE")
     return bool(code != "NO_RESULTS_ON_PAGE")
 

@@ -1,8 +1,8 @@
 """
-What Compute Engine is asked for: a pool as a description of VMs. Pure.
+The request to Compute Engine: a pool as a description of VMs. Pure.
 
 Source: compute.v1.json (`Instance`, `InstanceProperties`, `BulkInsertInstanceResource`);
-cloud.google.com/compute/docs/gpus/create-vm-with-gpus for what each family of machines wants.
+cloud.google.com/compute/docs/gpus/create-vm-with-gpus for what each family of machines requires.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ OPTIONS = (
     "preemption_notice",
     *BOOT_OPTIONS,
 )
-"""What `options` of a pool may hold."""
+"""Allowed keys of a pool's `options`."""
 DEFAULT_IMAGE = "projects/debian-cloud/global/images/family/debian-12"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-"""A VM's rights are those of its service account; Google advises to narrow them there."""
+"""A VM's permissions are those of its service account; Google advises restricting them there."""
 _N1 = re.compile(r"(n1-standard-\d+)-(t4|v100)-(\d+)")
-"""Our name of an N1 with accelerators: Google's name for it, and what is attached."""
+"""Our name for an N1 with accelerators -> Google's name for it, and what is attached."""
 _ATTACHED = {"t4": "nvidia-tesla-t4", "v100": "nvidia-tesla-v100"}
 _LEAST_DISK_GIB = 10
 NOTICE_ATTRIBUTE = "bastion-preemption-notice-s"
-"""Metadata of a VM: its agent reads how many seconds a preemption is announced ahead."""
+"""Metadata key of a VM: its agent reads how many seconds ahead a preemption is announced."""
 _NOTICES = {"120s": 120}
-"""The only notice ahead of the 30 s that Compute Engine takes."""
+"""The only notice period longer than 30 s that Compute Engine accepts."""
 _YES, _NO = "true", "false"
 ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z][a-z0-9]*")
 ACCOUNT = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
@@ -56,7 +56,7 @@ def problems(pool: Pool) -> tuple[str, ...]:
 
 
 def shape_problems(pool: Pool) -> list[str]:
-    """What is wrong with the shape of a pool of VMs."""
+    """Return what is wrong with the shape of a pool of VMs."""
     machine_type = pool.options.get("machine_type", "")
     if not pool.instance_type:
         return (
@@ -94,7 +94,7 @@ def _notice_problems(pool: Pool) -> list[str]:
 
 
 def common_problems(pool: Pool, options: Sequence[str]) -> list[str]:
-    """What is wrong with fields that pools of every kind of Google's machines have."""
+    """Return what is wrong with fields that all pools of Google's machines have."""
     wrong = [
         f"zones: {zone!r} is not a zone of Google's, such as us-central1-a"
         for zone in pool.zones
@@ -119,7 +119,7 @@ def common_problems(pool: Pool, options: Sequence[str]) -> list[str]:
 
 
 def has_external_ip(pool: Pool) -> bool:
-    """Whether machines of `pool` get an address that the internet reaches."""
+    """Whether machines of `pool` get an address that is reachable from the internet."""
     return pool.options.get("external_ip", _YES) == _YES
 
 
@@ -129,12 +129,12 @@ def region_of(zone: str) -> str:
 
 
 def in_project(kind: str, name: str) -> str:
-    """`name` as a path below a project, where it is not written as one already."""
+    """Return `name` as a path below a project, unless it already is one."""
     return name if "/" in name else f"{kind}/{name}"
 
 
 def properties(pool: Pool, *, zone: str, labels: Mapping[str, str], script: str) -> Json:
-    """Return the `InstanceProperties` of VMs of `pool`, which name types without their zone."""
+    """Return the `InstanceProperties` of VMs of `pool`; they name types without their zone."""
     machine_type, accelerators = _shape(pool)
     made: Json = {
         "machineType": machine_type,
@@ -198,10 +198,10 @@ def bulk(made: Json, names: Sequence[str]) -> Json:
 
 
 def _shape(pool: Pool) -> tuple[str, list[Json]]:
-    """The type of a machine as Google names it, and the accelerators to attach, if any are."""
+    """Return Google's name for the machine type, and the accelerators to attach, if any."""
     found = _N1.fullmatch(pool.instance_type)
     if found is None:
-        # Machines of the accelerator-optimized families come with theirs.
+        # Accelerator-optimized machine families include their accelerators.
         return pool.instance_type or pool.options["machine_type"], []
     machine_type, kind, count = found.groups()
     return machine_type, [{"acceleratorType": _ATTACHED[kind], "acceleratorCount": int(count)}]
@@ -226,7 +226,7 @@ def _network(pool: Pool, region: str) -> Json:
 
 
 def _scheduling(pool: Pool, *, has_accelerators: bool) -> Json:
-    """A machine with accelerators cannot be moved; a spot machine that is taken is deleted."""
+    """Return the scheduling: accelerators rule out migration; a preempted spot VM is deleted."""
     if pool.terms == "spot":
         return {
             "provisioningModel": "SPOT",

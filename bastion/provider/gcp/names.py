@@ -1,9 +1,9 @@
 """
-What machines are called at Google, and the labels by which they are found again.
+Names of machines at Google, and the labels by which they are found again.
 
-A machine is `bastion-<bucket>-<machine>`. Where that is no name that Google takes, what stands
-before the machine's two numbers is a digest of it. Either way the numbers end the name, and the
-pool is in a label, so a machine is known by its name and labels alone.
+A machine is `bastion-<bucket>-<machine>`. If Google does not accept that name, a digest replaces
+everything before the machine's two numbers. In both cases the numbers end the name, and the pool is
+in a label, so the name and labels alone identify a machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 _LABEL = re.compile(r"[a-z0-9_-]{0,63}", re.ASCII)
 """Source: cloud.google.com/compute/docs/labeling-resources."""
 NUMBERS = r"-[0-9]+-[0-9]+$"
-"""What ends the name of a VM or slice, as a pattern of Python and of `sed -E`."""
+"""The end of the name of a VM or slice, as a pattern for Python and for `sed -E`."""
 
 
 @value
@@ -32,7 +32,7 @@ class Names:
     pool: str
 
     def cloud(self, name: str) -> str:
-        """Return what Google calls the machine `name`, or the slice that it is a host of."""
+        """Return Google's name for the machine `name`, or for the slice that contains it."""
         machine = self.parse(name)
         plain = f"bastion-{self.bucket}-{self.slice(name)}"
         if _NAME.fullmatch(plain):
@@ -57,11 +57,11 @@ class Names:
         return {"bastion": _label(self.bucket), "pool": _label(self.pool)}
 
     def labels_of(self, name: str) -> Mapping[str, str]:
-        """Return the labels of the machine `name`: also of the commit that allocated it."""
+        """Return the labels of the machine `name`, including the commit that allocated it."""
         return {**self.labels, "commit": str(self.parse(name).seq)}
 
     def machine(self, cloud_name: str, labels: Mapping[str, str]) -> str | None:
-        """Return the machine, or slice, that Google calls so; None if it is none of these."""
+        """Return the machine or slice with this name at Google; None if it is not one of these."""
         numbers = re.search(NUMBERS, cloud_name)
         if numbers is None or not self.labels.items() <= labels.items():
             return None
@@ -72,7 +72,7 @@ class Names:
 
 
 def _label(text: str) -> str:
-    """`text`, or a digest of it where it is no value of a label."""
+    """Return `text`, or a digest of it if it is not a valid label value."""
     return text if _LABEL.fullmatch(text) else f"x-{_digest(text)}"
 
 

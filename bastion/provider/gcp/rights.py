@@ -1,4 +1,4 @@
-"""What the identity in use may not do in a project: Google is asked, and nothing is made."""
+"""What the identity in use may not do in a project: Google reports it, and nothing is created."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def lacking(projects: Api | None, wanted: Sequence[str]) -> tuple[str, ...]:
     Return a line for each of the permissions `wanted` that the identity lacks in the project.
 
     Args:
-        projects: The API of projects; None: nothing is asked.
-        wanted: As Google calls them.
+        projects: The API of projects; None: nothing is queried.
+        wanted: Google's names for them.
 
     Raises:
-        ProviderError: Google does not tell.
+        ProviderError: Google does not report them.
     """
     if projects is None:
         return ()

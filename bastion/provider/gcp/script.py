@@ -1,9 +1,9 @@
 """
-How a machine of Google's learns its own name: shell commands for its start-up script. Pure.
+How a machine at Google learns its own name: shell commands for its start-up script. Pure.
 
-VMs of one request share their script, and so do the hosts of a slice, so the metadata server is
-asked. `GCE_METADATA_HOST` names another one, as for Google's own libraries. Half a name, from one
-that did not answer, is asked for again by the start-up script.
+VMs of one request share their script, and so do the hosts of a slice, so the name comes from the
+metadata server. `GCE_METADATA_HOST` names another server, as for Google's own libraries. If the
+server did not answer and the name is incomplete, the start-up script queries it again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bastion.machine import Pool
 from bastion.provider.gcp.names import NUMBERS
 
 Script = Callable[[Pool, str], str]
-"""The start-up script of a pool's machines, from a shell command that prints a machine's name."""
+"""Writes a pool's start-up script, given a shell command that prints a machine's name."""
 
 _ASKED = (
     "curl -sS --fail --max-time 10 -H 'Metadata-Flavor: Google'"

@@ -1,13 +1,13 @@
 """
-Slices of Cloud TPU, each asked for as one queued resource.
+Slices of Cloud TPU, each requested as one queued resource.
 
-* The hosts of a slice are machines `<slice>-h<j>` that are made, listed and deleted together.
+* The hosts of a slice are machines `<slice>-h<j>` that are created, listed and deleted together.
 * A queued resource waits until Google has the slice: its hosts are `waiting`, in Google's words. It
-  outlives its slice and uses up quota, as does a node that was taken back. What is left is told
-  with `gone`, so that it is deleted, and deleted before the next slice of the pool is asked for.
-* Slices of one gang are requests of their own, so that each can be kept, used again and deleted
-  alone. Where one of them is refused at once, the others that this call made are taken back.
-* The API filters no list by labels, so that is done here.
+  outlives its slice and uses up quota, as does a node that was taken back. What is left is reported
+  as `gone`, so that it is deleted, before the next slice of the pool is requested.
+* The slices of a gang are separate requests, so that each can be kept, reused and deleted on its
+  own. If one of them is refused immediately, the others that this call requested are cancelled.
+* The API cannot filter lists by labels, so this module does.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bastion.provider.gcp.verdicts import Failure, of_rpc, verdict
 from bastion.provider.port import Listed
 
 WAIT_S = 30.0
-"""How long a create waits until its request is in the queue, or refused."""
+"""How long a create waits until its request is in the queue or refused."""
 _PAGE = 500
 _REQUEST_FIELDS = (
     "nextPageToken,unreachable,"
@@ -50,11 +50,11 @@ class GcpTpuProvider:
     The slices of one pool.
 
     Args:
-        pool: Its zones are zones of Google's.
+        pool: Its zones are Google's zones.
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
         api: Makes the calls.
-        projects: Google's API of projects, where rights are to be told; None: they are not.
+        projects: Google's API of projects, which reports permissions; None: they are not reported.
     """
 
     def __init__(
@@ -66,18 +66,18 @@ class GcpTpuProvider:
         self._script = script
         self._api = api
         self._zones: dict[str, str] = {}
-        """Slice -> the zone in which it was last listed, or asked for since."""
+        """Slice -> the zone in which it was last listed, or has been requested since."""
         self._over: frozenset[str] = frozenset()
-        """Slices that were taken back and of which something still uses up quota."""
+        """Slices that were taken back and whose remains still use up quota."""
         self._ids = RequestIds()
 
     @property
     def vouches(self) -> bool:
-        """See the port: Google knows which slices there are."""
+        """See the port: Google knows which slices exist."""
         return True
 
     def list(self) -> tuple[Listed, ...]:
-        """See the port; two calls for all zones, also those that the pool names no more."""
+        """See the port; two calls for all zones, including those that the pool no longer names."""
         requests = dict(self._ours(self._requests, "queuedResources"))
         nodes = dict(self._ours(self._nodes, "nodes"))
         found: list[Listed] = []
@@ -101,7 +101,7 @@ class GcpTpuProvider:
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
         """See the port."""
         for name in sorted(self._over):
-            with suppress(ProviderError):  # only room for others: what refuses will be told below
+            with suppress(ProviderError):  # makes room for others only; a refusal is reported below
                 self._delete_slice(name)
         made: list[str] = []
         for name in dict.fromkeys(self._names.slice(machine.name) for machine in machines):
@@ -116,11 +116,11 @@ class GcpTpuProvider:
                 raise
 
     def delete(self, name: str) -> None:
-        """See the port: the slice of which it is a host."""
+        """See the port: deletes the slice that contains the host."""
         self._delete_slice(self._names.slice(name))
 
     def _ensure(self, name: str, zone: str, pool: Pool) -> bool:
-        """Ask for a slice that was not asked for, or start its agents; whether it is new."""
+        """Request a slice that does not exist, or start its agents; return whether it is new."""
         path = self._path(zone, "queuedResources", name)
         what = f"{pool.instance_type} in {zone}"
         shown = self._api.ask(self._requests.get(name=path), what)
@@ -184,7 +184,7 @@ class GcpTpuProvider:
             raise verdict(answer, what)
 
     def _outcome(self, operation: Mapping[str, Any], what: str) -> Failure | None:
-        """Wait for an operation; what it failed with, or None if it did not, or still runs."""
+        """Wait for an operation; return its failure, or None if it succeeded or still runs."""
         name = operation["name"]
         operation = self._api.settle(
             operation, lambda: self._operations.get(name=name), what, wait_s=WAIT_S
@@ -194,7 +194,7 @@ class GcpTpuProvider:
 
     def _ours(self, resource: Any, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """
-        The queued resources or nodes of this pool, by the name of their slice.
+        Yield the queued resources or nodes of this pool, by the name of their slice.
 
         Raises:
             ProviderUnavailableError: A zone of the pool did not answer.
@@ -218,7 +218,7 @@ class GcpTpuProvider:
     def _hosts(
         self, name: str, request: Mapping[str, Any], node: Mapping[str, Any]
     ) -> Iterator[Listed]:
-        """Every host of one slice."""
+        """Yield every host of one slice."""
         state, text = state_of(request, node)
         endpoints = node.get("networkEndpoints", ())
         shown = request or node

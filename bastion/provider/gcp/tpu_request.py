@@ -1,5 +1,5 @@
 """
-What Cloud TPU is asked for: a pool as a request for one slice. Pure.
+The request to Cloud TPU: a pool as a request for one slice. Pure.
 
 Source: tpu.v2.json (`QueuedResource`, `Node`); cloud.google.com/tpu/docs/queued-resources;
 cloud.google.com/tpu/docs/runtimes for the software of each version.
@@ -18,7 +18,7 @@ from bastion.provider.gcp.gce_request import SCOPE, common_problems, has_externa
 from bastion.spec import seconds_of
 
 OPTIONS = ("project", "subnetwork", "external_ip", "valid_for", *BOOT_OPTIONS)
-"""What `options` of a pool may hold."""
+"""Allowed keys of a pool's `options`."""
 
 _RUNTIMES = {
     "v2": "tpu-ubuntu2204-base",
@@ -28,7 +28,7 @@ _RUNTIMES = {
     "v5p": "v2-alpha-tpuv5",
     "v6e": "v2-alpha-tpuv6e",
 }
-"""The software that Google names for PyTorch and JAX, by version."""
+"""The software that Google recommends for PyTorch and JAX, by version."""
 _OTHER_NAMES = {"v5e": "v5litepod"}
 
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ def problems(pool: Pool) -> tuple[str, ...]:
 
 
 def accelerator_type(known: InstanceType) -> str:
-    """Return what Google calls a slice of the catalog, such as `v5litepod-16`."""
+    """Return Google's name for a slice of the catalog, such as `v5litepod-16`."""
     ((version, units),) = known.resources.items()
     return f"{_OTHER_NAMES.get(version, version)}-{units}"
 
@@ -71,7 +71,7 @@ def runtime_version(pool: Pool) -> str:
 def queued_resource(
     pool: Pool, *, parent: str, node: str, labels: Mapping[str, str], script: str
 ) -> Json:
-    """Return the request for one slice called `node` in `projects/<project>/locations/<zone>`."""
+    """Return the request for one slice named `node` in `projects/<project>/locations/<zone>`."""
     made: Json = {
         "acceleratorType": accelerator_type(lookup(pool.instance_type)),
         "runtimeVersion": runtime_version(pool),

@@ -1,4 +1,4 @@
-"""What Cloud TPU's answers say of a slice. Pure."""
+"""What Cloud TPU's answers say about a slice. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from bastion.provider.gcp.verdicts import Failure, of_rpc
 from bastion.provider.port import State
 
-# Source: tpu.v2.json, `QueuedResourceState.state`. ACTIVE: the node tells.
+# Source: tpu.v2.json, `QueuedResourceState.state`. ACTIVE: see the state of the node.
 _OF_REQUEST: Mapping[str, State] = {
     "CREATING": "waiting",
     "ACCEPTED": "waiting",
@@ -57,12 +57,12 @@ def state_of(request: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[State
 
 
 def is_over(request: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
-    """Whether a slice was taken back, and its request or node is left, which uses up quota."""
+    """Whether a slice was taken back while its request or node is left and uses up quota."""
     is_gone = state_of(request, node)[0] == "gone"
     return is_gone and request.get("state", {}).get("state") != "DELETING"
 
 
 def failure_of(request: Mapping[str, Any]) -> Failure:
-    """Return why a request failed, as far as it tells."""
+    """Return why a request failed, as far as it says."""
     error = request.get("state", {}).get("failedData", {}).get("error", {})
     return of_rpc(error.get("code", 0), error.get("message", ""))

@@ -1,8 +1,8 @@
 """
 What Google's errors mean for a pool: sold out, a limit, a refusal, or an unknown outcome.
 
-Google tells a want of capacity in several ways: as an error of an operation, as an HTTP status with
-that text, and for TPUs in words alone. Its own words stay in the message.
+Google reports a lack of capacity in several ways: as an error of an operation, as an HTTP status
+with that text, and for TPUs only in words. The message keeps Google's own words.
 
 Source: compute.v1.json `Operation.error`; google.rpc.Code; cloud.google.com/compute/docs/
 troubleshooting/troubleshooting-vm-creation and .../troubleshooting-resource-availability; "There is
@@ -42,12 +42,12 @@ _BUSY = re.compile(
     r"resourceNotReady|RESOURCE_NOT_READY|resourceInUse|INTERNAL_ERROR"
     r"|FAILED_PRECONDITION.*\bstate\b"
 )
-"""What passes: it is being made, changed or deleted just now."""
+"""Temporary conditions: it is just being created, changed or deleted."""
 _SUMMARY = "VM_MIN_COUNT_NOT_REACHED"
-"""That not all of a batch could be made; the reasons stand beside it, or in other operations."""
+"""Not all of a batch could be created; the reasons are listed beside it, or in other operations."""
 
 LEAST_PAUSE_S = 20.0
-"""After a call too many: quotas of calls are counted by the minute."""
+"""After too many calls: request quotas are counted per minute."""
 LONGEST_PAUSE_S = 300.0
 
 _RPC_STATUS = {3: 400, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401}
@@ -56,43 +56,43 @@ _RPC_STATUS = {3: 400, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503,
 
 @value
 class Failure:
-    """One error of Google's, of a call or of an operation."""
+    """One error of Google's, from a call or an operation."""
 
     status: int
-    """HTTP status; 0 where an operation tells none."""
+    """HTTP status; 0 if an operation gives none."""
     codes: tuple[str, ...] = ()
     message: str = ""
     retry_after_s: float = 0.0
 
     @property
     def text(self) -> str:
-        """Codes and message in one line, bounded."""
+        """Codes and message in one line of limited length."""
         told = ", ".join(dict.fromkeys(code for code in self.codes if code))
         return " ".join(f"{told}: {self.message}".split())[:500].removeprefix(": ")
 
     @property
     def is_missing(self) -> bool:
-        """Whether what was asked for does not exist."""
+        """Whether the requested object does not exist."""
         return self.status == 404
 
     @property
     def is_conflict(self) -> bool:
-        """Whether what should be made exists."""
+        """Whether the object to create already exists."""
         return self.status == 409 or "RESOURCE_ALREADY_EXISTS" in self.codes
 
     @property
     def is_summary(self) -> bool:
-        """Whether it only says that a batch could not be made whole."""
+        """Whether it only says that a batch is incomplete."""
         return bool(self.codes) and set(self.codes) <= {_SUMMARY}
 
 
 def of_rpc(code: int, message: str) -> Failure:
-    """Return the failure that an operation or state of Cloud TPU tells."""
+    """Return the failure that an operation or state of Cloud TPU reports."""
     return Failure(status=_RPC_STATUS.get(code, 0), message=message)
 
 
 def of_operation(operation: Mapping[str, Any]) -> Failure | None:
-    """Return what an operation of Compute Engine that is done failed with; None if it did not."""
+    """Return why a finished operation of Compute Engine failed; None if it did not."""
     errors = operation.get("error", {}).get("errors", [])
     if not errors:
         return None
@@ -104,7 +104,7 @@ def of_operation(operation: Mapping[str, Any]) -> Failure | None:
 
 
 def merged(failures: Sequence[Failure]) -> Failure:
-    """Return one failure for several causes of the same end; there is at least one."""
+    """Return one failure for several causes of the same result; there is at least one."""
     return Failure(
         status=max(failure.status for failure in failures),
         codes=tuple(code for failure in failures for code in failure.codes),
@@ -114,10 +114,10 @@ def merged(failures: Sequence[Failure]) -> Failure:
 
 def verdict(failure: Failure, what: str) -> ProviderError:
     """
-    Return what `failure` means for `what` was to be done.
+    Return what `failure` means for an attempt to do `what`.
 
-    A limit of the account is told before a zone that is sold out: another zone of the region does
-    not help against it. What Google does not explain is an unknown outcome.
+    A limit of the account takes precedence over a sold-out zone, because another zone of the region
+    does not help against it. A failure that Google does not explain is an unknown outcome.
     """
     said = f"{what}: {failure.text}"
     told = f"{' '.join(failure.codes)} {failure.message}"

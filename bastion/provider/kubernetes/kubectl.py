@@ -1,7 +1,7 @@
 """
-How the cluster is asked: by `kubectl`, one request at a time, and what its failures mean.
+How the cluster is called: by `kubectl`, one request at a time, and what its failures mean.
 
-It knows every way to log in, with each cloud's own programs, and has the admin's configuration.
+It supports every way to log in, with each cloud's own programs, and has the admin's configuration.
 
 Source: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go and pkg/rawhttp of Kubernetes 1.32;
 k8s.io/apimachinery, `StatusReason`.
@@ -31,10 +31,12 @@ CALL_S = 90.0
 _REQUEST_S = 30
 _PAGE = 500
 _NOISE = re.compile(r"[EIWF]\d{4} |Warning: ")
-"""How lines begin that are no failure."""
+"""Prefixes of lines that are not failures."""
 _SERVER = re.compile(r"Error from server \((\w+)\): (.*)", re.DOTALL)
 _DENIED = re.compile(r'admission webhook ".*?" denied the request.*')
-"""A policy of the cluster, as Kyverno's. Its own code may give no reason, or a sentence for one."""
+"""
+A policy of the cluster, such as Kyverno's. Its own code may give no reason, or a whole sentence.
+"""
 _INVALID = re.compile(r"The \S+ \S+ is invalid")
 _REFUSALS = frozenset(
     (
@@ -46,20 +48,20 @@ _SETTINGS = (
     *("context", "cluster", "auth info", "error loading config", "no configuration has been"),
     *("stat ", "invalid configuration", "unable to read", "open ", "unknown flag"),
 )
-"""How an error of kubectl's own begins where its configuration is wrong."""
+"""Prefixes of kubectl's own errors if its configuration is wrong."""
 _NO_CONFIG = "localhost:8080"
-"""Where kubectl asks when it has no configuration at all."""
+"""The server that kubectl calls if it has no configuration at all."""
 _HINT = "docs/guides/run-on-kubernetes.md has the Role that the bastion's account needs"
 
 Json = dict[str, Any]
 
 
 class TakenError(ProviderUnavailableError):
-    """An object of that name exists."""
+    """An object with that name exists."""
 
 
 class ChangedError(ProviderUnavailableError):
-    """What is there is not what was meant, or another request came between: look again."""
+    """The existing object is not the expected one, or another request came between: look again."""
 
 
 class MissingError(ProviderRefusedError):
@@ -71,7 +73,8 @@ class Kubectl:
     `kubectl`, as this user runs it.
 
     Args:
-        options: Of a pool: `kubeconfig` and `context` say which cluster is asked, by which account.
+        options: Of a pool: `kubeconfig` and `context` say which cluster is called, by which
+            account.
         environ: The bastion's own variables, which programs that log in need.
     """
 
@@ -84,7 +87,7 @@ class Kubectl:
 
     def items(self, path: str, asked: Mapping[str, str]) -> Iterator[Json]:
         """
-        Yield what a list has, page by page.
+        Yield the items of a list, page by page.
 
         Raises:
             ProviderError: See `ask`.
@@ -101,27 +104,28 @@ class Kubectl:
 
     def ask(self, verb: str, path: str, body: Json | None = None, *, about: str) -> Json:
         """
-        Make one request, and return what the cluster answers.
+        Make one request, and return the cluster's answer.
 
         Args:
             verb: `get`, `create`, `replace` or `delete`.
             path: With its parameters.
             body: The object that is sent.
-            about: What is asked for, for errors.
+            about: What is being done, for errors.
 
         Raises:
             NoCapacityError: A quota of the namespace is reached.
             MissingError: There is no such object.
-            ProviderRefusedError: Rights are missing, a setting is wrong, or there is no kubectl.
+            ProviderRefusedError: Permissions are missing, a setting is wrong, or there is no
+                kubectl.
             TakenError: An object has the name already.
-            ChangedError: The object has changed, or is another one.
+            ChangedError: The object has changed, or is a different one.
             ProviderUnavailableError: The cluster does not answer; the outcome is unknown.
         """
         argv = ["kubectl", verb, f"--request-timeout={_REQUEST_S}s", *self._given, "--raw", path]
         if body is not None:
             argv += ["-f", "-"]
         if verb == "replace":
-            argv.append("--validate=false")  # the server does it
+            argv.append("--validate=false")  # the server validates it
         try:
             done = self.call(argv, "" if body is None else json.dumps(body))
         except FileNotFoundError as error:
@@ -145,7 +149,7 @@ class Kubectl:
 
     def call(self, argv: Sequence[str], text: str) -> subprocess.CompletedProcess[str]:
         """
-        Run a program to its end. One that hangs is killed, with the program that logs in for it.
+        Run a program to its end. If it hangs, kill it and the program that logs in for it.
 
         Raises:
             OSError: It cannot be run.
@@ -170,7 +174,7 @@ class Kubectl:
 
 
 def failure(about: str, said: str) -> ProviderError:
-    """Return what it means that kubectl said so about a failed request."""
+    """Return what kubectl's error text about a failed request means."""
     lines = [line for line in said.strip().splitlines() if not _NOISE.match(line)]
     plain = " ".join(" ".join(lines).split())[:700]
     found = _SERVER.search(plain)

@@ -1,15 +1,15 @@
 """
-Pods of one namespace of a Kubernetes cluster, each of them a machine.
+Pods of one namespace of a Kubernetes cluster; each pod is a machine.
 
 * A pod is found by its labels and its name, which name the bucket, the pool and the machine. Its
-  first process runs the start-up script; where that dies, the kubelet starts it again in its place.
+  first process runs the start-up script; if that dies, the kubelet restarts it in place.
 * A zone is a label that nodes have. A pod that finds no node waits, in the words of the scheduler;
-  with the patience of the pool over, the next zone is asked.
-* A finalizer keeps what is left of a pod until this provider has seen its end, also where others
-  delete it. An end is believed where the kubelet of its node has told it. Where that does not
-  answer, the machine is gone when the permit of its keeper has expired, as on hosts of one's own.
-* What is left goes a minute after the end was seen, or an hour where the pod was not deleted, so
-  that `kubectl logs` can be asked.
+  once the pool's patience is over, the next zone is tried.
+* A finalizer keeps what is left of a pod until this provider has seen its end, even if others
+  delete it. An end is trusted if the kubelet of its node reported it. If the kubelet does not
+  answer, the machine is gone when the permit of its keeper has expired, as with your own hosts.
+* What is left is removed a minute after its end was seen, or after an hour if the pod was not
+  deleted, so that `kubectl logs` still works.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from bastion.provider.kubernetes.pod_states import is_collected, is_deleted, lis
 from bastion.provider.port import Listed
 
 KEEP_DELETED_S = 60.0
-"""For longer than two lists, by which the bastion sees that a machine is gone."""
+"""Longer than two lists, by which the bastion sees that a machine is gone."""
 KEEP_ENDED_S = 3600.0
 TIDY_S = 10.0
 """
-Of one list, for the removal of what is left: where each takes half a minute, as with a webhook of
-the cluster that does not answer, the list of a large pool would take an hour.
+Time for removing leftovers within one list. If each removal takes half a minute, such as with a
+webhook of the cluster that does not answer, the list of a large pool would take an hour.
 """
 END_S = 2
-"""Between the signal and the end of a machine that is deleted: nothing is running there."""
+"""Between the signal and the end of a deleted machine: nothing is running there."""
 _VERBS = ("create", "delete", "list", "update")
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 Script = Callable[[Pool, str], str]
-"""The start-up script of a pool's machines, from a shell command that prints a machine's name."""
+"""Writes a pool's start-up script, given a shell command that prints a machine's name."""
 
 
 class KubernetesProvider:
@@ -50,11 +50,11 @@ class KubernetesProvider:
     The pods of one pool.
 
     Args:
-        pool: Its option `namespace` names where they live; its zones are labels of nodes.
+        pool: Its option `namespace` names their namespace; its zones are labels of nodes.
         bucket: The bucket's own name.
         script: Writes the start-up script of a machine.
-        clock: Tells for how long an end has been seen.
-        kubectl: Asks the cluster; by default the one of this host.
+        clock: Measures how long ago an end was first seen.
+        kubectl: Calls the cluster; by default the one of this host.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class KubernetesProvider:
 
     @property
     def vouches(self) -> bool:
-        """See the port: what runs on a node that Kubernetes does not reach may run on."""
+        """See the port: processes on a node that Kubernetes cannot reach may continue."""
         return False
 
     def list(self) -> tuple[Listed, ...]:
-        """See the port; what is left of pods that ended is removed after a time."""
+        """See the port; what is left of ended pods is removed after a time."""
         found, seen = {}, {}
         tidies_until = self._clock.monotonic() + TIDY_S
         for machine, said in self._shown():
@@ -98,7 +98,7 @@ class KubernetesProvider:
         return tuple(found[name] for name in sorted(found))
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
-        """See the port; a pod whose agent has died is started again by its kubelet."""
+        """See the port; the kubelet restarts a pod whose agent has died."""
         there = {name for name, _ in self._shown()}
         for machine in machines:
             if machine.name not in there:
@@ -106,9 +106,9 @@ class KubernetesProvider:
 
     def delete(self, name: str) -> None:
         """
-        See the port; only the very pod that was seen is deleted.
+        See the port; only the exact pod that was seen is deleted.
 
-        What a lost node has left is removed. That it is listed no more proves nothing.
+        What a lost node has left is removed. That it is no longer listed proves nothing.
         """
         for _, said in self._shown(name):
             metadata = said["metadata"]
@@ -119,7 +119,7 @@ class KubernetesProvider:
                 self._delete(said, about)
 
     def lacking(self) -> tuple[str, ...]:
-        """See `TellsRights`: what is not allowed, and what the cluster says of a pod in a zone."""
+        """See `TellsRights`: missing permissions, and the cluster's answer to a pod in a zone."""
         found = [
             f"the bastion's account may not {verb} pods in namespace {self._namespace}"
             for verb in _VERBS
@@ -139,7 +139,8 @@ class KubernetesProvider:
         try:
             self._send(machine, pool, self._script(pool, f"printf %s {machine.name}"))
         except TakenError as error:
-            # Ours, from a request whose answer was lost, or another's: its labels tell.
+            # Its labels show whether it is ours, from a request whose answer was lost, or
+            # another's.
             if not any(True for _ in self._shown(machine.name)):
                 raise ProviderRefusedError(
                     f"{error.message}, and is no machine of this bastion",
@@ -167,7 +168,7 @@ class KubernetesProvider:
             return
 
     def _tidied(self, listed: Listed, said: Mapping[str, Any], seen_s: float) -> Listed:
-        """Remove what is left of a pod that ended a while ago; tell what keeps it."""
+        """Remove what is left of a pod that ended a while ago; report what prevents it."""
         about = f"remove pod {said['metadata']['name']}"
         try:
             if is_deleted(said) and seen_s >= KEEP_DELETED_S:
@@ -179,7 +180,7 @@ class KubernetesProvider:
         return listed
 
     def _release(self, said: Mapping[str, Any], about: str) -> None:
-        """Let the cluster forget a pod; its version has to be the one that was seen."""
+        """Let the cluster forget a pod; its version must be the one that was seen."""
         metadata = said["metadata"]
         left = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
         body = {
@@ -191,7 +192,7 @@ class KubernetesProvider:
         try:
             self._kubectl.ask("replace", f"{self._pods}/{metadata['name']}", body, about=about)
         except (MissingError, ChangedError):
-            return  # the next list tells
+            return  # the next list shows it
 
     def _may(self, verb: str) -> bool:
         attributes = {"namespace": self._namespace, "verb": verb, "resource": "pods"}
@@ -204,7 +205,7 @@ class KubernetesProvider:
         return bool(answer.get("status", {}).get("allowed"))
 
     def _shown(self, machine: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """The pods of this pool by machine; those of one machine, if it is named."""
+        """Yield the pods of this pool by machine; only those of one machine, if it is named."""
         labels = ",".join(f"{key}={text}" for key, text in self._names.labels.items())
         asked = {"labelSelector": labels}
         if machine:

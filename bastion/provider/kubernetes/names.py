@@ -1,9 +1,9 @@
 """
-What machines are called in a Kubernetes cluster, and the labels by which they are found again.
+Names of machines in a Kubernetes cluster, and the labels by which they are found again.
 
-A machine is the pod `bastion-<bucket>-<machine>`. Where that is no name that a pod may have, what
-stands before the machine's numbers is a digest of it. The machine's own name is in an annotation,
-and is believed where it makes the name of the pod.
+A machine is the pod `bastion-<bucket>-<machine>`. If that is not a valid pod name, a digest
+replaces everything before the machine's numbers. The machine's own name is in an annotation, which
+is trusted if it produces the name of the pod.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.machine_name import parse_machine
 from bastion.value import value
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
-"""A pod whose name is a DNS label has it as its host name too."""
+"""A pod whose name is a DNS label also has it as its host name."""
 _LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?", re.ASCII)
 BUCKET, POOL = "bastion/bucket", "bastion/pool"
 """Keys of labels."""
@@ -38,7 +38,7 @@ class Names:
         Return the name of the pod that is `machine`.
 
         Raises:
-            ProviderRefusedError: It is no machine of this pool.
+            ProviderRefusedError: It is not a machine of this pool.
         """
         named = parse_machine(machine, self.pool)
         if named is None:
@@ -55,7 +55,7 @@ class Names:
         return {BUCKET: _label(self.bucket), POOL: _label(self.pool)}
 
     def machine(self, metadata: Mapping[str, Any]) -> str | None:
-        """Return the machine that the pod with this metadata is; None if it is none of these."""
+        """Return the machine that the pod with this metadata is; None if it is not one of these."""
         labels, said = metadata.get("labels") or {}, metadata.get("annotations") or {}
         machine = said.get(MACHINE, "")
         if not self.labels.items() <= labels.items() or parse_machine(machine, self.pool) is None:
@@ -64,7 +64,7 @@ class Names:
 
 
 def _label(text: str) -> str:
-    """`text`, or a digest of it where it is no value of a label."""
+    """Return `text`, or a digest of it if it is not a valid label value."""
     return text if _LABEL.fullmatch(text) else f"x-{_digest(text)}"
 
 

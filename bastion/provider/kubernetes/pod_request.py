@@ -1,5 +1,5 @@
 """
-What a cluster is asked for: a machine of a pool as a pod. Pure.
+The request to a cluster: a machine of a pool as a pod. Pure.
 
 Source: kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1.
 """
@@ -26,7 +26,7 @@ from bastion.provider.kubernetes.pool_options import (
 from bastion.spec.values.quantity import bytes_of
 
 CONTAINER = "machine"
-"""The name of the one container of a pod."""
+"""The name of a pod's only container."""
 FINALIZER = "bastion/end-is-seen"
 """Keeps what is left of a pod until its end was seen: without it a deleted pod leaves no trace."""
 GPU, TPU, NEURON = "nvidia.com/gpu", "google.com/tpu", "aws.amazon.com/neuron"
@@ -34,7 +34,9 @@ GPU, TPU, NEURON = "nvidia.com/gpu", "google.com/tpu", "aws.amazon.com/neuron"
 _NOT_DEVICES = ("cpu", "memory")
 _NEURONS = ("trainium", "inferentia2")
 _UNREACHED = ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
-"""Taints of a node that the cluster does not reach. Its jobs run on while they have a permit."""
+"""
+Taints of a node that the cluster cannot reach. Its jobs keep running while they have a permit.
+"""
 
 
 def pod(pool: Pool, machine: Machine, start: str, *, bucket: str) -> Json:
@@ -50,7 +52,7 @@ def pod(pool: Pool, machine: Machine, start: str, *, bucket: str) -> Json:
     names, options = Names(bucket=bucket, pool=pool.name), pool.options
     labels = {"app.kubernetes.io/managed-by": "bastion", **names.labels}
     spec: Json = {
-        # The machine comes back as one that was booted again, in the same folder.
+        # The machine comes back like a rebooted one, in the same folder.
         "restartPolicy": "OnFailure",
         "terminationGracePeriodSeconds": notice_s(pool),
         "automountServiceAccountToken": False,
@@ -76,7 +78,7 @@ def pod(pool: Pool, machine: Machine, start: str, *, bucket: str) -> Json:
         "priorityClassName": options.get("priority_class", ""),
         "imagePullSecrets": secrets,
         "hostNetwork": pool.network == "host",
-        # Else a pod on the network of its host does not know the names of its cluster.
+        # Otherwise a pod on the network of its host cannot resolve the names of its cluster.
         "dnsPolicy": "ClusterFirstWithHostNet" if pool.network == "host" else "",
     }
     spec |= {key: said for key, said in given.items() if said}
@@ -118,7 +120,7 @@ def _container(pool: Pool, start: str) -> Json:
         "name": CONTAINER,
         "image": pool.image,
         "command": ["/bin/sh", "-c"],
-        # Kubernetes expands $(NAME) itself, and takes $$ for $.
+        # Kubernetes expands $(NAME) itself, and treats $$ as $.
         "args": [pod_script(folder, start, notice=notice_s(pool)).replace("$", "$$")],
         "resources": {"requests": amounts, "limits": amounts},
         "volumeMounts": [
@@ -146,7 +148,7 @@ def _amounts(pool: Pool) -> dict[str, str]:
 
 
 def _shm(pool: Pool) -> int:
-    """As much as the kernel gives a whole host. The 64 MB of a container break loaders and NCCL."""
+    """Return as much shared memory as a whole host has. The usual 64 MB break loaders and NCCL."""
     if said := pool.options.get("shm", ""):
         return bytes_of("options.shm", said)
     return dict(pool.resources.items()).get("memory", 0) // 2
@@ -157,7 +159,7 @@ def _limited(size: int) -> dict[str, str]:
 
 
 def _merged(ours: Any, theirs: Any) -> Any:
-    """`theirs` over `ours`: objects are merged, lists are added."""
+    """Return `theirs` merged over `ours`: objects are merged, lists are appended."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         both = {key: _merged(ours[key], theirs[key]) for key in ours.keys() & theirs.keys()}
         return {**ours, **theirs, **both}
@@ -170,8 +172,8 @@ def pod_script(folder: str, start: str, *, notice: int) -> str:
     """
     Return the first process of a pod.
 
-    It runs `start` in `folder`, and ends with it. Told to end, it says when that will be, and
-    leaves the rest to the agent. `USR2` ends it for good.
+    It runs `start` in `folder`, and ends with it. When told to end, it reports when that will be,
+    and leaves the rest to the agent. `USR2` ends it permanently.
 
     Args:
         folder: The folder of the machine, unless the environment names another.
@@ -179,7 +181,7 @@ def pod_script(folder: str, start: str, *, notice: int) -> str:
         notice: Seconds between the signal to end and the end.
     """
     values = {"FOLDER": shlex.quote(folder), "NOTICE": str(notice), "START": start}
-    # In one pass: what is filled in may itself look like a place to fill in.
+    # In a single pass: an inserted text may itself look like a placeholder.
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], _SCRIPT)
 
 

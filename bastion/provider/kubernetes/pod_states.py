@@ -1,8 +1,8 @@
 """
-What a pod says of the machine that it is. Pure.
+What a pod says about the machine that it is. Pure.
 
-A kubelet says that a pod is over when its containers have ended, and not before. The collector of
-pods on lost nodes says it too, of containers that may run on: that is no proof.
+A kubelet reports that a pod is over only after its containers have ended. The garbage collector of
+pods on lost nodes reports it too, for containers that may still be running: that is no proof.
 
 Source: kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle and .../disruptions.
 """
@@ -46,12 +46,12 @@ def listed_of(pod: Pod, machine: str, pool: str) -> Listed:
 
 
 def is_deleted(pod: Pod) -> bool:
-    """Whether someone has asked for the end of `pod`."""
+    """Whether someone has requested the end of `pod`."""
     return "deletionTimestamp" in pod["metadata"]
 
 
 def is_collected(pod: Pod) -> bool:
-    """Whether `pod` is over without a word of its kubelet: none will come any more."""
+    """Whether `pod` is over without a report of its kubelet, and none will follow."""
     is_over = pod["status"].get("phase", "") in _OVER
     return is_over and bool(pod["spec"].get("nodeName")) and not _is_proved(pod)
 
@@ -72,7 +72,7 @@ def _state(pod: Pod) -> State:
 
 
 def _is_proved(pod: Pod) -> bool:
-    """Whether it is the kubelet's word that a pod is over."""
+    """Whether the kubelet itself reported that a pod is over."""
     states = [*_container_states(pod)]
     if not all("terminated" in each for each in states):
         return False
@@ -82,7 +82,7 @@ def _is_proved(pod: Pod) -> bool:
 
 
 def _container_states(pod: Pod, name: str = "") -> Iterator[Mapping[str, Any]]:
-    """The states of all containers, also of those that others add; of one, if it is named."""
+    """Yield the states of all containers, including injected ones; only of `name`, if given."""
     for each in pod["status"].get("containerStatuses") or ():
         if name in ("", each["name"]):
             yield each.get("state") or {}
@@ -96,7 +96,7 @@ def _scheduling(pod: Pod) -> str:
 
 
 def _waiting(pod: Pod) -> str:
-    """Why a container does not begin; empty where it is only being made."""
+    """Return why a container does not start; empty if it is still being created."""
     for status in pod["status"].get("containerStatuses") or ():
         said = (status.get("state") or {}).get("waiting") or {}
         if said.get("reason") and said["reason"] not in _BEING_MADE:

@@ -1,5 +1,5 @@
 """
-What the table of a pool of pods says, and what is wrong with it. Pure.
+The options of a pool of pods, and what is wrong with them. Pure.
 
 Source: kubernetes.io/docs/concepts/overview/working-with-objects/names and .../labels;
 kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration.
@@ -22,9 +22,9 @@ OPTIONS = (
     *("namespace", "kubeconfig", "context", "node_selector", "tolerations", "priority_class"),
     *("image_pull_secrets", "env_from", "device", "shm", "notice", "overrides", *BOOT_OPTIONS),
 )
-"""What `options` of a pool may hold."""
+"""Allowed keys of a pool's `options`."""
 NOTICE_S = 120
-"""How long a pod that others delete has to end."""
+"""How much time a pod has to end when others delete it."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 ANY = "*"
 
@@ -43,7 +43,7 @@ _FIXED = (
     *(("spec", key) for key in ("restartPolicy", "nodeName", "terminationGracePeriodSeconds")),
     *(("spec", "containers", key) for key in ("name", "image", "command", "args")),
 )
-"""What overrides may not touch."""
+"""Fields that overrides must not change."""
 
 Json = dict[str, Any]
 
@@ -86,17 +86,17 @@ def problems(pool: Pool) -> tuple[str, ...]:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The parts of a list that is written with commas or spaces between them."""
+    """Return the parts of a list that are separated by commas or spaces."""
     return tuple(text.replace(",", " ").split())
 
 
 def selector(written: str, *, zone_label: str = "") -> dict[str, str]:
     """
-    Return the labels that nodes must have, as `gpu=h100, spot=true` names them.
+    Return the labels that nodes must have, written as `gpu=h100, spot=true`.
 
     Args:
         written: It has passed `problems`.
-        zone_label: The key of a value that stands alone.
+        zone_label: The key of a value without a key.
     """
     found = {}
     for word in words(written):
@@ -106,7 +106,7 @@ def selector(written: str, *, zone_label: str = "") -> dict[str, str]:
 
 
 def tolerations(written: str) -> list[Json]:
-    """Return the taints that are tolerated, as `team=vision:NoSchedule, nvidia.com/gpu` does."""
+    """Return the tolerated taints, written as `team=vision:NoSchedule, nvidia.com/gpu`."""
     found = []
     for word in words(written):
         named, _, effect = word.partition(":")
@@ -126,7 +126,7 @@ def overrides(written: str) -> Json:
 
 
 def notice_s(pool: Pool) -> int:
-    """Return how long a pod of `pool` that others delete has to end."""
+    """Return how much time a pod of `pool` has to end when others delete it."""
     return int(pool.options.get("notice", NOTICE_S))
 
 

@@ -1,10 +1,8 @@
 """
-Machines that are hosts of your own, reached by OpenSSH.
+Machines that are your own hosts, reached by OpenSSH.
 
-`ssh` is the provider, `calls` reaches its hosts and puts this build there, and `remote` is the
-program that does there what is asked. `claim` says which machine has a host, and `resolve` which
-names are one host.
-
-`host_key` tells of a host whose key is refused, and `leftovers` are what earlier versions left on a
-host.
+`ssh` is the provider, `calls` reaches its hosts and installs this build there, and `remote` is the
+program that runs there and does what is requested. `claim` says which machine has a host, and
+`resolve` finds names of the same host. `host_key` explains why a host's key is refused, and
+`leftovers` are what earlier versions left on a host.
 """

@@ -1,7 +1,7 @@
 """
-Calls of hosts of your own by OpenSSH: this very build is put there, and answers one request.
+Calls to your own hosts by OpenSSH: this same build is installed there, and answers one request.
 
-What a host is asked, and what it answers, are JSON objects of `bastion.provider.own_hosts.remote`.
+Requests and answers are JSON objects of `bastion.provider.own_hosts.remote`.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from bastion.provider.own_hosts.host_key import key_problem
 
 _CONNECT_S = 10
 _CALL_S = 60.0
-"""Longest call: agents are started and ended in seconds."""
+"""Longest call: agents start and end within seconds."""
 _LAST_S = 2.0
 """For the output of a call that was killed."""
 _INSTALL_S = 600.0
-"""Longest installation: wheels of some megabytes over a slow line."""
+"""Longest installation: wheels of several megabytes over a slow connection."""
 _NOT_CONNECTED = 255
 """Exit status of OpenSSH itself."""
 _NO_WAY = ("ssh: connect to host ", "ssh: Could not resolve hostname ")
-"""How its last line begins where it never reached a host; else it may have been cut off there."""
+"""Prefix of its last line if it never reached a host; otherwise it may have been cut off there."""
 _BARE, _MISSING = 96, 97
-"""Exit statuses of a host on which no build of ours is, or not this one."""
+"""Exit statuses of a host that has no build of ours, or not this one."""
 _MAX_ANSWER_BYTES = 4 << 20
 _AT_ONCE = 64
-"""Calls at once: each is a process of OpenSSH and a thread that waits for it."""
+"""Simultaneous calls: each is an OpenSSH process and a thread that waits for it."""
 _NOTHING = b'{"machines": []}'
 _ROOMS = ("bastion", "bundler", "quota")
 _PROGRAM, _AGENT = "bastion.provider.own_hosts.remote", "bastion.agent.main"
@@ -54,7 +54,7 @@ _Outcome = tuple[int, bytes, bytes]
 
 
 class UnreachedError(ProviderUnavailableError):
-    """OpenSSH did not get to a host, so nothing was done there."""
+    """OpenSSH did not reach a host, so nothing was done there."""
 
 
 class Hosts:
@@ -62,9 +62,9 @@ class Hosts:
     Hosts that one pool reaches in the same way.
 
     Args:
-        about: What every request says: among others the folder on a host, the bucket's root and
-            the digest of this build.
-        python: The interpreter on the hosts; empty: one is made there.
+        about: Part of every request: among others the folder on a host, the bucket's root and the
+            digest of this build.
+        python: The interpreter on the hosts; empty: one is installed there.
         ssh: The command that connects; the host and a command line for its shell follow.
     """
 
@@ -74,23 +74,23 @@ class Hosts:
         self._python = python
         self._wanted = _wanted(str(about["root"]))
         self._installed: set[str] = set()
-        """Hosts on which this build was found or put."""
+        """Hosts on which this build was found or installed."""
         self._by_hand = ssh
         self._ssh = (
             *ssh,
             *("-T", "-oBatchMode=yes", f"-oConnectTimeout={_CONNECT_S}"),
             *("-oServerAliveInterval=5", "-oServerAliveCountMax=3"),
-            "-oStrictHostKeyChecking=yes",  # also where the user's own configuration is lax
+            "-oStrictHostKeyChecking=yes",  # even if the user's own configuration is lax
         )
 
     def ask(
         self, hosts: Sequence[str], wanted: Mapping[str, object]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, ProviderUnavailableError]]:
         """
-        Ask several hosts at once; their answers, and why others gave none.
+        Call several hosts at the same time; return their answers, and why others gave none.
 
-        This build is put on a host that lacks it; not to list or delete on a host that had it and
-        is bare now, for an admin has removed everything there.
+        This build is installed on a host without it. To list or delete, it is not installed on a
+        host that had it before and is empty now, because an admin has removed everything there.
         """
         do, data = wanted["do"], json.dumps({**self._about, **wanted}).encode()
         outcomes = _on_each(hosts, lambda host: self._asked(host, do, data))
@@ -105,7 +105,7 @@ class Hosts:
         return answers, errors
 
     def _asked(self, host: str, do: object, data: bytes) -> _Outcome:
-        """Status, output and errors of one host, on which this build is put if need be."""
+        """Return status, output and errors of one host; install this build there if necessary."""
         line = self._line(starts=do == "create")
         outcome = self._call(host, line, data, _CALL_S)
         if outcome[0] == _BARE and do in ("list", "delete") and host in self._installed:
@@ -120,7 +120,7 @@ class Hosts:
         Remove everything of ours from a host; return why it is kept, or empty.
 
         Raises:
-            ProviderUnavailableError: What is there now is not known.
+            ProviderUnavailableError: Its current contents are unknown.
         """
         looked = f"cd && [ -e {shlex.quote(self._folder)} ] && echo yes || echo no"
         code, out, error = self._call(host, looked, b"", _CALL_S)
@@ -138,7 +138,7 @@ class Hosts:
 
     def _call(self, host: str, line: str, data: bytes, timeout_s: float) -> _Outcome:
         process = subprocess.Popen(
-            # The login's own shell may be fish or tcsh, which read other lines than sh does.
+            # The login's own shell may be fish or tcsh, whose syntax differs from sh.
             [*self._ssh, "--", host, f"exec /bin/sh -c {shlex.quote(line)}"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -155,10 +155,10 @@ class Hosts:
 
     def _line(self, *, starts: bool) -> str:
         """
-        A command line for sh that runs this build's program on a host.
+        Return a command line for sh that runs this build's program on a host.
 
-        Where that fails, the last line that is printed says what its Python lacks, if it is that;
-        a Python of ours that lacks something, as after an upgrade of the system, is made anew.
+        If that fails because its Python lacks something, the last line that is printed says what.
+        If it is our own Python, such as after an upgrade of the system, it is installed again.
 
         Args:
             starts: Whether an agent is to be started, which needs more than the program does.
@@ -178,7 +178,7 @@ class Hosts:
 
     @property
     def _in_use(self) -> str:
-        """What says when this build was used last, and its Python."""
+        """The files that record when this build and its Python were last used."""
         own = "" if self._python else f" {self._own_python}/whole"
         return f"builds/{shlex.quote(self._build)}/whole{own}"
 
@@ -192,12 +192,12 @@ class Hosts:
         return f"python/{digest}"
 
     def _installation(self) -> str:
-        """A command line that installs this build from an archive on its standard input."""
+        """Return a command line that installs this build from an archive on its standard input."""
         folder, build = shlex.quote(self._folder), shlex.quote(self._build)
         lines = [
             f"set -e; umask 077; cd; mkdir -p {folder}; cd {folder}; mkdir -p builds python",
             "new=builds/.new-$$; trap 'rm -rf $new' EXIT; mkdir $new",
-            # Of many lines the first say why: the disk is full, or a package is missing.
+            # Of many lines, the first ones give the cause: a full disk, or a missing package.
             'told() { said=$("$@" 2>&1) || { echo $(echo "$said" | head -n 3) >&2; exit 1; }; }',
             "told tar -xzf - -C $new; : >$new/whole",
         ]
@@ -224,11 +224,11 @@ class Hosts:
 
 
 def _on_each(hosts: Sequence[str], call: Callable[[str], _Outcome]) -> dict[str, _Outcome]:
-    """Make a call for each host at once: one that hangs delays no answer and no installation."""
-    lane = ThreadLane("ssh", workers=_AT_ONCE)  # its threads keep no program from its end
+    """Call all hosts at the same time: one that hangs delays no answer and no installation."""
+    lane = ThreadLane("ssh", workers=_AT_ONCE)  # its threads do not keep a program from ending
     for host in hosts:
         lane.submit(host, partial(call, host))
-    lane.settle(TIMEOUT_MAX)  # each call has a limit of its own
+    lane.settle(TIMEOUT_MAX)  # each call has its own limit
     lane.close()
     found = {done.key: done for done in lane.collect()}
     for done in found.values():
@@ -239,16 +239,16 @@ def _on_each(hosts: Sequence[str], call: Callable[[str], _Outcome]) -> dict[str,
 
 def _answer(host: str, ssh: Sequence[str], code: int, out: bytes, error: bytes) -> dict[str, Any]:
     """
-    What a host answered.
+    Return a host's answer.
 
     Raises:
-        ProviderUnavailableError: Nothing that could be understood.
-        UnreachedError: Nothing was asked.
+        ProviderUnavailableError: The answer is not understood.
+        UnreachedError: The host was not reached.
     """
     told = error.decode("utf-8", "replace").strip()
     printed = out.decode("utf-8", "replace").strip()
     ended = f"its command ended with {code}"
-    if printed and not told:  # as of a login that may not log in
+    if printed and not told:  # for example from a disabled login
         ended += f": {printed.splitlines()[-1]}"
     why = (told.splitlines()[-1] if told else ended)[:500]
     if code == _NOT_CONNECTED and why.startswith(_NO_WAY):
@@ -256,7 +256,9 @@ def _answer(host: str, ssh: Sequence[str], code: int, out: bytes, error: bytes) 
     why = key_problem(shlex.join((*ssh, host)), told) or why
     if code == 0:
         try:
-            said = json.loads(out.rpartition(b"\n")[2])  # the login's shell may greet before it
+            said = json.loads(
+                out.rpartition(b"\n")[2]
+            )  # the login's shell may print a greeting first
         except (ValueError, RecursionError):
             said, why = None, f"its answer is not JSON: {printed[-200:]!r}"
         if isinstance(said, dict) and "error" not in said:
@@ -267,7 +269,7 @@ def _answer(host: str, ssh: Sequence[str], code: int, out: bytes, error: bytes) 
 
 
 def _wanted(root_url: str) -> tuple[str, ...]:
-    """What an agent needs beside Python, as pip is told, for a bucket of that kind."""
+    """Return what an agent needs besides Python, as pip requirements, for a bucket of that kind."""
     extra = {"gs": "gcp", "s3": "aws"}.get(root_url.partition("://")[0], "")
     found = []
     for line in requires("bastion-orchestrator") or ():

@@ -1,11 +1,11 @@
 """
-The claim of a host: one machine has it, of all pools, buckets, login users and folders.
+The claim of a host: only one machine has it, across all pools, buckets, login users and folders.
 
-    /run/lock/bastion-host-<boot id>    the machine, its home, and whose they are, as JSON
+    /run/lock/bastion-host-<boot id>    the machine, its home, and its owner, as JSON
 
 Every user of the host finds this file, and only its owner can remove it. It is written as a whole
 before a machine's agent is started, again whenever the machine is listed, and removed once nothing
-of the machine runs any more. A reboot ends all claims, for it ends all processes.
+of the machine runs. A reboot ends all claims, because it ends all processes.
 """
 
 from __future__ import annotations
@@ -23,12 +23,10 @@ from bastion.provider.machine_folder import explained
 from bastion.value import value
 
 CLAIMS = "BASTION_HOST_CLAIMS"
-"""
-Names another folder for the claim, where one kernel is several hosts with devices of their own.
-"""
+"""Names another folder for the claim, if one kernel is several hosts with their own devices."""
 _FOLDERS = (Path("/run/lock"), Path("/tmp"))  # noqa: S108 - a place that all users of a host share
 _SHARED = stat.S_ISVTX | stat.S_IWOTH
-"""Every user may write there, and none may remove a file of another."""
+"""Every user can write there, and none can remove another user's file."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _MAX_BYTES = 4096
 _MAX_CHARACTERS = 500
@@ -48,13 +46,13 @@ class Claim:
 
     @property
     def owner(self) -> str:
-        """Whose machine it is, in words."""
+        """Describes whose machine it is."""
         return f"pool {self.pool} of bucket {self.bucket}, user {self.user}, in {self.home}"
 
 
 def take_host(claim: Claim, environ: Mapping[str, str]) -> Claim | None:
     """
-    Claim this host, or confirm the claim; return that of another machine that has it, or None.
+    Claim this host, or confirm the claim; return the claim of another machine, or None.
 
     Raises:
         ProviderUnavailableError: The claim can be neither read nor written.
@@ -100,7 +98,7 @@ def _link(mine: Path, path: Path, claim: Claim) -> Claim | None:
             continue
         if held.home == claim.home:
             with suppress(OSError):
-                os.utime(path)  # what cleans old files away leaves those that are in use
+                os.utime(path)  # programs that clean up old files leave those in use
             return None
         if not _is_over(path, held):
             return held
@@ -109,7 +107,7 @@ def _link(mine: Path, path: Path, claim: Claim) -> Claim | None:
 
 
 def _is_over(path: Path, held: Claim) -> bool:
-    """Whether the machine's folder was removed or ended by hand, as far as its owner can tell."""
+    """Whether the machine's folder was removed or ended manually, as far as its owner can see."""
     if path.stat().st_uid != os.getuid():
         return False
     return not Path(held.home).parent.exists() or (Path(held.home) / "ended").exists()
@@ -127,7 +125,7 @@ def _is_shared(folder: Path) -> bool:
 
 
 def _read(path: Path) -> Claim | None:
-    """Return the claim that is there; one that cannot be understood is of an unknown machine."""
+    """Return the existing claim; one that cannot be understood belongs to an unknown machine."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

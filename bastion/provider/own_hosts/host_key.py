@@ -1,7 +1,7 @@
 """
-What OpenSSH says of a host whose key it refuses, in one line that tells what to do.
+OpenSSH's message about a host whose key it refuses, in one line that says what to do.
 
-It prints a dozen lines, of which the last names neither the host, the key nor the file.
+OpenSSH prints a dozen lines, and the last one names neither the host nor the key nor the file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def key_problem(way: str, told: str) -> str:
     Return why the key of a host, or of a jump host before it, is refused; empty if it is not.
 
     Args:
-        way: The command that leads to it, with its configuration and the name that the pool has.
-        told: What OpenSSH printed.
+        way: The command that connects to it, with its configuration and the name that the pool has.
+        told: The output of OpenSSH.
     """
     if _REFUSED not in told:
         return ""

@@ -1,9 +1,9 @@
 """
-What earlier versions left on a host: builds and Pythons that nothing uses any more.
+What earlier versions left on a host: builds and Pythons that nothing uses any longer.
 
-Each call marks its own build and Python as used now. What no call has used for a week, and no
-process of the host's login runs from, is removed: agents and keepers outlive the calls that began
-them, and import from their build as long as they live.
+Each call marks its own build and Python as used now. A build or Python is removed if no call has
+used it for a week and no process of the host's login runs from it. Agents and keepers outlive the
+calls that started them, and import from their build as long as they live.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.provider.machine_folder import remove_tree
 from bastion.provider.own_hosts.claim import free_host
 
 KEPT_S = 7 * 86400.0
-"""How long what no call uses is kept: a bastion of another version may use it again."""
+"""How long unused ones are kept: a bastion of another version may use them again."""
 PATIENCE_S = 10.0
 """For the last steps of an agent whose machine has left the records."""
 _PAUSE_S = 0.2
@@ -43,8 +43,9 @@ def remove_all(folder: Path, clock: Clock, *, patience_s: float = PATIENCE_S) ->
     Remove everything of ours below `folder`; return what is kept and why, or empty.
 
     The caller has made sure that no machine of the folder is left. An agent that was told to leave
-    has `patience_s` to end. What is not ours stays. All builds are out of the way in one step, for
-    a bastion that lists this host meanwhile puts its build where others are, not on a bare host.
+    has `patience_s` to end. What is not ours stays. One step moves all builds away, so a bastion
+    that lists this host in the meantime installs its build next to existing ones, not on an empty
+    host.
     """
     until = clock.monotonic() + patience_s
     while running := _running_from(folder):
@@ -71,7 +72,7 @@ def remove_all(folder: Path, clock: Clock, *, patience_s: float = PATIENCE_S) ->
 
 
 def _running_from(folder: Path) -> str:
-    """Which process still runs from a build or a Python below `folder`, or empty."""
+    """Return which process still runs from a build or a Python below `folder`, or empty."""
     lines = tuple(_processes())
     for each in _installed(folder):
         if pid := _runner_of(each, lines):
@@ -86,7 +87,7 @@ def _installed(folder: Path) -> Iterator[Path]:
 
 
 def _used_at(place: Path) -> float:
-    """When a call used it last; what is not whole was begun then."""
+    """Return when a call used it last; for an incomplete one, when its installation started."""
     mark = place / "whole"
     with suppress(OSError):
         return (mark if mark.exists() else place).stat().st_mtime
@@ -94,7 +95,7 @@ def _used_at(place: Path) -> float:
 
 
 def _processes() -> Iterator[tuple[str, bytes]]:
-    """Each process but this one, with its command line and as much as is told of its variables."""
+    """Yield each other process with its command line and, as far as readable, its variables."""
     mine = str(os.getpid())
     for process in Path("/proc").glob("[0-9]*"):
         if process.name == mine:
@@ -107,6 +108,6 @@ def _processes() -> Iterator[tuple[str, bytes]]:
 
 
 def _runner_of(place: Path, lines: Iterable[tuple[str, bytes]]) -> str:
-    """The first process that runs from `place`, or empty."""
+    """Return the first process that runs from `place`, or empty."""
     words = (os.fsencode(place), os.fsencode(place.resolve()))
     return next((pid for pid, said in lines if any(word in said for word in words)), "")

@@ -1,15 +1,15 @@
 """
 `python -m bastion.provider.own_hosts.remote`: one call of the ssh provider, on its host.
 
-One JSON object comes in on standard input, one goes out on standard output. A host holds its
-machines as a local provider does, in a folder for each bucket:
+It reads one JSON object from standard input and writes one to standard output. A host holds its
+machines as a local provider does, in one folder per bucket:
 
     <folder>/<bucket>/<machine>/    see `bastion.provider.local`
-    <folder>/lock                   held while a machine is made
+    <folder>/lock                   held while a machine is created
 
-A host is one machine at a time: a create is refused while another machine is not gone, of whatever
-pool, bucket, login user or folder. `bastion.provider.own_hosts.claim`
-has the file that tells.
+A host is one machine at a time. A create is refused while another machine is not gone, whatever its
+pool, bucket, login user or folder. `bastion.provider.own_hosts.claim` has the file that records
+this.
 """
 
 from __future__ import annotations
@@ -38,19 +38,21 @@ MAX_REQUEST_BYTES = 1 << 20
 
 
 def main() -> int:
-    """Answer one request; 1 where it cannot be."""
+    """Answer one request; return 1 if that fails."""
     said = json.loads(sys.stdin.read(MAX_REQUEST_BYTES))
     try:
         answer = answer_to(said)
     except BastionError as error:
         answer = {"error": error.in_a_line}
-    sys.stdout.write("\n" + json.dumps(answer))  # what the login's shell printed ends before it
+    sys.stdout.write(
+        "\n" + json.dumps(answer)
+    )  # starts a new line after any output of the login's shell
     return 0
 
 
 def answer_to(said: dict[str, Any]) -> dict[str, Any]:
     """
-    Do what `said` asks for and return what the provider is told.
+    Do what `said` requests and return the answer to the provider.
 
     Raises:
         ProviderUnavailableError: The host's folder cannot be used.
@@ -117,7 +119,7 @@ def _remove(said: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _other_machine(said: dict[str, Any], folder: Path) -> Claim | None:
-    """Another machine in this folder that is not gone, or None."""
+    """Return another machine in this folder that is not gone, or None."""
     for path in sorted(folder.glob("*/*/machine")):
         other, bucket = path.parent, path.parts[-3]
         is_other = (other.name, bucket) != (said["machine"], said["bucket"])

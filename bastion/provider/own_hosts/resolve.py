@@ -1,9 +1,9 @@
 """
-Which hosts of ssh pools are one: `ssh -G` tells where OpenSSH goes for each name, and goes nowhere.
+Which hosts of ssh pools are the same: `ssh -G` prints where OpenSSH would connect for each name.
 
-Two names are one host where they have the same address, port and jump hosts. Names that OpenSSH
-does not resolve in time are left out: what they name is told when the host is asked, and a host
-that has a machine takes no other, whatever it was called.
+Two names are one host if they have the same address, port and jump hosts. Names that OpenSSH does
+not resolve in time are omitted. A duplicate is then reported when the host is called, because a
+host that has a machine accepts no other, under any name.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from bastion.value import value
 
 _RESOLVE_S = 5.0
 """
-Longest look at all names: a turn waits for it. Each `ssh -G` may look a name up (a configuration
-with `CanonicalizeHostname`) or run commands (`Match exec`).
+Longest time for all names, because a turn waits for it. Each `ssh -G` may look up a name (a
+configuration with `CanonicalizeHostname`) or run commands (`Match exec`).
 """
 _AT_ONCE = 16
 _CLOCK = SystemClock()
@@ -27,12 +27,14 @@ _CLOCK = SystemClock()
 
 @value
 class _Way:
-    """Where OpenSSH goes for a name."""
+    """Where OpenSSH connects for a name."""
 
     address: str
     port: str
     jump: str = ""
-    """The jump hosts or the proxy command: behind another one, an address is another host."""
+    """
+    The jump hosts or the proxy command: behind different ones, the same address is another host.
+    """
 
 
 def hosts_named_twice(
@@ -42,7 +44,7 @@ def hosts_named_twice(
     within_s: float = _RESOLVE_S,
     clock: Clock = _CLOCK,
 ) -> tuple[str, ...]:
-    """Return, for each host of ssh pools that an earlier name reaches too, what is wrong."""
+    """Return the problem of each host of ssh pools that an earlier name also reaches."""
     named = [
         (pool.name, host, pool.options.get("ssh_config", ""))
         for pool in pools.values()

@@ -1,18 +1,19 @@
 """
-Machines that are hosts of your own, reached by OpenSSH.
+Machines that are your own hosts, reached by OpenSSH.
 
-Each host is a zone and holds one machine. What is done there is done by a program of this very
-build, `bastion.provider.own_hosts.remote`, which is put on the host when it is missing:
+Each host is a zone and holds one machine. A program of this same build,
+`bastion.provider.own_hosts.remote`, does the work there. It is installed on the host if it is
+missing:
 
     <folder>/builds/<digest>/          bastion, bundler and quota
-    <folder>/python/<digest>/          their Python with what they need, unless the pool names one
+    <folder>/python/<digest>/          their Python with its packages, unless the pool names one
     <folder>/<bucket>/<machine>/       see `bastion.provider.local`
 
-The provider cannot say that a machine is gone because its host does not answer: such a machine is
-left out of a list, and only its keeper's permit proves after a time that nothing runs there.
+A host that does not answer does not prove that its machine is gone. Such a machine is omitted from
+a list, and only the expired permit of its keeper proves that nothing runs there.
 
 Names of hosts are those of the user's own OpenSSH configuration, with its jump hosts and keys. A
-host whose key is not known is refused.
+host whose key is unknown is refused.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from bastion.provider.own_hosts.calls import Hosts, UnreachedError
 from bastion.provider.port import Listed, State
 
 FOLDER = ".bastion"
-"""On a host, below the home of the user that is logged in."""
+"""On a host, relative to the home of the login user."""
 
 
 class SshProvider:
@@ -37,9 +38,9 @@ class SshProvider:
 
     Args:
         root_url: The bucket that their agents serve; every host must reach it.
-        pool: Its zones are the hosts. Those that left it are listed as long as it names them, and
-            get no machine: `create` is given the pool as it is configured.
-        bucket: The bucket's own name, which keeps its machines apart from another's.
+        pool: Its zones are the hosts. Hosts that left the pool are listed as long as it names them,
+            and get no new machine: `create` gets the pool as it is configured.
+        bucket: The bucket's own name, which separates its machines from another's.
         build: The digest of this build of Bastion.
         ssh: The command that connects; the host and a command line for its shell follow.
     """
@@ -70,10 +71,10 @@ class SshProvider:
 
         self._unreached: dict[str, str] = {}
         self._doubtful: set[str] = set()
-        """Machines of which it is not known whether a call made them."""
+        """Machines that an earlier call may have created; the outcome is unknown."""
 
     def list(self) -> tuple[Listed, ...]:
-        """See the port; hosts that do not answer are left out, unless none does."""
+        """See the port; hosts that do not answer are omitted, unless none answers."""
         answers, errors = self._hosts.ask(self._pool.zones, {"do": "list"})
         self._unreached = {host: error.message for host, error in errors.items()}
         if errors and not answers:
@@ -98,7 +99,8 @@ class SshProvider:
         """
         See the port; a host that holds another machine has no capacity.
 
-        Nor has one that was not reached, unless an earlier call may have made the machine there.
+        Neither has one that was not reached, unless an earlier call may have created the machine
+        there.
         """
         for machine in machines:
             self._create(machine, pool)
@@ -127,7 +129,7 @@ class SshProvider:
             raise NoCapacityError(f"host {host} still holds machine {str(busy)[:100]} of {owner}")
 
     def delete(self, name: str) -> None:
-        """See the port; every host is asked, for none else knows where it is."""
+        """See the port; every host is called, because no record says which one has it."""
         answers, errors = self._hosts.ask(self._pool.zones, {"do": "delete", "machine": name})
         is_known = any(answer.get("known") is True for answer in answers.values())
         if errors and not is_known:
@@ -140,12 +142,12 @@ class SshProvider:
         A host that still holds a machine, of this bucket or of another, keeps everything.
 
         Raises:
-            ProviderUnavailableError: It cannot be reached, or what is there now is not known.
+            ProviderUnavailableError: It cannot be reached, or its current contents are unknown.
         """
         return self._hosts.remove(host)
 
     def _listed(self, host: str, said: Mapping[str, object]) -> Listed | None:
-        """One machine as a host tells of it; None where it is none of this pool."""
+        """Return one machine from a host's answer; None if it is not of this pool."""
         name = str(said.get("name"))
         state = next((each for each in get_args(State) if each == said.get("state")), None)
         if state is None or parse_machine(name, self._pool.name) is None:
@@ -155,7 +157,7 @@ class SshProvider:
 
 
 def _begin(pool: Pool) -> str:
-    """What agents do and look at before their greeting, as `bastion.agent.begin` reads it."""
+    """Return what agents do and check before their greeting, as `bastion.agent.begin` reads it."""
     health = {
         "devices": pool.watches_devices,
         "burn": pool.burn,

@@ -1,7 +1,7 @@
 """
-Nodes of a Slurm cluster as machines: each is a job of Slurm that runs an agent.
+Nodes of a Slurm cluster as machines: each is a Slurm job that runs an agent.
 
-A pool and a batch of machines come in, calls of Slurm's programs go out. Read `slurm`, then
-`slurm_request` (a machine as a batch job), `programs` (how they are called, and what their failures
-mean).
+The input is a pool and a batch of machines. The output is calls of Slurm's programs. Read `slurm`,
+then `slurm_request` (a machine as a batch job) and `programs` (how they are called, and what their
+failures mean).
 """

@@ -10,10 +10,10 @@ from bastion.errors import NoCapacityError, ProviderRefusedError, ProviderUnavai
 from bastion.provider.agent_environment import agent_environment
 
 CALL_S = 60.0
-"""`sbatch` and `squeue` ask a busy controller again for some time before they give up."""
+"""`sbatch` and `squeue` retry a busy controller for some time before they give up."""
 _OF_THIS_HOST = ("TMPDIR", "PYTHONPATH")
-"""Variables of the bastion that may mean nothing on a node."""
-# Source: slurm_errno.c of Slurm 22.05, and `sbatch`, which asks again for some of them.
+"""Variables of the bastion that may be meaningless on a node."""
+# Source: slurm_errno.c of Slurm 22.05, and `sbatch`, which retries some of them.
 _UNREACHED = (
     "Unable to contact slurm controller",
     "Socket timed out",
@@ -37,7 +37,7 @@ _HEADS = (
     *("sbatch: ", "squeue: ", "sinfo: ", "scancel: ", "scontrol: ", "error: ", "fatal: "),
     *("Batch job submission failed: ", "allocation failure: "),
 )
-"""How the lines of its programs begin, in this order."""
+"""Prefixes of its programs' lines, in this order."""
 
 
 class Programs:
@@ -45,7 +45,7 @@ class Programs:
     `sbatch`, `squeue`, `sinfo`, `scancel` and `scontrol`, as this user runs them.
 
     Args:
-        environ: The bastion's own variables. A job of Slurm has those of them that agents get.
+        environ: The bastion's own variables. A Slurm job gets those of them that agents get.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -59,12 +59,12 @@ class Programs:
 
     def run(self, *argv: str, text: str = "", about: str = "") -> str:
         """
-        Return what a program prints.
+        Return the output of a program.
 
         Args:
             argv: The program and its arguments.
             text: Its input.
-            about: What it is asked for, for errors.
+            about: What is being done, for errors.
 
         Raises:
             NoCapacityError: A limit of the account is reached.
@@ -121,7 +121,7 @@ def _failure(
 
 
 def _words(said: str) -> str:
-    """The last line, which names the reason, without the name of the program."""
+    """Return the last line, which gives the reason, without the name of the program."""
     lines: Sequence[str] = said.strip().splitlines()
     last = lines[-1] if lines else ""
     for head in _HEADS:

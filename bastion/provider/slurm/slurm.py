@@ -1,14 +1,14 @@
 """
-Nodes of a Slurm cluster, each of them a machine for as long as a job of Slurm has it.
+Nodes of a Slurm cluster; each is a machine for as long as a Slurm job has it.
 
 * A machine is found by the name of its job, which names the bucket, the pool and the machine. Its
   batch script is the start-up script, which runs as long as its agent does.
-* A zone is a partition. A job that is pending waits, in the words of Slurm; with the patience of
-  the pool over, the next partition is asked.
-* An ended job is gone where its node answers Slurm, which has ended all processes there. Where the
-  node has failed, or does not answer, processes may run on. Such a machine is not listed. It is
-  gone when the permit of its keeper has expired, as on hosts of one's own, and works on where the
-  agent still reaches the bucket.
+* A zone is a partition. A pending job waits, in the words of Slurm; once the pool's patience is
+  over, the next partition is tried.
+* An ended job is gone if its node answers Slurm, which has ended all processes there. If the node
+  has failed or does not answer, processes may continue. Such a machine is not listed. It is gone
+  when the permit of its keeper has expired, as with your own hosts, and keeps working if the agent
+  still reaches the bucket.
 
 Source: Slurm's manual, squeue(1), "JOB STATE CODES" and "JOB REASON CODES"; sinfo(1), "NODE STATE
 CODES".
@@ -45,20 +45,20 @@ _STATES: Mapping[str, State] = {
     "COMPLETING": "deleting",
     "STAGE_OUT": "deleting",
 }
-"""All others are ends."""
+"""All other states are final."""
 _UNPROVED = ("NODE_FAIL", "BOOT_FAIL")
-"""Ends that say nothing of the processes."""
+"""Final states that say nothing about the processes."""
 _SILENT = ("down", "unknown", "fail", "reboot")
-"""How the states of nodes begin that do not answer; so does one that ends in `*`."""
+"""Prefixes of the states of nodes that do not answer; a state that ends in `*` is another."""
 _FORMAT = "%i|%T|%P|%V|%N|%r|%j"
-"""Id, state, partition, time of the submission, nodes, reason, name: only a name may have a bar."""
+"""ID, state, partition, submission time, nodes, reason, name: only a name can contain a bar."""
 
 Script = Callable[[Pool, str], str]
-"""The start-up script of a pool's machines, from a shell command that prints a machine's name."""
+"""Writes a pool's start-up script, given a shell command that prints a machine's name."""
 
 
 class _Shown(NamedTuple):
-    """A job of Slurm that is, or was, a machine."""
+    """A Slurm job that is or was a machine."""
 
     job: str
     state: str
@@ -74,11 +74,11 @@ class _Shown(NamedTuple):
 
     @property
     def was_refused(self) -> bool:
-        """Whether it was refused when it was submitted: Slurm shows those for some minutes."""
+        """Whether it was refused when it was submitted: Slurm lists those for some minutes."""
         return self.state == "FAILED" and not self.nodes
 
     def is_proved(self, answering: Set[str]) -> bool:
-        """Whether nothing of it runs any more: it never had a node, or one of those `answering`."""
+        """Whether nothing of it is running: it never had a node, or its node is in `answering`."""
         return not self.nodes or (self.state not in _UNPROVED and self.nodes in answering)
 
 
@@ -104,11 +104,11 @@ class SlurmProvider:
 
     @property
     def vouches(self) -> bool:
-        """See the port: a node that Slurm does not reach may run on."""
+        """See the port: processes on a node that Slurm cannot reach may continue."""
         return False
 
     def list(self) -> tuple[Listed, ...]:
-        """See the port; of two jobs with one name the second never begins, and is cancelled."""
+        """See the port; of two jobs with one name the second never starts, and is cancelled."""
         found: dict[str, _Shown] = {}
         spare = []
         for shown in self._shown():
@@ -125,7 +125,7 @@ class SlurmProvider:
         )
 
     def _answering(self, nodes: Set[str]) -> Set[str]:
-        """Those of `nodes` that answer Slurm; no call for none."""
+        """Return those of `nodes` that answer Slurm; without nodes no call is made."""
         named = nodes - {""}
         if not named:
             return named
@@ -139,7 +139,7 @@ class SlurmProvider:
         }
 
     def create(self, machines: Sequence[Machine], pool: Pool) -> None:
-        """See the port; a job that was suspended is resumed, where this user may do that."""
+        """See the port; a suspended job is resumed, if this user may do that."""
         there = {shown.machine: shown for shown in self._shown()}
         for machine in machines:
             shown = there.get(machine.name)
@@ -149,15 +149,15 @@ class SlurmProvider:
                 command = submission(pool, machine, bucket=self._bucket)
                 self._programs.run(*command, text=text, about=_partition(machine.zone))
             elif _STATES.get(shown.state) == "stopped":
-                with suppress(ProviderRefusedError):  # then an operator has to
+                with suppress(ProviderRefusedError):  # an operator must do it
                     self._programs.run("scontrol", "resume", shown.job)
 
     def delete(self, name: str) -> None:
-        """See the port; whatever has the name is cancelled, also what is not listed yet."""
+        """See the port; every job with the name is cancelled, even if it is not listed yet."""
         self._programs.run("scancel", self._user, f"--name={job_name(self._bucket, name)}")
 
     def lacking(self) -> tuple[str, ...]:
-        """See `TellsRights`: Slurm checks what would be submitted, and makes nothing."""
+        """See `TellsRights`: Slurm checks a submission, and creates nothing."""
         found = []
         for zone in self._pool.zones:
             machine = Machine(name=f"{self._pool.name}-0-0", pool=self._pool.name, zone=zone)
@@ -173,7 +173,7 @@ class SlurmProvider:
         return tuple(dict.fromkeys(found))
 
     def _shown(self) -> Iterator[_Shown]:
-        """The jobs of this pool, in the order in which they were submitted."""
+        """Yield the jobs of this pool, in the order in which they were submitted."""
         said = self._programs.run(
             "squeue", "--noheader", "--states=all", self._user, f"--format={_FORMAT}"
         )
@@ -182,7 +182,7 @@ class SlurmProvider:
             *fields, name = line.split("|", 6)
             machine = name.removeprefix(prefix(self._bucket))
             if machine == name or parse_machine(machine, self._pool.name) is None:
-                continue  # another job of this user, whose name may even have several lines
+                continue  # another job of this user; its name may even contain newlines
             shown = _Shown._make([*fields, machine])
             if not shown.was_refused:
                 found.append(shown)

@@ -1,5 +1,5 @@
 """
-What Slurm is asked for: a machine of a pool as a batch job. Pure.
+The request to Slurm: a machine of a pool as a batch job. Pure.
 
 Source: Slurm's manual, sbatch(1).
 """
@@ -14,9 +14,9 @@ from bastion.provider.boot.script import OPTIONS as BOOT_OPTIONS
 from bastion.spec.where import CONTAINERS
 
 OPTIONS = ("account", "qos", "time", "notice", "gres", "sbatch", *BOOT_OPTIONS)
-"""What `options` of a pool may hold."""
+"""Allowed keys of a pool's `options`."""
 NOTICE_S = 120
-"""How long before the end of its time a machine is told of that."""
+"""How long before the end of its time limit a machine is notified."""
 NONE = "none"
 
 _OURS = frozenset(
@@ -27,7 +27,7 @@ _OURS = frozenset(
         *("test-only", "open-mode", "input", "clusters", "begin", "uid"),
     )
 )
-"""Flags that the provider sets itself, or that would make the job another one."""
+"""Flags that the provider sets itself, or that would change the nature of the job."""
 _TIME = re.compile(r"\d+|\d+:\d\d(:\d\d)?|\d+-\d+(:\d\d(:\d\d)?)?", re.ASCII)
 _NOT_DEVICES = ("cpu", "memory")
 _NOT_OF_NODES = ("image", "disk_gib", "network", "tags", "identity", "run_as")
@@ -68,18 +68,18 @@ def _flag_problems(said: str) -> list[str]:
         flag = word.partition("=")[0].removeprefix("--")
         if not re.fullmatch(r"--[a-z][a-z-]+(=.*)?", word):
             wrong.append(f"options.sbatch: {word!r} must be one word, such as --constraint=h100")
-        elif any(ours.startswith(flag) for ours in _OURS):  # Slurm takes what begins a flag for it
+        elif any(ours.startswith(flag) for ours in _OURS):  # Slurm accepts any prefix of a flag
             wrong.append(f"options.sbatch: --{flag} is set by Bastion; leave it out")
     return wrong
 
 
 def job_name(bucket: str, machine: str) -> str:
-    """Return the name that Slurm knows a machine by."""
+    """Return Slurm's name for a machine."""
     return f"{prefix(bucket)}{machine}"
 
 
 def prefix(bucket: str) -> str:
-    """Return how the names of all machines of a bucket begin."""
+    """Return the prefix of the names of all machines of a bucket."""
     return f"bastion-{bucket}-"
 
 
@@ -87,9 +87,9 @@ def submission(pool: Pool, machine: Machine, *, bucket: str) -> tuple[str, ...]:
     """
     Return the command that submits `machine`; its input is `batch_script`.
 
-    It is a node of its own, with all its devices: then nothing else runs there, and the numbers of
-    devices begin at 0. Of jobs with one name Slurm runs one at a time, so a submission whose
-    outcome was unknown makes no second machine.
+    It takes a whole node with all its devices: then nothing else runs there, and device numbers
+    begin at 0. Slurm runs jobs with the same name one at a time, so a submission whose outcome was
+    unknown creates no second machine.
     """
     options = pool.options
     flags = [
@@ -116,7 +116,7 @@ def submission(pool: Pool, machine: Machine, *, bucket: str) -> tuple[str, ...]:
 
 
 def notice_s(pool: Pool) -> int:
-    """Return how long before the end of its time a machine of `pool` is told."""
+    """Return how long before the end of its time limit a machine of `pool` is notified."""
     return int(pool.options.get("notice", NOTICE_S))
 
 
@@ -132,8 +132,9 @@ def batch_script(pool: Pool, machine: str, start: str, *, bucket: str) -> str:
     """
     Return the script of a machine's batch job.
 
-    It runs `start`, the start-up script of the machine, and ends with it: then Slurm ends all that
-    is left on the node. The folder of the machine is on the node, and goes with the job.
+    It runs `start`, the start-up script of the machine, and ends with it. Slurm then ends
+    everything that is left on the node. The folder of the machine is on the node, and is removed
+    with the job.
 
     Args:
         pool: Its options have passed `problems`.
@@ -147,7 +148,7 @@ def batch_script(pool: Pool, machine: str, start: str, *, bucket: str) -> str:
         "NOTICE": str(notice_s(pool)),
         "START": start,
     }
-    # In one pass: what is filled in may itself look like a place to fill in.
+    # In a single pass: an inserted text may itself look like a placeholder.
     return re.sub(r"@([A-Z]+)@", lambda found: values[found[1]], _SCRIPT)
 
 
