@@ -174,7 +174,7 @@ def _slurm(target: Target, bucket: str) -> WayIn:
 
 
 def _kubernetes(target: Target, pool: Pool, bucket: str) -> WayIn:
-    """Return a way into its container, with the user's rights to `pods/exec` and port forwarding."""
+    """Return a way into its container, with the user's rights to exec and port forwarding."""
     name = PodNames(bucket=bucket, pool=pool.name).pod(target.machine)
     flags = {key: pool.options.get(key, "") for key in ("context", "namespace")}
     kubectl = ("kubectl", *(f"--{key}={text}" for key, text in flags.items() if text))

@@ -1,11 +1,12 @@
 """
-The production scheduler on a virtual clock: what a workload would meet under a quota file.
+The production scheduler on a virtual clock: how a workload would fare under a quota file.
 
 `simulated` in `run.py` runs one `workload/` on one `setup.py` (a `cluster/`, a quota file and
 policies) and returns a `Result`. The `engine/` lets time pass and calls the scheduler's own
-`decide`; no policy is written twice. `policies/` are those that only studies have.
-`expectations.py` checks a quota file at every cycle, `metrics/`, `report/` and `study/` tell what
-came out, and `replay/` plays the record of a bucket again.
+`decide`; no policy is implemented twice. `policies/` are those that only studies have.
+
+`expectations.py` checks a quota file at every cycle. `metrics/`, `report/` and `study/` present the
+results, and `replay/` replays the record of a bucket.
 
 `fitting` says which jobs can run at all, `rounds` are those in which jobs take turns, and
 `lone_arrival` is a cycle that need not be decided. `parts` are the orders of one simulation, and

@@ -1,9 +1,10 @@
 """
-What an admin expects of a quota file, checked at every cycle of a simulation.
+An admin's expectations of a quota file, checked at every cycle of a simulation.
 
-Three things: a job within its project's share starts in the bound that the file guarantees, no job
-waits above a limit, and devices do not idle while a job waits that they would hold. Whatever is
-broken is told once a job, with the cycle's time and the scheduler's own reason.
+There are three: a job within its project's share starts within the bound that the file guarantees,
+no job waits longer than a limit, and devices do not idle while a job waits that would fit on them.
+A broken expectation is reported once per job, with the time of the cycle and the scheduler's own
+reason.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from bastion.value import value
 What = Literal["share", "wait", "idle"]
 _NUMBER = re.compile(r"\b\d{7}\b")
 SLACK_S = 1.0
-"""Beyond the bound, for the cycle itself."""
+"""Allowed beyond the bound, for the cycle itself."""
 
 
 @value
 class Limits:
-    """What is expected."""
+    """The expectations."""
 
     max_wait_s: float = math.inf
     """The longest wait before the first start."""
     idle_s: float = 600.0
-    """How long devices may idle while a job waits that they would hold."""
+    """How long devices may idle while a job waits that would fit on them."""
 
 
 @value
@@ -49,9 +50,9 @@ class Broken:
     job: str
     project: str
     lasted_s: float
-    """For how long it had been so."""
+    """How long it had lasted."""
     reason: str
-    """The scheduler's: at that time, or if the job started then, while it still waited."""
+    """The scheduler's: at that time, or from while it still waited if the job started then."""
 
     @property
     def text(self) -> str:
@@ -65,11 +66,11 @@ class Broken:
 
 class Expectations:
     """
-    Holds every plan against the limits; hand it to `simulated` as a watch.
+    Checks every plan against the limits; pass it to `simulated` as a watch.
 
     Args:
-        limits: What is expected.
-        driver_of: The driver that is asked for reasons, once there is one.
+        limits: The expectations.
+        driver_of: Returns the driver that gives reasons, once there is one.
     """
 
     def __init__(self, limits: Limits, driver_of: Callable[[], Driver]) -> None:
@@ -77,11 +78,11 @@ class Expectations:
         self._since: dict[What, dict[str, float]] = {"share": {}, "idle": {}, "wait": {}}
         self._told: set[tuple[What, str]] = set()
         self._before: tuple[Snapshot, float] | None = None
-        """What the last cycle left, and when: a job that starts now waited in it."""
+        """The state after the last cycle, and its time: a job that starts now waited in it."""
         self.broken: list[Broken] = []
 
     def __call__(self, state: State, plan: Plan, now: float) -> None:
-        """Look at the state after a plan was carried out."""
+        """Check the state after a plan was carried out."""
         del plan
         waiting = {
             name: state.lives[name]
@@ -102,7 +103,7 @@ class Expectations:
         self._before = _kept(state.snapshot(now)), now
 
     def _look(self, what: What, so: set[str], limit_s: float, state: State, now: float) -> None:
-        """Of which jobs `what` is so now, and for which it has been for too long."""
+        """Record the jobs to which `what` applies now; report those for which it lasts too long."""
         since = self._since[what]
         late = {name: at for name, at in since.items() if now - at > limit_s}
         for name in since.keys() - so:
@@ -117,7 +118,7 @@ class Expectations:
             self._tell(what, name, state, now, at, reasons.get(name, ""))
 
     def _reasons(self, late: Collection[str], state: State, now: float) -> Mapping[str, str]:
-        """Why those that are late wait, or waited until they started now."""
+        """Return why late jobs wait, or waited until they started now."""
         driver, reasons = self._driver_of(), dict[str, str]()
         if self._before is not None and any(state.lives[name].is_running for name in late):
             reasons.update(driver.reasons(*self._before))
@@ -143,7 +144,7 @@ class Expectations:
 
 
 def _kept(snapshot: Snapshot) -> Snapshot:
-    """`snapshot` as it is now: what it is made of changes."""
+    """Return `snapshot` as it is now, because its parts will change."""
     return replace(
         snapshot,
         jobs=dict(snapshot.jobs),
@@ -157,7 +158,7 @@ def _kept(snapshot: Snapshot) -> Snapshot:
 
 
 def _named(reason: str, state: State) -> str:
-    """`reason` with the names of jobs in place of the numbers that stand for them."""
+    """Return `reason` with the names of jobs instead of their numbers."""
 
     def name(found: re.Match[str]) -> str:
         life = state.lives.get(found[0])
@@ -173,14 +174,14 @@ def _is_over(spent: Collection[tuple[str, str]], state: State, life: Life) -> bo
 
 
 def _is_within(state: State, life: Life) -> bool:
-    """Whether its project's share holds it beside everything the project holds."""
+    """Whether it fits into its project's share beside everything the project holds."""
     job = life.job
     nominal = state.quota.project(job.project).nominal[job.type]
     return state.held_by.get(job.project, 0) + job.devices <= nominal
 
 
 def _free(state: State) -> dict[str, list[int]]:
-    """Free devices of every machine, by type."""
+    """Return the free devices of every machine, by type."""
     held: dict[str, int] = {}
     for life in state.holding:
         for taken, units in life.taken.items():

@@ -14,12 +14,12 @@ from quota.choice import choose
 
 def fitting(cluster: Cluster, *, quota: Quota | None = None, anywhere: bool = False) -> Fits:
     """
-    Return what gives a job its type and replicas, or says why it can never run.
+    Return a function that gives a job its type and replicas, or says why it can never run.
 
     Args:
-        cluster: What there is to run on.
+        cluster: The machines.
         quota: Its projects are those that can be charged; None: any.
-        anywhere: Devices count, wherever they are, as in a strict walk.
+        anywhere: Devices count on any machine, as in a strict walk.
     """
 
     def fits(job: TraceJob) -> TraceJob | str:
@@ -42,10 +42,10 @@ def fitted(
     """
     Return `workload` with types and replicas as they are on `cluster`.
 
-    Args: as of `fitting`; with `skip_bad` jobs that cannot run are left out.
+    Args: as for `fitting`; with `skip_bad`, jobs that cannot run are left out.
 
     Raises:
-        SpecError: Some jobs can never run there; every one, with its line.
+        SpecError: Some jobs can never run there; lists each with its line.
     """
     fits = fitting(cluster, quota=quota, anywhere=anywhere)
     jobs: list[TraceJob] = []

@@ -1,10 +1,10 @@
 """
 `LoneArrival`: the cycle in which one job arrives, nothing else waits, and it starts.
 
-Where the job is within its project's share and fits on what is free, the scheduler's cycle starts
-it there before it looks at anything else, and nothing else can change. So its own placement says
-where, on capacity that is carried from event to event; any other cycle is the scheduler's. A test
-holds it against whole cycles, start by start.
+If the job is within its project's share and fits on free devices, the scheduler's cycle starts it
+there before it considers anything else, and nothing else can change. The scheduler's own placement
+then says where, on capacity that is carried from event to event. Any other cycle is left to the
+scheduler. A test compares the result with whole cycles, start by start.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LoneArrival:
     Starts a job that arrives alone.
 
     Args:
-        quota: In force, all the time.
+        quota: In force for the whole time.
         placement: Which machines are best.
     """
 
@@ -55,7 +55,7 @@ class LoneArrival:
 
     @staticmethod
     def is_enough(cluster: Cluster, quota: Quota, parts: Parts) -> bool:
-        """Whether nothing but shares and devices decides whether a lone job starts."""
+        """Whether only shares and devices decide whether a lone job starts."""
         is_plain = parts.admission is admit_all and parts.classify is classify
         is_plain = is_plain and not (quota.groups or quota.maintenance or quota.budgets)
         if not is_plain or len(quota.tiers) != 1:
@@ -66,7 +66,7 @@ class LoneArrival:
         return stands and quota.scheduler.plan_after_s > 0
 
     def plan(self, state: State, now: float) -> Plan | None:
-        """The plan of the cycle, or None where it takes the scheduler to find it."""
+        """Return the plan of the cycle, or None if it takes the scheduler to find it."""
         life = next(reversed(state.lives.values()), None)
         if life is None or life.line is None or life.record.attempts:
             return None
@@ -96,7 +96,7 @@ class LoneArrival:
         return Plan(verdicts=verdicts, promises=(), planned=(), new_machines=())
 
     def _see(self, state: State, now: float) -> None:
-        """Take over what has come and gone since the last time."""
+        """Take over what has come and gone since the last call."""
         moved = state.moved if state.moved is not None else {}
         changed = [life for life in moved if not self._knows(life, state)]
         moved.clear()
@@ -113,14 +113,14 @@ class LoneArrival:
                 self._add(life)
 
     def _knows(self, life: Life, state: State) -> bool:
-        """Whether what is known of a job is what it holds, and on the same terms."""
+        """Whether the known holdings of a job, and their terms, are current."""
         taken, attempt = self._taken.get(life), life.record.attempt
         if taken is None or life not in state.holding or attempt is None:
             return False
         return life.version == taken.version and attempt.job_class is taken.job_class
 
     def _add(self, life: Life) -> None:
-        """Take what a job holds that a cycle of the scheduler started."""
+        """Take the devices of a job that a cycle of the scheduler started."""
         assert self._capacity is not None and life.record.attempt is not None
         running = Running((life.record,), self._shapes.of((life.record,)), self._capacity)
         job_class = life.record.attempt.job_class

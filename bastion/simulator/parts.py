@@ -1,4 +1,4 @@
-"""The orders of one simulation: they know its jobs, and how fast each works where."""
+"""The orders of one simulation: they know its jobs, and how fast each works on which machines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bastion.simulator.workload.job import Workload
 
 def with_speeds(parts: Parts, order: str, setup: Setup, speeds: Speeds, job_of: JobOf) -> Parts:
     """
-    Return `parts` with orders that know how fast each job works where, as far as they ask.
+    Return `parts` with orders that know how fast each job works where, if they need that.
 
     Raises:
         SpecError: An order needs scipy, which is not installed.
@@ -30,6 +30,6 @@ def with_speeds(parts: Parts, order: str, setup: Setup, speeds: Speeds, job_of: 
 
 
 def job_by_id(workload: Workload, names: Sequence[str]) -> JobOf:
-    """Return what finds a job of `workload` by the id that the engine gives it."""
+    """Return a function that finds a job of `workload` by the ID that the engine gives it."""
     at = {name: index for index, name in enumerate(names)}
     return lambda name: workload.jobs[at[name] if at else int(name)]

@@ -34,12 +34,14 @@ from quota import Quota
 from quota.options import Order, SchedulerOptions
 
 Progress = Callable[[int, int, float], None]
-"""Is told now and then: jobs that have ended, jobs in all, virtual seconds since the beginning."""
+"""
+Called now and then with the jobs that have ended, all jobs, and virtual seconds since the start.
+"""
 
 _STEPS = 200
-"""Moments between two calls of a progress."""
+"""Moments between two progress calls."""
 _YOUNG = 200_000
-"""Objects between two searches for garbage: nearly all live until the end."""
+"""Objects between two garbage collections: nearly all live until the end."""
 
 
 def simulated(
@@ -59,9 +61,9 @@ def simulated(
     Args:
         setup: Cluster, quota, policies and costs.
         workload: As `fitted` returns it, or of jobs that fit.
-        progress: Is told how far it is.
-        watches: Are told of every plan.
-        names: Ids of the jobs by index; ties of equal submission go by id. Numbers by default.
+        progress: Called with the progress.
+        watches: Called with every plan.
+        names: IDs of the jobs by index; ties of equal submission go by ID. Numbers by default.
         clock: Of this machine, for `took_s`.
 
     Raises:
@@ -94,7 +96,7 @@ def simulated(
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether an interrupt ended it, if only by what fails on the way out of a half-done cycle."""
+    """Whether an interrupt ended it, even if another error followed from a half-done cycle."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
@@ -115,10 +117,10 @@ def engine_of(
     Args:
         setup: Cluster, quota, policies and costs.
         workload: As `fitted` returns it.
-        watches: Are told of every plan.
-        names: Ids of the jobs, by index.
-        attained: What jobs had had before the beginning, by id, in seconds.
-        shows_all: Show the scheduler every waiting job, also those that cannot start.
+        watches: Called with every plan.
+        names: IDs of the jobs, by index.
+        attained: The device time of jobs before the beginning, by ID, in seconds.
+        shows_all: Show the scheduler every waiting job, including those that cannot start.
     """
     return made(
         setup, workload, watches=watches, names=names, shows_all=shows_all, attained=attained
@@ -134,7 +136,7 @@ def made(
     shows_all: bool = False,
     attained: Mapping[str, float] | None = None,
 ) -> tuple[Engine, Synthesizer | None]:
-    """Return what `engine_of` returns, and the policy that chooses others, if it has one."""
+    """Return the result of `engine_of`, and the policy that chooses others, if it has one."""
     quota = quota_of(setup, workload)
     speeds = Speeds(setup.cluster, setup.throughputs)
     job_of = job_by_id(workload, names)
@@ -184,7 +186,7 @@ def made(
 
 
 def _is_alone(setup: Setup, workload: Workload) -> bool:
-    """Whether only the scheduler says what starts: no policy of one's own, file or record."""
+    """Whether only the scheduler says what starts: no external policy, quota file or record."""
     is_own = bool(setup.policy) or setup.is_replay
     return not is_own and not any(each.what == "quota" for each in workload.script)
 
@@ -192,7 +194,7 @@ def _is_alone(setup: Setup, workload: Workload) -> bool:
 def _planner(
     setup: Setup, workload: Workload, quota: Quota, parts: Parts, driver: Carrying
 ) -> RoundPlanner:
-    """What chooses the jobs of a round: the scheduler, or a walk that finds the same."""
+    """Return what chooses the jobs of a round: the scheduler, or a walk with the same result."""
     is_steady = not setup.policy and parts.order.ranks_of is None
     line = Line(parts.order, is_steady=is_steady)
     if setup.strict_walk:
@@ -203,7 +205,7 @@ def _planner(
 
 
 def _is_in_rounds(setup: Setup, parts: Parts) -> bool:
-    """Whether each round is planned anew, as running jobs yield to those before them."""
+    """Whether each round is planned from scratch, as running jobs yield to those before them."""
     if setup.strict_walk and not setup.round_s:
         raise SpecError("strict_walk: is a walk of rounds", hint="give --round as well")
     if not setup.strict_walk and not (setup.round_s and parts.preemption.follows_order):
@@ -217,7 +219,7 @@ def _is_in_rounds(setup: Setup, parts: Parts) -> bool:
 
 
 def _synthesizer(setup: Setup, quota: Quota, speeds: Speeds, job_of: JobOf) -> Synthesizer:
-    """The policy that chooses among those of `setup`, for one simulation."""
+    """Return the policy that chooses among those of `setup`, for one simulation."""
     candidates = {}
     for name in candidates_of(setup.policy):
         parts = chosen(replace(quota.scheduler, order=cast(Order, name)))
@@ -226,13 +228,13 @@ def _synthesizer(setup: Setup, quota: Quota, speeds: Speeds, job_of: JobOf) -> S
 
 
 def _shows_all(setup: Setup, workload: Workload, parts: Parts) -> bool:
-    """Whether more of a line could start than fits on all machines as they are."""
+    """Whether more jobs of a line could start than fit on all machines as they are."""
     is_steady = not setup.cluster.shrinks and not workload.script
     return not (is_steady and _shows_heads_only(parts))
 
 
 def _shows_heads_only(parts: Parts) -> bool:
-    """Whether no policy looks at all that wait: neither demand counts, nor does an order change."""
+    """Whether no policy considers all waiting jobs: no demand counts, and no order changes."""
     return parts.order.is_lasting and parts.admission is admit_all
 
 
@@ -248,7 +250,7 @@ def _go(engine: Engine, progress: Progress | None) -> None:
 
 
 def settings_of(setup: Setup, workload: Workload) -> dict[str, str]:
-    """What a simulation was run with, in words for its report."""
+    """Return the settings of a simulation, in words for its report."""
     shapes = ", ".join(
         f"{shape.count} x {shape.devices} {shape.type}"
         + (f" at speed {shape.speed:g}" if shape.speed != 1 else "")
@@ -273,7 +275,7 @@ def settings_of(setup: Setup, workload: Workload) -> dict[str, str]:
 
 
 def _decided(setup: Setup, options: SchedulerOptions) -> str:
-    """When it decides, and how long a job runs before it yields to the order, in words."""
+    """Return when it decides, and how long a job runs before it yields to the order, in words."""
     if setup.round_s:
         return f"every {setup.round_s:g} s" + (", strict walk" if setup.strict_walk else "")
     turn = f", turns of {options.min_runtime_s:,g} s or more"
@@ -281,12 +283,12 @@ def _decided(setup: Setup, options: SchedulerOptions) -> str:
 
 
 def _order_told(setup: Setup) -> str:
-    """A policy of one's own by its file, wherever that lies."""
+    """Return an external policy by its file name, without its folder."""
     return setup.policy if setup.is_synthesis else setup.policy.rpartition("/")[2]
 
 
 def _priced(setup: Setup) -> str:
-    """Its costs, and what fails, in words."""
+    """Return its costs, and what fails, in words."""
     costs = setup.costs
     if costs.are_none:
         return "none"

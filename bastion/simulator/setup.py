@@ -1,7 +1,7 @@
 """
-`Setup`: everything of one simulation but its workload.
+`Setup`: everything of one simulation except its workload.
 
-Without a quota file, one is made for the projects of the workload.
+Without a quota file, one is created for the projects of the workload.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from quota.options import (
 Shares = Literal["demand", "equal", "one"]
 SHARES: tuple[Shares, ...] = get_args(Shares)
 BY_SERVICE = ("srtf", "las", "tiresias", "max-min", "optimus")
-"""Orders that mean little unless running jobs yield to those before them."""
+"""Orders that have little effect unless running jobs yield to those before them."""
 TURNS = ("las", "max-min", "optimus")
 """Orders under which equal jobs take turns."""
 IN_ROUNDS = ("fifo", "priority")
-"""Orders that are named for rounds to yield in them too, as in the rounds of published studies."""
+"""Orders under which jobs yield only if they are named for rounds, as in published studies."""
 
 
 @value
@@ -49,16 +49,16 @@ class Setup:
     """
     One simulation, apart from its workload.
 
-    A policy that is empty is that of the quota file. Without a quota file a share is made for
-    every project of the workload.
+    If a policy is empty, the one of the quota file applies. Without a quota file, a share is
+    created for every project of the workload.
     """
 
     cluster: Cluster
     quota: Quota | None = None
     is_replay: bool = False
-    """Whether it plays a record: starts cost nothing, and grace periods are those of the file."""
+    """Whether it replays a record: starts cost nothing, and grace periods are those of the file."""
     keeps_quota: bool = False
-    """In a replay: its quota file stays in force, whatever files the record has."""
+    """In a replay: its quota file stays in force, even if the record has other files."""
     shares: Shares = "demand"
     """Without a quota file: in proportion to demand, equal, or one project that has everything."""
     order: str = ""
@@ -67,22 +67,22 @@ class Setup:
     placement: str = ""
     preemption: str = ""
     policy: str = ""
-    """`FILE.py:CLASS`, an order of one's own, or `synthesize:` and orders to choose among."""
+    """`FILE.py:CLASS`, an external order, or `synthesize:` and orders to choose among."""
     synthesis: Synthesis = field(default=Synthesis())
     """How it chooses among them."""
     throughputs: Throughputs | None = None
-    """How fast kinds of jobs work where; without it, as fast as the pool says."""
+    """How fast kinds of jobs work on which devices; without it, the pools' speeds apply."""
     round_s: float = 0.0
     strict_walk: bool = False
     costs: Costs = field(default=IDEAL)
     seed: int = 1
     limits: Limits | None = None
-    """What is checked at every cycle; None: nothing."""
+    """The expectations to check at every cycle; None: none."""
     label: str = ""
 
     @property
     def name(self) -> str:
-        """What tells it from others of one study."""
+        """What distinguishes it from others of a study."""
         if self.label:
             return self.label
         own = self.policy if self.is_synthesis else self.policy.rpartition(":")[2]
@@ -101,7 +101,7 @@ def quota_of(setup: Setup, workload: Workload) -> Quota:
     Return the quota in force, with the policies of `setup`.
 
     Raises:
-        SpecError: A policy is unknown, or the shares cannot be made.
+        SpecError: A policy is unknown, or the shares cannot be created.
     """
     quota = setup.quota or _made(setup, workload)
     return replace(quota, scheduler=_options(setup, quota.scheduler))
@@ -112,7 +112,7 @@ def parts_of(setup: Setup, quota: Quota) -> Parts:
     Return the parts of the scheduler that `setup` names.
 
     Raises:
-        SpecError: Its own policy cannot be loaded.
+        SpecError: Its external policy cannot be loaded.
     """
     parts = chosen(quota.scheduler)
     _check_progress(setup, quota.scheduler)
@@ -124,7 +124,7 @@ def parts_of(setup: Setup, quota: Quota) -> Parts:
 
 
 def turn_s(setup: Setup) -> float:
-    """How long an attempt takes from its start to its first checkpoint, on the slowest devices."""
+    """Return how long an attempt takes to its first checkpoint, on the slowest devices."""
     costs = setup.costs
     slowest = min(1.0, *(shape.speed for shape in setup.cluster.shapes))
     return costs.start_s + costs.restart_s + costs.checkpoint_s / slowest
@@ -132,7 +132,7 @@ def turn_s(setup: Setup) -> float:
 
 def _check_progress(setup: Setup, options: SchedulerOptions) -> None:
     """
-    See that jobs which take turns by rounds get on: a study in which none does never ends.
+    Check that jobs that take turns by rounds make progress; otherwise a study would never end.
 
     Raises:
         SpecError: All that a job does in a round is lost when the next round stops it.
@@ -200,7 +200,7 @@ def _options(setup: Setup, options: SchedulerOptions) -> SchedulerOptions:
 
 
 def _made(setup: Setup, workload: Workload) -> Quota:
-    """A quota file for the projects of `workload`, which anyone may charge."""
+    """Return a quota file for the projects of `workload`, which anyone may charge."""
     demand: dict[str, dict[str, float]] = {}
     for job in workload.jobs:
         kinds = demand.setdefault(job.project, {})
@@ -233,7 +233,7 @@ def _quoted(name: str) -> str:
 
 
 def with_projects(setup: Setup, workload: Workload) -> Workload:
-    """`workload` as `setup` charges it: with `shares="one"` all jobs are of one project."""
+    """Return `workload` as `setup` charges it: with `shares="one"`, all jobs are of one project."""
     if setup.shares != "one" or setup.quota is not None:
         return workload
     jobs = [job._replace(project="all") for job in workload.jobs]

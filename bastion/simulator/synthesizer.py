@@ -1,14 +1,15 @@
 """
-`Synthesizer`: a policy that simulates others ahead, and is the best of them until it looks again.
+`Synthesizer`: a policy that simulates others ahead, and follows the best one until its next choice.
 
-At the first cycle of each interval the jobs that wait and run are simulated under every candidate,
-with the machines that stand now and no further arrivals. The candidate whose outcome is best orders
-the jobs until the next choice. It follows from the workload alone: equal studies switch equally.
+At the first cycle of each interval, the waiting and running jobs are simulated under every
+candidate, with the current machines and no further arrivals. The candidate with the best outcome
+orders the jobs until the next choice. The choice depends only on the workload: equal studies switch
+equally.
 
-Lengths are estimated from what a scheduler could know. A job with a time limit is taken to need
-what its limit leaves. Another is taken to need what jobs that had come as far still needed, of
-those that have ended; without any, as much as it has had. Candidates that ask for the remaining
-time are given the same estimate. Only with `knows_lengths` is the truth used.
+Lengths are estimated from what a scheduler could know. A job with a time limit is assumed to need
+the rest of its limit. Any other job is assumed to need as long as ended jobs still needed that had
+come as far, on average; without any, as much as it has had. Candidates that use the remaining time
+get the same estimate. Only with `knows_lengths` is the truth used.
 
 Source: the automatic synthesis of policies in Blox (Agarwal et al., EuroSys 2024).
 """
@@ -36,13 +37,13 @@ from bastion.simulator.workload.job import TraceJob, Workload
 from quota import Quota
 
 _LEAST_S = 1.0
-"""The shortest time that a job is taken to need."""
+"""The shortest time that a job is assumed to need."""
 _AFTER_S = 1e-3
-"""Jobs that wait come so much after those that run, which then have their devices."""
+"""Waiting jobs arrive this much later than running ones, which then have their devices."""
 
 
 class EngineOf(Protocol):
-    """Makes the engine of a simulation; `engine_of` of `run.py`."""
+    """Creates the engine of a simulation; `engine_of` of `run.py`."""
 
     def __call__(
         self,
@@ -52,7 +53,7 @@ class EngineOf(Protocol):
         names: Sequence[str] = (),
         attained: Mapping[str, float],
     ) -> Engine:
-        """Return it at its beginning; `attained` is what jobs had had before, by id."""
+        """Return it at its beginning; `attained` is the earlier device time of jobs, by ID."""
         ...
 
 
@@ -64,8 +65,8 @@ class Synthesizer:
         candidates: Orders and their policies.
         setup: Of the simulation; the candidates are simulated with its costs and rounds.
         quota: In force, with the policies of `setup`.
-        job_of: The job of the workload that a record stands for.
-        engine_of: Makes the simulations ahead.
+        job_of: Returns the job of the workload for a record.
+        engine_of: Creates the simulations ahead.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class Synthesizer:
     ) -> None:
         self.synthesis: Synthesis = setup.synthesis
         self.choices: list[tuple[float, str]] = []
-        """When it chose what."""
+        """The time and name of each choice."""
         self.ended: Callable[[], Sequence[float]] = tuple
         """Lengths of the jobs that have ended."""
         self._candidates, self._quota = candidates, quota
@@ -88,18 +89,18 @@ class Synthesizer:
 
     @property
     def order(self) -> OrderPolicy:
-        """The policy, as the scheduler has it."""
+        """Return the policy, in the scheduler's format."""
         return OrderPolicy(ranks_of=self.ranks)
 
     def told(self) -> str:
-        """How often it chose what, and how often that was another than before."""
+        """Return how often it chose each order, and how often it switched."""
         counts = Counter(name for _, name in self.choices)
         switches = sum(old[1] != new[1] for old, new in pairwise(self.choices))
         chose = ", ".join(f"{name} {counts[name]:,} times" for name in self._candidates)
         return f"{chose}; {switches:,} switches"
 
     def ranks(self, snapshot: Snapshot, now: float) -> Ranks:
-        """The ranks of the candidate that is best now, among equals of priority."""
+        """Return the ranks of the candidate that is best now, among jobs of equal priority."""
         seen = self._seen(snapshot, now)
         if now >= self._next:
             self._lengths = sorted(self.ended())
@@ -111,7 +112,7 @@ class Synthesizer:
         return lambda gang: rank(gang)[1]
 
     def _seen(self, snapshot: Snapshot, now: float) -> Snapshot:
-        """`snapshot` as candidates may see it: with estimates of what is left."""
+        """Return `snapshot` as candidates may see it: with estimates of the remaining work."""
         if self.synthesis.knows_lengths:
             return snapshot
         reports = {}
@@ -122,7 +123,7 @@ class Synthesizer:
         return replace(snapshot, reports=reports)
 
     def _left(self, job: JobRecord, had_s: float) -> float:
-        """How much longer a job is taken to need that has had its devices for so long."""
+        """Return how much longer a job is assumed to need after `had_s` with its devices."""
         limit = job.request.max_runtime_s
         if limit is not None:
             return max(_LEAST_S, limit - had_s)
@@ -132,7 +133,7 @@ class Synthesizer:
         return max(_LEAST_S, had_s)
 
     def _best(self, seen: Snapshot, now: float) -> str:
-        """The candidate with the best outcome; the one that holds if nothing can be simulated."""
+        """Return the candidate with the best outcome; the current one if none can be simulated."""
         standing = Counter(m.pool for m in seen.machines.values() if m.accepts)
         cluster = Cluster(
             shapes=[
@@ -154,10 +155,10 @@ class Synthesizer:
     def _workload(
         self, seen: Snapshot, now: float, cluster: Cluster
     ) -> tuple[Workload, dict[str, float], list[float]]:
-        """The jobs there are, by id what each has had, and when each was submitted."""
+        """Return the present jobs, by ID what each has had, and when each was submitted."""
         found: list[tuple[float, str, TraceJob, float]] = []
         for name, record in seen.jobs.items():
-            # In rounds all are seen at the next boundary, and planned anew there.
+            # In rounds all are seen at the next boundary, which plans everything from scratch.
             is_running = record.attempt is not None or self._setup.round_s
             job = self._job_of(name)._replace(
                 name=name,
@@ -182,7 +183,7 @@ class Synthesizer:
         submitted: Sequence[float],
         now: float,
     ) -> float:
-        """What the metric is after `ahead_s` under a candidate; what is left then runs at once."""
+        """Return the metric after `ahead_s` under a candidate; the rest then runs immediately."""
         setup = replace(
             self._setup,
             cluster=cluster,
@@ -213,7 +214,7 @@ class Synthesizer:
 def metric(
     by: By, submitted: Sequence[float], ends: Sequence[float], lengths: Sequence[float]
 ) -> float:
-    """Return a metric of jobs by when they came, ended, and how long they take alone."""
+    """Return a metric of jobs from their submission, their end, and how long they take alone."""
     times = [end - began for began, end in zip(submitted, ends)]
     match by:
         case "mean_jct":
@@ -229,7 +230,7 @@ def metric(
 
 
 def _attained(job: JobRecord, snapshot: Snapshot, now: float) -> float:
-    """Seconds for which it has held its devices, all attempts together."""
+    """Return the seconds for which it has held its devices, over all attempts."""
     had = snapshot.reports.get(job.id, {}).get("attained_s", 0.0)
     if job.attempt is not None and job.attempt.started_at is not None:
         had += max(0.0, now - job.attempt.started_at)

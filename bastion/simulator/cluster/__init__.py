@@ -1,5 +1,5 @@
 """
 What jobs run on.
 
-`cluster.py` is the machines, and `words.py` how a command line or a file writes them.
+`cluster.py` defines the machines, and `words.py` their notation on a command line or in a file.
 """

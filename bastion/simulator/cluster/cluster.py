@@ -1,8 +1,8 @@
 """
 `Cluster`: the machines of a simulation, pool by pool, and how they change while it runs.
 
-A pool's machines are alike. `speed` scales how fast work is done on them; pools of one resource
-type may differ in it. The scheduler gets ordinary `Machine` and `Pool` records.
+The machines of a pool are identical. `speed` scales how fast they do work; pools of one resource
+type can differ in it. The scheduler gets ordinary `Machine` and `Pool` records.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ class Shape:
     """The machines of one pool."""
 
     count: int
-    """How many stand when it begins."""
+    """How many exist at the start."""
     devices: int
     """Of one machine."""
     type: str = "gpu"
     name: str = ""
-    """Of the pool; empty for a name made of type and place."""
+    """Of the pool; empty for a name derived from its type and position."""
     speed: float = 1.0
     """Work per second, as a multiple of a device of speed 1."""
     most: int = 0
-    """How many machines may exist; below `count`: the pool makes none."""
+    """How many machines can exist; below `count`: the pool creates none."""
     boot_s: float = 120.0
-    """How long a machine takes that is made."""
+    """How long it takes to create a machine."""
     idle_timeout_s: float = 600.0
-    """After it a machine that was made, and is idle, is deleted."""
+    """Seconds after which a created machine that is idle is deleted."""
     tier: int = 0
     cpu: int = 0
     """Of one machine; 0: not counted."""
     names: tuple[str, ...] = ()
-    """Of the machines that stand when it begins; numbered after the pool beyond them."""
+    """
+    Of the machines that exist at the start; the others are named after the pool, with a number.
+    """
 
     @property
     def resources(self) -> Amounts:
@@ -49,13 +51,13 @@ class Shape:
 
 @value
 class Change:
-    """Machines that come or go while it runs."""
+    """Machines that are added or removed while it runs."""
 
     at_s: float
     """Seconds from the first submission."""
     pool: str
     count: int
-    """Machines that come, or with a minus, go: those with the fewest jobs first."""
+    """Machines to add; if negative, to remove: those with the fewest jobs first."""
 
 
 @value
@@ -65,7 +67,7 @@ class Cluster:
     shapes: Sequence[Shape]
     changes: Sequence[Change] = ()
     named: Mapping[str, Shape] = field(init=False, repr=False, compare=False)
-    """The shapes by the name of their pool."""
+    """The shapes, by the name of their pool."""
 
     def __post_init__(self) -> None:
         named: dict[str, Shape] = {}
@@ -77,8 +79,8 @@ class Cluster:
         """
         Return it with more machines, by pool.
 
-        Where all machines of a pool stand they stand from the beginning, elsewhere so many more may
-        be made.
+        In a pool whose machines all exist at the start, the additional ones do too; in other pools,
+        that many more can be created.
         """
         shapes = [
             replace(
@@ -93,7 +95,7 @@ class Cluster:
 
     @property
     def shrinks(self) -> bool:
-        """Whether machines are removed while it runs: a job may then fit no more."""
+        """Whether machines are removed while it runs: a job may then no longer fit."""
         return any(change.count < 0 for change in self.changes)
 
     @property
@@ -103,26 +105,26 @@ class Cluster:
 
     @property
     def totals(self) -> Amounts:
-        """What all machines have together that may ever exist."""
+        """The total of all machines that can ever exist."""
         return Amounts.sum(
             max(shape.count, shape.most) * shape.resources.only(self.types) for shape in self.shapes
         )
 
     @property
     def device_count(self) -> int:
-        """Devices that stand when it begins."""
+        """Devices that exist at the start."""
         return sum(shape.count * shape.devices for shape in self.shapes)
 
     def largest(self, kind: str) -> int:
-        """The most devices of a type that one machine has."""
+        """The largest number of devices of a type on one machine."""
         return max((shape.devices for shape in self.shapes if shape.type == kind), default=0)
 
     def fitted(self, job: TraceJob, *, anywhere: bool = False) -> TraceJob | str:
         """
         Return `job` with its type and its number of replicas, or why it can never run.
 
-        Without a number of replicas, as few as fit on machines, all equal; where devices count
-        `anywhere`, one for each device if it does not fit otherwise.
+        Without a number of replicas, it gets the fewest equal ones that fit on machines. If devices
+        count `anywhere`, it gets one for each device if it does not fit otherwise.
         """
         kind = job.type or self.types[0]
         largest = self.largest(kind)
@@ -137,7 +139,7 @@ class Cluster:
         return job._replace(type=kind, replicas=job.devices if problem else replicas)
 
     def _problem(self, devices: int, replicas: int, kind: str) -> str:
-        """Why so many equal replicas do not fit at once; empty if they do."""
+        """Return why that many equal replicas do not fit at the same time; empty if they do."""
         largest = self.largest(kind)
         each = devices // replicas
         if each > largest:
@@ -152,7 +154,7 @@ class Cluster:
         return ""
 
     def machines(self) -> dict[str, Machine]:
-        """The machines that stand when it begins, by name."""
+        """The machines that exist at the start, by name."""
         return {
             machine.name: machine
             for name, shape in self.named.items()
@@ -160,7 +162,7 @@ class Cluster:
         }
 
     def pools(self) -> dict[str, Pool]:
-        """The pools as the scheduler knows them."""
+        """The pools as the scheduler sees them."""
         return {
             name: Pool(
                 name=name,
@@ -177,7 +179,7 @@ class Cluster:
 
 
 def machine_of(pool: str, shape: Shape, number: int) -> Machine:
-    """A machine that is ready."""
+    """Return a machine that is ready."""
     known = shape.names[number : number + 1]
     return Machine(
         name=known[0] if known else f"{pool}-{number:04}",
@@ -189,6 +191,6 @@ def machine_of(pool: str, shape: Shape, number: int) -> Machine:
 
 
 def _fewest(devices: int, largest: int) -> int:
-    """The smallest number of equal replicas that fit on machines of `largest` devices."""
+    """Return the smallest number of equal replicas that fit on machines of `largest` devices."""
     least = -(-devices // largest)
     return next(n for n in range(least, devices + 1) if devices % n == 0)

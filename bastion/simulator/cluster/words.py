@@ -1,7 +1,7 @@
 """
-Clusters as a command line writes them: `64x8`, `32x4:a100,16x8:h100@2.5`, or a TOML file.
+Clusters in command-line notation: `64x8`, `32x4:a100,16x8:h100@2.5`, or a TOML file.
 
-`COUNTxDEVICES[:TYPE][@SPEED]`, one pool after another with commas.
+A pool is `COUNTxDEVICES[:TYPE][@SPEED]`, and commas separate pools.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ MAX_MACHINES = 100_000
 
 def cluster_of(written: str) -> Cluster:
     """
-    Return the cluster that `written` means: shapes, or the path of a TOML file.
+    Return the cluster that `written` describes: shapes, or the path of a TOML file.
 
     Raises:
-        SpecError: It means none; every problem.
+        SpecError: It describes none; lists every problem.
     """
     if written.endswith(".toml"):
         return _read(Path(written))
@@ -98,7 +98,7 @@ def _read(path: Path) -> Cluster:
 def _changes(
     path: Path, tables: Sequence[Any], cluster: Cluster, problems: list[str]
 ) -> list[Change]:
-    """Return the changes by time; what is wrong with them joins `problems`."""
+    """Return the changes by time; append what is wrong with them to `problems`."""
     changes = []
     for index, table in enumerate(tables, 1):
         place = f"{path.name}: changes {index}"
@@ -132,14 +132,14 @@ def _table(table: Any, keys: Mapping[str, Any], place: str, problems: list[str])
 
 
 def _kind_of(kind: Any) -> str:
-    """What a key may be, in words."""
+    """Return what a key can be, in words."""
     if kind is str:
         return "a text"
     return "a whole number" if kind is int else "a number"
 
 
 def _too_few(cluster: Cluster, changes: Sequence[Change]) -> Iterator[str]:
-    """Where more machines go than a pool of machines that stand has by then."""
+    """Yield where more machines are removed than a pool of existing machines has at that time."""
     left = {name: shape.count for name, shape in cluster.named.items() if not shape.most}
     for change in changes:
         if change.pool not in left:

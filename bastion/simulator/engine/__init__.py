@@ -1,9 +1,9 @@
 """
 How time passes in a simulation.
 
-`engine.py` goes from event to event; `rounds/` beside this folder from round to round. `state.py`
-holds jobs and machines as records of the scheduler, `jobs/` is what the jobs of a simulation are,
-`books.py` decayed usage, `fleet.py` machines that come and go. `driver.py` alone calls the
-scheduler. `speed.py` says how fast a job works, `outside.py` what users and admins do meanwhile,
-`standstill.py` ends what would go on for ever, `result.py` is what came out.
+`engine.py` advances from event to event; `rounds/` beside this folder advances from round to round.
+`state.py` holds jobs and machines as records of the scheduler, `jobs/` defines the jobs of a
+simulation, `books.py` decayed usage, and `fleet.py` machines that come and go. Only `driver.py`
+calls the scheduler. `speed.py` says how fast a job works, and `outside.py` what users and admins do
+in the meantime. `standstill.py` ends what would continue forever, and `result.py` is the outcome.
 """

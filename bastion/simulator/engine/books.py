@@ -1,9 +1,9 @@
 """
 `Books`: usage, decayed and against budgets, as the service keeps it from commit to commit.
 
-A project is charged for what it borrows, a group for what it holds beyond its share, a user for
-everything held; the charge is the dominant share times seconds, halved every `usage_half_life_s`.
-Against a budget everything held counts in full.
+A project is charged for what it borrows, a group for what it holds beyond its share, and a user for
+everything held. The charge is the dominant share times seconds, halved every `usage_half_life_s`.
+Everything held counts in full against a budget.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Holding = tuple[str, str, Amounts, JobClass]
 
 
 class Books:
-    """Usage so far, and how fast it grows now."""
+    """Usage so far, and its current rate of growth."""
 
     def __init__(self, quota: Quota) -> None:
         self._quota = quota
@@ -45,7 +45,7 @@ class Books:
         }
 
     def govern(self, quota: Quota, held: Iterable[Holding]) -> None:
-        """Another quota file is in force: what is held is charged by its totals from now on."""
+        """Apply another quota file: what is held is charged by its totals from now on."""
         self._quota = quota
         for charges in (self._by_project, self._by_user, self._usage, self._shares, self._held):
             charges.clear()
@@ -53,7 +53,7 @@ class Books:
             self.hold(project, user, units, job_class)
 
     def advance(self, now: float) -> None:
-        """Charge what was held since the last time."""
+        """Charge what was held since the last call."""
         passed_s = now - self._at
         if passed_s <= 0.0:
             return
@@ -83,7 +83,7 @@ class Books:
     def hold(
         self, project: str, user: str, units: Amounts, job_class: JobClass, sign: int = 1
     ) -> None:
-        """Begin to charge for `units`, or with `sign` -1 cease to."""
+        """Start to charge for `units`, or with `sign` -1 stop."""
         share = sign * self._share(units)
         key = project, user
         self._by_user[key] = self._by_user.get(key, 0.0) + share
@@ -98,7 +98,7 @@ class Books:
                 self.decayed.setdefault(group, 0.0)
 
     def reclass(self, project: str, units: Amounts, sign: int) -> None:
-        """What was own is borrowed now, or with `sign` -1 no longer."""
+        """Count what was own as borrowed, or with `sign` -1 the reverse."""
         self._by_project[project] = self._by_project.get(project, 0.0) + sign * self._share(units)
         self.decayed.setdefault(project, 0.0)
 

@@ -1,8 +1,8 @@
 """
-`Driver`: how a simulation asks the scheduler for plans. Every call of the scheduler is here.
+`Driver`: how a simulation gets plans from the scheduler. Every call to the scheduler is here.
 
-What can be carried from cycle to cycle belongs here: the scheduler's own memory of records. A
-driver may leave a cycle out only if its plan would change nothing.
+This module holds what can be carried from cycle to cycle: the scheduler's own memory of records. A
+driver may skip a cycle only if its plan would change nothing.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class Driver(Protocol):
 
         Args:
             state: After everything that happens now.
-            only_ends: Nothing happened but that jobs ended.
+            only_ends: The only events were ends of jobs.
         """
         ...
 
     def plan(self, state: State, now: float) -> Plan:
-        """What should be done now."""
+        """Return what should be done now."""
         ...
 
     def reasons(self, snapshot: Snapshot, now: float) -> Mapping[str, str]:
-        """Why each job in `snapshot` waits, in words."""
+        """Return why each job in `snapshot` waits, in words."""
         ...
 
 
 class Naive:
-    """A cycle after every event, with nothing carried over: what every other driver must equal."""
+    """A cycle after every event, with nothing carried over: every other driver must match it."""
 
     def __init__(self, quota: Quota, parts: Parts | None = None) -> None:
         self.parts = parts or chosen(quota.scheduler)
@@ -55,11 +55,11 @@ class Naive:
         return True
 
     def plan(self, state: State, now: float) -> Plan:
-        """A cycle from nothing."""
+        """Run a cycle with nothing carried over."""
         return self.decide(state.snapshot(now), now)
 
     def reasons(self, snapshot: Snapshot, now: float) -> Mapping[str, str]:
-        """Why each job in `snapshot` waits, in words."""
+        """Return why each job in `snapshot` waits, in words."""
         plan = decide_with(self.parts, snapshot, now)
         return {
             name: text(verdict.reason, now)
@@ -68,20 +68,20 @@ class Naive:
         }
 
     def decide(self, snapshot: Snapshot, now: float) -> Plan:
-        """The scheduler's own function."""
+        """Call the scheduler's own function."""
         return decide_with(self.parts, snapshot, now)
 
 
 class Shortcut(Protocol):
-    """Finds the plan of some cycles without one."""
+    """Finds the plan of some cycles without running them."""
 
     def plan(self, state: State, now: float) -> Plan | None:
-        """What a cycle would plan, or None where it takes one to find out."""
+        """Return the plan of a cycle, or None if it takes the scheduler to find out."""
         ...
 
 
 class Carrying(Naive):
-    """Remembers records from cycle to cycle, and leaves out cycles that can change nothing."""
+    """Remembers records from cycle to cycle, and skips cycles that cannot change anything."""
 
     def __init__(
         self, quota: Quota, parts: Parts | None = None, shortcut: Shortcut | None = None
@@ -91,11 +91,11 @@ class Carrying(Naive):
         self.shortcut = shortcut
 
     def needs_cycle(self, state: State, *, only_ends: bool) -> bool:
-        """Not when jobs ended, none waits or was promised anything, and no class changes."""
+        """False if only jobs ended, no job waits or has a promise, and no class changes."""
         return not (only_ends and state.is_settled)
 
     def plan(self, state: State, now: float) -> Plan:
-        """A cycle from what is known; where a job may be refused as it arrives, with reasons."""
+        """Run a cycle with carried records; with reasons if an arriving job may be refused."""
         known = self.shortcut.plan(state, now) if self.shortcut is not None else None
         if known is not None:
             return known
@@ -103,5 +103,5 @@ class Carrying(Naive):
         return decide_with(self.parts, state.snapshot(now), now, self._memory, tells=may_refuse)
 
     def decide(self, snapshot: Snapshot, now: float) -> Plan:
-        """The scheduler's own function, with its memory, and without reasons for waiting."""
+        """Call the scheduler's own function, with its memory, and without reasons for waiting."""
         return decide_with(self.parts, snapshot, now, self._memory, tells=False)

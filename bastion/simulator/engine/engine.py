@@ -1,9 +1,9 @@
 """
 `Engine`: runs a workload on a cluster, event by event, on a virtual clock.
 
-At each moment, first what happens happens: attempts end, stopped jobs leave, machines come and go,
-jobs arrive. Then the scheduler decides, until it has nothing to add. With `round_s` everything is
-seen at the next boundary of a round, and decided only there.
+At each moment, events happen first: attempts end, stopped jobs leave, machines come and go, jobs
+arrive. Then the scheduler decides, until it has nothing to add. With `round_s`, everything is seen
+at the next boundary of a round, and decided only there.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from bastion.simulator.engine.state import State
 from bastion.simulator.workload.job import Workload
 
 MAX_CYCLES = 40
-"""At one moment. A scheduler that moves jobs more often without time passing is not settled."""
+"""At one moment. A scheduler that moves jobs more often without time passing does not settle."""
 
 TURN_S = 5.0
-"""In a replay: the longest from one cycle to the next, if there is something left to do."""
+"""In a replay: the longest time between two cycles, if something is left to do."""
 
 _DONE_S = 1e-6
-"""Work that is no more than this is done: times are sums."""
+"""Remaining work up to this amount counts as done, because times are sums."""
 
 Watch = Callable[[State, Plan, float], None]
-"""Is told of every plan after it was carried out, with the time."""
+"""Called with every plan after it was carried out, and with the time."""
 
 _ENDS, _LEAVES, _MACHINES, _READY, _RUNS, _WAKES, _PARTS = range(7)
 
 
 def taken_by(placement: Placement) -> Mapping[str, int]:
-    """Devices of a placement, by machine; cpu and memory have none."""
+    """Return the devices of a placement, by machine; CPU and memory are not devices."""
     taken: dict[str, int] = {}
     for replica in placement:
         for host in replica.hosts:
@@ -59,14 +59,14 @@ class Engine:
     Args:
         workload: Its jobs fit the cluster; see `Cluster.fitted`.
         state: At its beginning.
-        driver: Asks the scheduler.
+        driver: Calls the scheduler.
         costs: What starting and stopping cost.
         round_s: Length of a round, or 0 to decide at every event.
-        speeds: How fast jobs work where.
+        speeds: How fast jobs work on which devices.
         seed: Of machine failures and stock-outs.
-        watches: Are told of every plan.
-        names: Ids of the jobs, by index; numbers by default.
-        outside: What users and admins do meanwhile.
+        watches: Called with every plan.
+        names: IDs of the jobs, by index; numbers by default.
+        outside: What users and admins do in the meantime.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class Engine:
         self.now = 0.0
         self.cycles = 0
         self.ended = 0
-        """How many jobs have ended."""
+        """Number of jobs that have ended."""
         self.arrived = 0
-        """How many jobs have been submitted."""
+        """Number of jobs that have been submitted."""
         self.series = Series(("used", "capacity", "waiting", "asked", "running"))
         self.held = Series(sorted(state.held_by))
         self.results: list[JobResult | None] = [None] * len(workload.jobs)
@@ -114,9 +114,9 @@ class Engine:
 
     def step(self) -> bool:
         """
-        Go to the next moment at which anything happens; False when it is over.
+        Advance to the next moment at which anything happens; return False when it is over.
 
-        It is over when every tracked job has ended, or none that waits will ever start.
+        It is over when every tracked job has ended, or no waiting job will ever start.
         """
         if not self._open:
             return False
@@ -127,7 +127,7 @@ class Engine:
         following = min(following, self._seen_or_never(self.outside.next_at()))
         is_idle = following == math.inf and not self.state.holding
         if is_idle and self.fleet.only_fails:
-            return False  # what waits then fits no more once a machine has failed
+            return False  # waiting jobs would not fit after a machine failure either
         following = min(following, self.fleet.next_at())
         if following == math.inf:
             return False
@@ -155,9 +155,9 @@ class Engine:
 
     def _following(self, time: float, *, is_enough: bool = False) -> float:
         """
-        When something was committed after `time`, in the record; soon, where it tells none.
+        Return when the record's next commit after `time` was; soon, if it has none.
 
-        If `time` `is_enough`, also then.
+        With `is_enough`, a commit at `time` itself counts too.
         """
         moments = self.workload.moments
         at = (bisect_left if is_enough else bisect_right)(moments, time)
@@ -165,7 +165,7 @@ class Engine:
         return min(moments[at], soon) if at < len(moments) else soon
 
     def _seen(self, time: float) -> float:
-        """When something that happens at `time` is seen."""
+        """Return when an event at `time` is seen."""
         if not self.round_s:
             return time
         rounds = math.ceil(round(time / self.round_s, 9))
@@ -180,7 +180,7 @@ class Engine:
         heappush(self._heap, (self._seen(time), kind, self._count, life, version))
 
     def _happen(self) -> tuple[bool, bool]:
-        """Let everything happen that happens now; whether anything did, and only ends."""
+        """Carry out all current events; return whether there were any, and whether all are ends."""
         heap, changed, only_ends = self._heap, False, True
         while heap and heap[0][0] <= self.now:
             _, kind, _, life, version = heappop(heap)
@@ -209,7 +209,7 @@ class Engine:
         return changed, only_ends
 
     def _go_on(self, kind: int, life: Life | None) -> None:
-        """Nothing ends as a whole."""
+        """Handle an event that does not end a whole attempt."""
         if kind == _RUNS and life is not None:
             self.state.started(life, self.now)
         elif kind == _PARTS and life is not None:
@@ -224,7 +224,10 @@ class Engine:
     # What the scheduler wants
 
     def _carry_out(self, plan: Plan) -> bool:
-        """Do what `plan` says; whether anything moved, or the next cycle is due at once."""
+        """
+        Carry out `plan`; return whether anything moved, or whether the next cycle is due
+        immediately.
+        """
         state, moved = self.state, False
         for promise in plan.promises:
             if promise.within_share:
@@ -258,7 +261,7 @@ class Engine:
             self._wake = plan.wake_at
             at = self._following(plan.wake_at, is_enough=True) if is_replay else plan.wake_at
             self._schedule(at, _WAKES)
-        return moved or plan.wake_at <= self.now  # what one cycle names, the next carries out
+        return moved or plan.wake_at <= self.now  # the next cycle carries out what one announces
 
     def _start(self, life: Life, placement: Placement, job_class: JobClass) -> None:
         state, costs = self.state, self.costs
@@ -286,7 +289,7 @@ class Engine:
         self._end_at(life, life.ends_at(), _ENDS)
 
     def _end_at(self, life: Life, at: float, kind: int) -> None:
-        """The attempt of a job will be gone `at` a time; in a replay some replicas before."""
+        """Schedule that an attempt is gone `at` a time; in a replay, some replicas before."""
         self._schedule(at, kind, life)
         if life.job.parts:
             for time in life.part_before(at, self.now):
@@ -335,15 +338,15 @@ class Engine:
     # What users and admins do
 
     def set_aside(self, life: Life) -> None:
-        """A waiting job is held: the scheduler does not see it."""
+        """Hold a waiting job: the scheduler does not see it."""
         self.state.waiting.remove(life)
 
     def put_back(self, life: Life) -> None:
-        """A job that was held joins the queue again, as of now."""
+        """Let a held job join the queue again, as of now."""
         self.state.rejoin(life, self.now)
 
     def cancel(self, life: Life, takes_s: float = 0.0) -> None:
-        """A user wants it no longer: it ends now, or is told to and has ended `takes_s` later."""
+        """Cancel a job for its user: it ends now, or gets its notice and ends `takes_s` later."""
         if life.is_running and takes_s:
             self._tell_to_end(life, takes_s)
             return
@@ -413,7 +416,7 @@ class Engine:
         took_s: float,
         is_partial: bool = False,
     ) -> Result:
-        """What has happened so far; jobs that wait in the end are told why."""
+        """Return what has happened so far, with the reasons of jobs that still wait."""
         reasons: Mapping[str, str] = {}
         if self.state.waiting.count and not is_partial:
             reasons = self.driver.reasons(self.state.snapshot(self.now), self.now)

@@ -1,7 +1,7 @@
 """
-`Fleet`: machines that are made, deleted, added, removed, fail and are repaired.
+`Fleet`: machines that are created, deleted, added, removed, fail and are repaired.
 
-Failures and stock-outs are drawn from the seed, so the same simulation gives the same ones.
+Failures and stock-outs are drawn from the seed, so the same simulation produces the same ones.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Fleet:
         self._heap: list[tuple[float, int, str, str]] = []
         """(time, number, what, machine or pool)"""
         self._ready: dict[str, float] = {}
-        """Machines that are being made, and when each is ready."""
+        """Machines that are being created, and when each is ready."""
         self._count = 0
         self.has_changed = False
-        """Whether machines came or went in the last moment."""
+        """Whether machines came or went at the last moment."""
         self._began: float | None = None
         if costs.mtbf_s:
             for name in state.machines:
@@ -56,7 +56,7 @@ class Fleet:
         return self._random.expovariate(1 / self._costs.mtbf_s)
 
     def next_at(self) -> float:
-        """When machines next come or go; infinite when nothing is foreseen."""
+        """Return when machines next come or go; infinite if nothing is foreseen."""
         at = self._heap[0][0] if self._heap else math.inf
         if self._changes and self._began is not None:
             at = min(at, self._began + self._changes[0].at_s)
@@ -64,18 +64,18 @@ class Fleet:
 
     @property
     def only_fails(self) -> bool:
-        """Whether nothing is foreseen but that machines fail which are up."""
+        """Whether the only foreseen events are failures of running machines."""
         foreseen = all(what == "fails" for _, _, what, _ in self._heap)
         return foreseen and (not self._changes or self._began is None)
 
     def ready_at(self, machines: Iterable[str], now: float) -> float:
-        """When all of `machines` are up."""
+        """Return when all of `machines` are ready."""
         if not self._ready:
             return now
         return max([now, *(self._ready.get(name, now) for name in machines)])
 
     def happen(self, now: float) -> list[Life]:
-        """Let machines come and go that do so by now; the jobs that lost theirs."""
+        """Let machines come and go that are due by now; return the jobs that lost theirs."""
         self.has_changed = False
         if self._began is None:
             self._began = now
@@ -119,13 +119,13 @@ class Fleet:
     def _devices(self, machine: Machine) -> int:
         return machine.resources[self._state.cluster.named[machine.pool].type]
 
-    # Machines that the scheduler asks for
+    # Machines that the scheduler requests
 
     def make(self, machines: Sequence[Machine], now: float) -> bool:
         """
-        Make what a plan names; whether anything was asked for.
+        Create the machines that a plan names; return whether any were requested.
 
-        A pool that is out of machines makes none, and the scheduler is told until when.
+        A sold-out pool creates none, and the scheduler is told when that ends.
         """
         state, costs = self._state, self._costs
         for machine in machines:
@@ -149,7 +149,7 @@ class Fleet:
         return bool(machines)
 
     def _delete_if_idle(self, machine: Machine, now: float) -> None:
-        """Delete a machine that was made and is idle, or look again later."""
+        """Delete a created machine if it is idle, or check again later."""
         state = self._state
         if state.on.get(machine.name) or self._is_promised(machine.name):
             shape = state.cluster.named[machine.pool]

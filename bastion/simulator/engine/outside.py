@@ -16,21 +16,21 @@ from quota import Quota
 
 
 class Run(Protocol):
-    """The part of an engine that others may change."""
+    """The part of an engine that others can change."""
 
     state: State
     driver: Driver
 
     def set_aside(self, life: Life) -> None:
-        """A waiting job is held: the scheduler does not see it."""
+        """Hold a waiting job: the scheduler does not see it."""
         ...
 
     def put_back(self, life: Life) -> None:
-        """A job that was held waits again."""
+        """Let a held job wait again."""
         ...
 
     def cancel(self, life: Life, takes_s: float) -> None:
-        """A user wants it no longer: it ends now, or is told to and has ended `takes_s` later."""
+        """Cancel a job for its user: it ends now, or gets its notice and ends `takes_s` later."""
         ...
 
 
@@ -40,7 +40,7 @@ class Outside:
 
     Args:
         script: In order of time.
-        driver_of: The driver of a quota file that comes into force; None: files stay as they are.
+        driver_of: Creates the driver for a new quota file; None: quota files are ignored.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class Outside:
         """Waiting jobs that a user holds: the scheduler does not see them."""
 
     def next_at(self) -> float:
-        """When anything is done next; infinite when nothing is."""
+        """Return when the next step is due; infinite if there is none."""
         return self._left[0].at_s if self._left else math.inf
 
     def happen(self, engine: Run, now: float) -> bool:
-        """Do what is done by `now`; whether anything was."""
+        """Take the steps that are due by `now`; return whether there were any."""
         did = False
         while self._left and self._left[0].at_s <= now:
             self._do(engine, self._left.popleft())

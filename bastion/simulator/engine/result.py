@@ -12,17 +12,17 @@ from bastion.value import value
 
 
 class JobResult(NamedTuple):
-    """What became of one job."""
+    """The outcome of one job."""
 
     job: TraceJob
     first_start: float | None
     ended_at: float | None
-    """None if it had not ended when the simulation did."""
+    """None if it had not ended when the simulation ended."""
     outcome: str
     """succeeded, timed_out, refused, cancelled, running or waiting."""
     preemptions: int
     lost_s: float
-    """Seconds that it held devices for nothing."""
+    """Seconds for which it held devices for nothing."""
     spans: tuple[Span, ...]
     is_tracked: bool
     late_s: float
@@ -30,11 +30,11 @@ class JobResult(NamedTuple):
     was_promised: bool
     """Whether it was ever promised a start within its project's share."""
     reason: str
-    """Why it was refused, or waits still; else empty."""
+    """Why it was refused or still waits; else empty."""
 
 
 class Series:
-    """Numbers that change over time, at the times at which they changed."""
+    """Numbers that change over time, with the times of the changes."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
@@ -42,7 +42,7 @@ class Series:
         self.columns = {name: array("d") for name in names}
 
     def add(self, time: float, *numbers: float) -> None:
-        """Add what holds from `time` on."""
+        """Add the values that apply from `time` on."""
         columns = self.columns
         if self.times and self.times[-1] == time:
             for name, number in zip(self.names, numbers):
@@ -58,25 +58,25 @@ class Result:
     """One simulation."""
 
     label: str
-    """What tells it from others of the same study, such as `las`."""
+    """What distinguishes it from others of the same study, such as `las`."""
     settings: Mapping[str, str]
-    """What it was run with, for the report."""
+    """Its settings, for the report."""
     jobs: Sequence[JobResult]
     series: Series
-    """used, capacity (devices), waiting (jobs), asked (devices that they ask for), running."""
+    """used, capacity (devices), waiting (jobs), asked (devices that they request), running."""
     held: Series
     """Devices held, by project."""
     machines: Mapping[str, int]
-    """Devices of each machine that stood at any time."""
+    """Devices of each machine that existed at any time."""
     began_at: float
     ended_at: float
     """In the time of the workload."""
     cycles: int
-    """How often it was decided."""
+    """Number of decisions."""
     is_partial: bool = False
     """Whether it was interrupted."""
     took_s: float = 0.0
-    """How long it ran, on this machine's clock."""
+    """How long it took, on this machine's clock."""
     violations: Sequence[str] = ()
     """Promises of the scheduler that were not kept, each with its time."""
     broken: Sequence[Any] = ()

@@ -1,4 +1,4 @@
-"""`Speeds`: how much work a job does in a second where it lies."""
+"""`Speeds`: how much work a job does per second on its machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Speeds:
 
     Args:
         cluster: Its pools have speeds.
-        throughputs: Those of kinds of jobs, which go before the speeds of pools.
+        throughputs: Those of kinds of jobs, which take precedence over the speeds of pools.
     """
 
     def __init__(self, cluster: Cluster, throughputs: Throughputs | None = None) -> None:
@@ -24,16 +24,16 @@ class Speeds:
         self._throughputs = throughputs
         self._known: dict[tuple[str, str, int], float] = {}
         self.are_even = throughputs is None and {s.speed for s in cluster.shapes} <= {1.0}
-        """Whether every job does one second of work in a second, wherever it lies."""
+        """Whether every job does one second of work per second, on any machine."""
 
     def rate(self, job: TraceJob, machines: Collection[str], state: State) -> float:
-        """Work per second of a job on `machines`."""
+        """Return the work per second of a job on `machines`."""
         if self.are_even:
             return 1.0
         return min(self.on(job, state.machines[machine].pool) for machine in machines)
 
     def on(self, job: TraceJob, pool: str) -> float:
-        """Work per second of a job on machines of one pool."""
+        """Return the work per second of a job on machines of one pool."""
         key = job.kind, pool, job.devices
         known = self._known.get(key)
         if known is None:

@@ -1,4 +1,4 @@
-"""`Standstill`: jobs that stop one another again and again while none of them gets on."""
+"""`Standstill`: jobs that stop one another again and again without progress of any of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from bastion.simulator.engine.jobs.life import Life
 
 _STOPS = 500
 _STOPS_A_JOB = 5
-"""So many stops in a row for each active job, and `_STOPS` more, without anything kept."""
+"""Allowed stops in a row for each active job, plus `_STOPS`, without anything kept."""
 
 
 class Standstill:
     """
-    Counts stops in a row of which none kept any work.
+    Counts consecutive stops that kept no work.
 
     Without this, a simulation whose jobs lose all their work at every stop would never end.
     """
@@ -24,15 +24,15 @@ class Standstill:
         self._since = 0.0
 
     def ended(self) -> None:
-        """A job has ended."""
+        """Note that a job has ended."""
         self._count = 0
 
     def stopped(self, life: Life, active: int) -> None:
         """
-        An attempt of a job ended early; `active` jobs have not ended.
+        Note that an attempt ended early; `active` jobs have not ended.
 
         Raises:
-            BastionError: Nothing was kept for so long that nothing will be.
+            BastionError: Nothing has been kept for so long that nothing ever will be.
         """
         span = life.spans[-1]
         if span.useful_s > 0:

@@ -1,8 +1,8 @@
 """
 `State`: jobs and machines of a simulation, and what a plan of the scheduler does to them.
 
-The scheduler sees ordinary records. Those of waiting jobs are shown as far as they could start;
-see `engine/jobs/waiting.py`.
+The scheduler sees ordinary records. Of the waiting jobs, those that could start are shown; see
+`engine/jobs/waiting.py`.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ class State:
     Everything at one moment of a simulation.
 
     Args:
-        cluster: What there is to run on.
+        cluster: The machines.
         quota: Shares and policies.
         shows_all: Show the scheduler every waiting job.
-        attained: What jobs had had before the beginning, by id, in seconds.
-        reports: Tell policies of every job `attained_s`, the time for which it has held devices, as
-            far as its record does not say it, `remaining_s` of work, and `progress`.
+        attained: The device time of jobs before the beginning, by ID, in seconds.
+        reports: Give policies for every job `attained_s`, the time for which it has held devices,
+            if
+            its record does not say it, `remaining_s` of work, and `progress`.
     """
 
     def __init__(
@@ -69,12 +70,12 @@ class State:
         self.stood: dict[str, int] = {
             name: cluster.named[machine.pool].devices for name, machine in self.machines.items()
         }
-        """Devices of each machine that stood at any time."""
+        """Devices of each machine that existed at any time."""
         self.pools: dict[str, Pool] = cluster.pools()
         self.shown: dict[str, JobRecord] = {}
         """Jobs as the scheduler sees them: those that hold devices, and those that could start."""
         self.lives: dict[str, Life] = {}
-        """Jobs that have been submitted and have not ended, by id."""
+        """Jobs that have been submitted and have not ended, by ID."""
         self.waiting = WaitingLines(self.shown, shows_all=shows_all)
         self.books = Books(quota)
         self.reports: dict[str, Report] = {}
@@ -90,24 +91,24 @@ class State:
         self.holding: dict[Life, None] = {}
         """Jobs that hold devices, in the order in which they got them."""
         self.borrowers: Counter[str] = Counter()
-        """Running jobs that stand on borrowed devices, by project."""
+        """Running jobs on borrowed devices, by project."""
         self._gave_back: set[str] = set()
         """Projects in which a job has left since the last cycle."""
         self.stopping = 0
-        """Running jobs that have had their notice."""
+        """Running jobs that have received their notice."""
         self.moved: dict[Life, None] | None = None
-        """Jobs whose devices or class have changed since a shortcut looked; None without one."""
+        """Jobs whose devices or class changed since the last shortcut; None without one."""
         self.used = 0
-        """Devices that are held."""
+        """Held devices."""
         self.capacity = cluster.device_count
-        """Devices that stand and are well."""
+        """Devices of healthy machines."""
         self.held_by: dict[str, int] = dict.fromkeys(quota.projects, 0)
         self.on: dict[str, set[Life]] = {}
         """Running jobs, by machine."""
         self._requests: dict[tuple[object, ...], tuple[Request, int]] = {}
 
     def snapshot(self, now: float) -> Snapshot:
-        """What the scheduler sees."""
+        """Return what the scheduler sees."""
         self.books.advance(now)
         self._moment.now = now
         return Snapshot(
@@ -133,12 +134,12 @@ class State:
 
     @property
     def is_uncommitted(self) -> bool:
-        """Whether nothing was promised or planned, and no search goes on."""
+        """Whether nothing was promised or planned, and no search continues."""
         return not (self.promises or self.planned or self.considered)
 
     @property
     def has_unsettled_classes(self) -> bool:
-        """Whether a borrower may stand on its own share now, as others of its project left."""
+        """Whether a borrower may now be within its own share, as others of its project left."""
         borrowers = self.borrowers
         if not borrowers:
             return False
@@ -146,29 +147,29 @@ class State:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing is left to decide while nothing arrives: no job waits or may change."""
+        """Whether nothing is left to decide until an arrival: no job waits or may change."""
         return not self.waiting.count and self.is_uncommitted and not self.has_unsettled_classes
 
     # Jobs
 
     def submit(self, job: TraceJob, index: int, name: str) -> Life:
-        """A job arrives, and waits."""
+        """Add an arriving job, which waits."""
         life = self.enter(job, index, name)
         self.waiting.add(life, self._request_of(job)[1])
         return life
 
     def rejoin(self, life: Life, now: float) -> None:
-        """A job that was set aside joins the queue again, as of `now`."""
+        """Let a job that was set aside join the queue again, as of `now`."""
         life.record = replace(life.record, queued_at=now)
         self.waiting.add(life, self._request_of(life.job)[1])
 
     def govern(self, quota: Quota) -> None:
-        """Another quota file is in force from now on."""
+        """Apply another quota file from now on."""
         self.quota = quota
         self.books.govern(quota, map(_holding, self.holding))
 
     def enter(self, job: TraceJob, index: int, name: str) -> Life:
-        """A job arrives; that it waits is for the caller."""
+        """Add an arriving job; the caller makes it wait."""
         request, _ = self._request_of(job)
         record = JobRecord(
             id=name,
@@ -223,7 +224,7 @@ class State:
         *,
         started_at: float | None,
     ) -> None:
-        """A waiting job gets its devices; `life.begin` is for the caller."""
+        """Give a waiting job its devices; the caller calls `life.begin`."""
         life.gone = 0
         self.waiting.remove(life)
         record = life.record
@@ -246,17 +247,17 @@ class State:
                 self.on.setdefault(host.machine, set()).add(life)
 
     def started(self, life: Life, now: float) -> None:
-        """The processes of a job that was admitted run now."""
+        """Record that the processes of an admitted job are now running."""
         assert life.record.attempt is not None
         attempt = replace(life.record.attempt, started_at=now)
         life.record = self.shown[life.record.id] = replace(life.record, attempt=attempt)
 
     def preempt(self, life: Life, deadline: float, by: str, now: float) -> None:
-        """A running job gets its notice: it makes room for `by`."""
+        """Give a running job its notice: it makes room for `by`."""
         self._stop(life, Stop(reason=StopReason.PREEMPT, at=now, deadline=deadline, by=by))
 
     def cancel(self, life: Life, now: float) -> None:
-        """A running job gets its notice: its user wants it no longer."""
+        """Give a running job its notice: its user cancelled it."""
         deadline = now + grace_of(life.record.request, self.quota.scheduler)
         self._stop(life, Stop(reason=StopReason.CANCEL, at=now, deadline=deadline))
 
@@ -268,7 +269,7 @@ class State:
         self.shown[life.record.id] = life.record
 
     def reclass(self, life: Life, job_class: JobClass) -> None:
-        """A running job stands on its project's own share now, or no longer."""
+        """Record that a running job is now within its project's own share, or no longer."""
         attempt = life.record.attempt
         assert attempt is not None
         if attempt.job_class is job_class:
@@ -282,7 +283,7 @@ class State:
         self.shown[life.record.id] = life.record
 
     def leave(self, life: Life) -> None:
-        """A job gives its devices back; what becomes of it is for the caller."""
+        """Free the devices of a job; the caller decides what happens to it."""
         attempt = life.record.attempt
         assert attempt is not None
         self.stopping -= life.record.phase is Phase.STOPPING
@@ -293,7 +294,7 @@ class State:
         del self.shown[life.record.id]
 
     def end_part(self, life: Life, replica: int) -> None:
-        """A replica gives its devices back; the others of its job go on."""
+        """Free the devices of a replica; the others of its job continue."""
         record, attempt = life.record, life.record.attempt
         assert attempt is not None
         ended = tuple(replace(host, end=_GONE) for host in attempt.hosts[replica])
@@ -309,7 +310,7 @@ class State:
                 self.on[host.machine].discard(life)
 
     def requeue(self, life: Life, now: float) -> None:
-        """A job that was stopped, or lost its machine, waits again."""
+        """Requeue a job that was stopped or lost its machine."""
         self.leave(life)
         life.record = replace(
             life.record,
@@ -322,12 +323,12 @@ class State:
         self.waiting.add(life, self._request_of(life.job)[1])
 
     def forget(self, life: Life) -> None:
-        """A job has ended for good."""
+        """Remove a job that has ended permanently."""
         del self.lives[life.record.id]
         self.reports.pop(life.record.id, None)
 
     def hold(self, life: Life, job_class: JobClass, sign: int) -> None:
-        """Count what a job takes, or with `sign` -1 gives back."""
+        """Count what a job takes, or with `sign` -1 what it frees."""
         job = life.job
         if self.moved is not None:
             self.moved[life] = None
@@ -355,7 +356,7 @@ class State:
             del self.borrowers[project]
 
     def take(self, plan: Plan) -> None:
-        """Keep what the scheduler committed itself to until the next cycle."""
+        """Keep the scheduler's commitments until the next cycle."""
         self._gave_back.clear()
         self.promises, self.planned = plan.promises, plan.planned
         gangs = [promise.gang for promise in plan.promises]
@@ -372,6 +373,6 @@ def _holding(life: Life) -> Holding:
 
 
 def _units_of(life: Life) -> Amounts:
-    """What those replicas hold that have not ended."""
+    """Return what the replicas hold that have not ended."""
     request = life.record.request
     return (request.replicas - life.gone) * request.per_replica if life.gone else request.units

@@ -1,5 +1,5 @@
 """
-What a simulation is judged by.
+The measures of a simulation.
 
-`measures.py` makes numbers of a result, `distribution.py` the quantiles and the indices in them.
+`measures.py` computes the numbers of a result, `distribution.py` the quantiles and indices in them.
 """

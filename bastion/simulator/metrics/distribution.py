@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def quantile(ordered: Sequence[float], part: float) -> float:
-    """The quantile of sorted numbers, linear between neighbours; 0 of none."""
+    """Return the quantile of sorted numbers, linear between neighbors; 0 if there are none."""
     if not ordered:
         return 0.0
     place = part * (len(ordered) - 1)
@@ -16,7 +16,7 @@ def quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def spread_of(numbers: Sequence[float]) -> dict[str, float]:
-    """Mean, p50, p90, p99 and the largest."""
+    """Return mean, p50, p90, p99 and maximum."""
     ordered = sorted(numbers)
     mean = sum(ordered) / len(ordered) if ordered else 0.0
     return {
@@ -30,7 +30,7 @@ def spread_of(numbers: Sequence[float]) -> dict[str, float]:
 
 def jain(numbers: Sequence[float]) -> float:
     """
-    Jain's index of fairness: 1 if all are equal, 1 / n if one has everything.
+    Return Jain's index of fairness: 1 if all are equal, 1 / n if one has everything.
 
     Source: Jain, Chiu, Hawe, DEC Research Report TR-301, 1984.
     """

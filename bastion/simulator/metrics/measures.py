@@ -1,8 +1,8 @@
 """
 Numbers of one result: job completion time, delays, utilisation, goodput, fairness, promises.
 
-Times of jobs are those of tracked jobs that ended with their work done; what devices did is
-measured from the first submission to the end, over all jobs.
+Times of jobs are those of tracked jobs that completed their work. What devices did is measured from
+the first submission to the end, over all jobs.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from bastion.simulator.metrics.distribution import jain, quantile, spread_of
 from bastion.value import value
 
 SIZES = ((1, "1"), (4, "2-4"), (8, "5-8"), (32, "9-32"), (10**9, "33 and more"))
-"""(most devices, how the class is called)"""
+"""(most devices, name of the class)"""
 
 
 @value
 class Measures:
-    """What one simulation is judged by."""
+    """The measures of one simulation."""
 
     label: str
     jobs: int
@@ -29,16 +29,16 @@ class Measures:
     jct_s: Mapping[str, float]
     """From submission to end."""
     wait_s: Mapping[str, float]
-    """Of that, without devices."""
+    """Of that, the time without devices."""
     response_s: Mapping[str, float]
     """From submission to the first start."""
     slowdown: Mapping[str, float]
-    """Job completion time over the time it takes alone."""
+    """Job completion time divided by the time that it takes alone."""
     makespan_s: float
     utilisation: float
-    """Devices held, over those that stood."""
+    """Devices held, as a fraction of existing devices."""
     goodput: float
-    """Device time that came to something, over that of all devices that stood."""
+    """Device time with a result, as a fraction of the device time of all existing devices."""
     wasted_device_s: float
     """Lost work, restarts and starts."""
     preemptions: int
@@ -57,7 +57,7 @@ class Measures:
     by_size: Mapping[str, Mapping[str, float]]
 
     def as_json(self) -> dict[str, Any]:
-        """Every field, as JSON has it."""
+        """Return every field, for JSON."""
         return {name: getattr(self, name) for name in self.__slots__}  # type: ignore[attr-defined]
 
 
@@ -98,24 +98,24 @@ def measured(result: Result) -> Measures:
 
 
 def jct_of(each: JobResult) -> float:
-    """Job completion time: from submission to end."""
+    """Return the job completion time: from submission to end."""
     assert each.ended_at is not None
     return each.ended_at - each.job.submit_s
 
 
 def wait_of(each: JobResult) -> float:
-    """Of its completion time, what it spent without devices."""
+    """Return the part of its completion time that it spent without devices."""
     return max(0.0, jct_of(each) - sum(span.end - span.start for span in each.spans))
 
 
 def response_of(each: JobResult) -> float:
-    """From submission to the first start."""
+    """Return the time from submission to the first start."""
     assert each.first_start is not None
     return each.first_start - each.job.submit_s
 
 
 def slowdown_of(each: JobResult) -> float:
-    """Completion time over length; below 1 only on machines that are faster than speed 1."""
+    """Return completion time over length; below 1 only on machines faster than speed 1."""
     return jct_of(each) / each.job.duration_s
 
 
@@ -125,11 +125,11 @@ CDFS: Mapping[str, Callable[[JobResult], float]] = {
     "responsiveness": response_of,
     "slowdown": slowdown_of,
 }
-"""What has a distribution, and how it is of one job."""
+"""The measures with a distribution, and how to get their values for one job."""
 
 
 def cdfs_of(result: Result, steps: int = 100) -> dict[str, list[list[float]]]:
-    """Return, of everything in `CDFS`, pairs (value, part of the jobs that have no more)."""
+    """Return for everything in `CDFS` pairs (value, fraction of the jobs up to that value)."""
     done = [each for each in result.jobs if each.is_tracked and each.outcome == "succeeded"]
     found = {}
     for name, of in CDFS.items():
@@ -140,7 +140,7 @@ def cdfs_of(result: Result, steps: int = 100) -> dict[str, list[list[float]]]:
 
 
 def size_of(devices: int) -> str:
-    """The class of size of a job."""
+    """Return the size class of a job."""
     return next(name for most, name in SIZES if devices <= most)
 
 
@@ -173,7 +173,7 @@ def _row(jobs: Sequence[JobResult]) -> dict[str, float]:
 
 
 def _integral(series: Series, name: str, until: float) -> float:
-    """The sum of a column over time."""
+    """Return the sum of a column over time."""
     times, numbers = series.times, series.columns[name]
     total = 0.0
     for at, number in enumerate(numbers):

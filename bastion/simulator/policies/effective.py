@@ -1,12 +1,12 @@
 """
-`max-min` and `optimus` where the speed of a job depends on where it lies, and on how many devices.
+`max-min` and `optimus` for jobs whose speed depends on their machines and number of devices.
 
-The scheduler's own policies of these names take all devices of a type to be alike, as it knows no
-more. A simulation knows throughputs, so here Gavel's linear program is solved for them, with
+The scheduler's own policies of these names treat all devices of a type as equal, because it knows
+no more. A simulation knows throughputs, so here Gavel's linear program is solved for them, with
 `linprog` of scipy (extra `sim`).
 
 Source: Narayanan et al., Gavel, OSDI 2020, section 4.1, and its water filling (section 4.3): once
-the smallest effective throughput is as large as can be, jobs that can have more get more.
+the smallest effective throughput is as large as possible, jobs that can have more get more.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from bastion.simulator.workload.job import TraceJob
 from bastion.simulator.workload.throughput import Throughputs
 
 JobOf = Callable[[str], TraceJob]
-"""The job of a workload, by the id of its record."""
+"""Returns the job of a workload, by the ID of its record."""
 Class = tuple[int, tuple[float, ...]]
-"""Of jobs that the linear program cannot tell apart: devices, and speed on each pool."""
+"""Of jobs that the linear program cannot distinguish: devices, and speed on each pool."""
 _LEAST = 1e-7
 
 
@@ -38,7 +38,7 @@ def effective_max_min(speeds: Speeds, job_of: JobOf) -> OrderPolicy:
 
     Args:
         speeds: How fast a job works on which pool.
-        job_of: What a record stands for.
+        job_of: Returns the job of a record.
 
     Raises:
         SpecError: scipy is not installed.
@@ -68,7 +68,7 @@ def effective_max_min(speeds: Speeds, job_of: JobOf) -> OrderPolicy:
 
 
 def effective_optimus(throughputs: Throughputs, job_of: JobOf) -> OrderPolicy:
-    """Return Optimus with the measured throughput of each kind on so many devices."""
+    """Return Optimus with the measured throughput of each kind on that many devices."""
 
     def speed_of(record: JobRecord, devices: int) -> float:
         found = throughputs.scaled(job_of(record.id).kind, devices)
@@ -78,7 +78,7 @@ def effective_optimus(throughputs: Throughputs, job_of: JobOf) -> OrderPolicy:
 
 
 def _work_received(snapshot: Snapshot, now: float, job_of: JobOf) -> Callable[[JobRecord], float]:
-    """Work that was done, a second since the submission: a job's effective throughput so far."""
+    """Return the work done per second since the submission: a job's effective throughput so far."""
 
     def received(job: JobRecord) -> float:
         passed = now - job.submitted_at
@@ -92,10 +92,10 @@ def fair_speeds(
     classes: Sequence[tuple[Class, int]], there: Sequence[int], linprog: Any
 ) -> list[float]:
     """
-    Return the effective throughput of one job of each class: work a second, over all its time.
+    Return the effective throughput of one job of each class: work per second, over all its time.
 
     Args:
-        classes: What jobs ask for, and how many there are of each.
+        classes: What jobs request, and how many jobs of each there are.
         there: Devices of each pool.
         linprog: Of scipy.
     """
@@ -127,7 +127,7 @@ def _most(
     linprog: Any,
 ) -> float:
     """
-    The largest level that all of `raised` reach together while the others have `least`.
+    Return the largest level that all of `raised` reach together while the others have `least`.
 
     Variables: the fraction of its time that a job of each class is on each pool, then the level.
     """

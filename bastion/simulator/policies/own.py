@@ -1,8 +1,8 @@
 """
-Policies from outside the package: `my_policy.py:Mine`, a class whose `rank` says which job is next.
+Policies from outside the package: `my_policy.py:Mine`, a class whose `rank` orders the jobs.
 
-A policy is given one `PolicyJob` at a time and returns a number; the lowest goes first. Everything
-else is the scheduler's: placement, shares, which job may be preempted for which.
+A policy gets one `PolicyJob` at a time and returns a number; the lowest goes first. Everything else
+is the scheduler's: placement, shares, and which job may be preempted for which.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PolicyJob:
 
     @property
     def name(self) -> str:
-        """Its id."""
+        """Its ID."""
         return self._record.id
 
     @property
@@ -48,12 +48,12 @@ class PolicyJob:
 
     @property
     def priority(self) -> int:
-        """1, the highest, to 5."""
+        """1 (highest) to 5."""
         return self._record.request.priority
 
     @property
     def devices(self) -> int:
-        """All devices that it asks for."""
+        """All devices that it requests."""
         units = self._record.request.units
         return sum(n for kind, n in units.items() if kind not in ("cpu", "memory"))
 
@@ -74,19 +74,19 @@ class PolicyJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether it holds devices as the scheduler is shown it; in rounds all jobs wait."""
+        """Whether it holds devices as the scheduler sees it; in rounds all jobs wait."""
         return self._record.attempt is not None
 
     @property
     def attained_s(self) -> float:
-        """Seconds for which it has held its devices, all attempts together."""
+        """Seconds for which it has held its devices, over all attempts."""
         attempt = self._record.attempt
         own = 0.0 if attempt is None else self._now - attempt.admitted_at
         return self._reported("attained_s") + own
 
     @property
     def remaining_s(self) -> float:
-        """Seconds of work that are left, on devices of speed 1; only a simulation knows that."""
+        """Remaining seconds of work, on devices of speed 1; only a simulation knows that."""
         return self._reported("remaining_s")
 
     @property
@@ -99,22 +99,22 @@ class PolicyJob:
 
 
 class OwnPolicy(Protocol):
-    """What a policy of one's own has; `preemption` and `name` are optional."""
+    """The interface of an external policy; `preemption` and `name` are optional."""
 
     def rank(self, job: PolicyJob, now: float) -> float:
-        """Where the job stands: the lowest goes first; ties go by submission."""
+        """Return the rank of the job: the lowest goes first; ties go by submission."""
         ...
 
 
 def order_of(written: str, name_of: Callable[[str], str] = str) -> OrderPolicy:
     """
-    The policy that `FILE.py:CLASS` names, as an order of the scheduler.
+    Return the policy that `FILE.py:CLASS` names, as an order of the scheduler.
 
-    It raises SpecError where its `rank` raises anything, or gives no number.
+    The order raises SpecError if its `rank` raises anything or does not return a number.
 
     Args:
         written: The file and the class.
-        name_of: The name of a job in its workload, by id.
+        name_of: The name of a job in its workload, by ID.
 
     Raises:
         SpecError: It cannot be loaded.
@@ -177,7 +177,7 @@ def own_policy(written: str) -> OwnPolicy:
 
 
 def _place(path: Path, error: BaseException) -> str:
-    """The file, and its line that was at fault, as far as it is one of the file."""
+    """Return the file, and its line at fault, if the fault is in the file."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if _is_same(f.filename, path)]
     return f"{path}:{frames[-1].lineno}" if frames else str(path)
 

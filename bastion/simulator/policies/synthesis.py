@@ -1,4 +1,4 @@
-"""`Synthesis`: what a policy that chooses among others by simulation is told."""
+"""`Synthesis`: the settings of a policy that chooses among others by simulation."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from quota.choice import choose
 from quota.options import ORDERS
 
 SYNTHESIZE = "synthesize:"
-"""How its name begins; orders follow, with commas: `synthesize:fifo,las`."""
+"""The prefix of its name; orders follow, separated by commas: `synthesize:fifo,las`."""
 By = Literal["mean_jct", "p90_jct", "p99_jct", "mean_slowdown", "makespan"]
 BY: tuple[By, ...] = get_args(By)
 
 
 @value
 class Synthesis:
-    """How often it looks ahead, how far, and what is best."""
+    """How often it looks ahead, how far, and how it compares."""
 
     every_s: float = 3600.0
     """From one choice to the next."""
     ahead_s: float = 86400.0
     """How far each candidate is simulated."""
     by: By = "mean_jct"
-    """The smallest wins; of equal ones the first of the candidates."""
+    """The smallest value wins; if equal, the first of the candidates."""
     knows_lengths: bool = False
-    """Whether it is told how long jobs take, which only a simulation knows."""
+    """Whether it knows how long jobs take, which only a simulation knows."""
 
     def __post_init__(self) -> None:
         problems = []
@@ -39,7 +39,7 @@ class Synthesis:
 
 
 HOURLY = Synthesis()
-"""Every hour it looks a day ahead."""
+"""It looks ahead by one day, every hour."""
 
 
 def candidates_of(written: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Read from a bucket what a replay needs: recorded attempts, machines, the quota file in force."""
+"""Reads from a bucket what a replay needs: recorded attempts, machines, the quota file in force."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bastion.store.port import ObjectStore
 
 NOT_DEVICES = ("cpu", "memory")
 _DAYS_S = 2 * 86_400.0
-"""Before the first job: the quota file in force is told with the first commit of each day."""
+"""Before the first job: the first commit of each day records the quota file in force."""
 
 
 def recorded_in(store: ObjectStore, url: str, *, since: float | None) -> Recorded:
@@ -25,8 +25,8 @@ def recorded_in(store: ObjectStore, url: str, *, since: float | None) -> Recorde
     Return what ended in a bucket since a time.
 
     Raises:
-        NotFoundError: Nothing that held devices has.
-        StoreError: Out of reach.
+        NotFoundError: No job that held devices has ended.
+        StoreError: Unreachable.
     """
     rows = list(ended_attempts(store, since=since, url=url))
     began = min((row.submitted_at for row in rows), default=0.0)
@@ -43,11 +43,11 @@ def recorded_in(store: ObjectStore, url: str, *, since: float | None) -> Recorde
 
 def cluster_in(store: ObjectStore) -> Cluster:
     """
-    Return the machines of a bucket as they are now: those that stand, and those a pool may make.
+    Return the current machines of a bucket: existing ones, and those that a pool can create.
 
     Raises:
         NotFoundError: It has no bastion, or no pool with devices.
-        StoreError: Out of reach.
+        StoreError: Unreachable.
     """
     try:
         stored = store.read(layout.ROOT)

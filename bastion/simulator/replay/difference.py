@@ -1,4 +1,4 @@
-"""What another quota file or policy would have changed, job by job and in sum."""
+"""What another quota file or policy would have changed, per job and in total."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bastion.simulator.replay.record import by_name
 from bastion.value import value
 
 _SAME_S = 0.5
-"""Ends that differ by less are the same."""
+"""Ends that differ by less count as equal."""
 
 
 @value
 class JobChange:
-    """A job that would have ended at another time, or been preempted more or less often."""
+    """A job that would have ended at a different time, or been preempted more or less often."""
 
     job: str
     project: str
@@ -32,7 +32,7 @@ class JobChange:
 
     @property
     def sooner_s(self) -> float:
-        """How much sooner it would have ended; below zero: later. 0 if it ends in neither."""
+        """How much sooner it would have ended; negative: later. 0 if it does not end in both."""
         before_s, after_s = (inf if s is None else s for s in (self.before_s, self.after_s))
         return 0.0 if before_s == after_s else before_s - after_s
 

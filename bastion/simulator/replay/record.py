@@ -1,10 +1,10 @@
 """
 A workload from the record of attempts, and the record of a simulation.
 
-The length of a job is how long its attempts held their devices, less what was lost: so a replay
-counts no starts and stops again. A job that had not ended is left out: its length is not known. One
-that its user cancelled goes on until that time, whenever it starts. Each preemption takes and loses
-what it did then.
+The length of a job is the time for which its attempts held their devices, minus what was lost. A
+replay therefore does not count starts and stops twice. A job that had not ended is left out,
+because its length is unknown. One that its user cancelled continues until that time, whenever it
+starts. Each preemption takes and loses what it did in the record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_JOBS = ("hold", "release", "cancel")
 
 
 class Decision(NamedTuple):
-    """One start, and what became of it."""
+    """One start and its outcome."""
 
     job: str
     started_at: float
@@ -39,32 +39,32 @@ class Decision(NamedTuple):
 
 @value
 class Recorded:
-    """A workload of the record, and what the scheduler decided about it then."""
+    """A recorded workload, and what the scheduler decided about it at the time."""
 
     workload: Workload
     decisions: tuple[Decision, ...]
     """By job and time."""
     left_out: int = 0
-    """Jobs that asked for no devices, or had not ended."""
+    """Jobs that requested no devices, or had not ended."""
     files: int = 0
-    """How many quota files were in force, as far as the record has them."""
+    """Number of quota files that were in force, as far as the record has them."""
     first_quota: Quota | None = None
-    """The one that was in force when it begins; None: the record does not have it."""
+    """The file in force at the beginning; None: the record does not have it."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Ids of the jobs, by index."""
+        """IDs of the jobs, by index."""
         return tuple(job.name for job in self.workload.jobs)
 
 
 def recorded(rows: Iterable[AttemptRow], *, source: str, script: Script | None = None) -> Recorded:
     """
-    Return the workload that `rows` tell of, and the decisions in them.
+    Return the workload that `rows` describe, and the decisions in them.
 
     Args:
-        rows: Of attempts, in the order of their ends.
+        rows: Attempts, in the order of their ends.
         source: Where they come from, for reports.
-        script: What users and admins did meanwhile; None: nothing but cancels.
+        script: What users and admins did in the meantime; None: only cancels.
     """
     script = script or Script()
     by_job: dict[str, list[AttemptRow]] = {}
@@ -99,7 +99,7 @@ def recorded(rows: Iterable[AttemptRow], *, source: str, script: Script | None =
 def _job(
     name: str, last: AttemptRow, held: Sequence[AttemptRow], script: Script
 ) -> TraceJob | None:
-    """The job of a trace; None if it had not ended, or asks for no devices."""
+    """Return the job for a trace; None if it had not ended or requests no devices."""
     request = json.loads(last.request) if last.request else {}
     kind, devices = last.device_type or "", last.devices
     if held:
@@ -110,7 +110,7 @@ def _job(
         return None
     length, lost = _work(held)
     if last.job_outcome == _CANCELLED:
-        length = last.ended_at - last.submitted_at + 1.0  # it never ends by itself
+        length = last.ended_at - last.submitted_at + 1.0  # it never ends on its own
     return TraceJob(
         name=name,
         submit_s=last.submitted_at,
@@ -133,9 +133,9 @@ def _job(
 
 def _cancel(name: str, last: AttemptRow, notices: Sequence[float]) -> Happening:
     """
-    When the user of a job cancelled it, and how long it took to end.
+    Return when the user of a job cancelled it, and how long it took to end.
 
-    Of a job that was being preempted only the time of the notice is known: the user said so later.
+    If the job was being preempted, only the time of the notice is known: the user cancelled later.
     """
     if last.admitted_at is None or last.freed_at is None:
         return Happening(at_s=last.ended_at, what="cancel", name=name)
@@ -146,18 +146,21 @@ def _cancel(name: str, last: AttemptRow, notices: Sequence[float]) -> Happening:
 
 
 def _told_at(row: AttemptRow, notices: Sequence[float]) -> float:
-    """When an attempt had its notice; its end, where the record does not tell."""
+    """Return when an attempt got its notice; its end, if the record does not say."""
     began, freed_at = row.admitted_at or 0.0, row.freed_at or 0.0
     return max((at for at in notices if began <= at <= freed_at), default=freed_at)
 
 
 def _held_s(row: AttemptRow) -> float:
-    """How long an attempt held its devices."""
+    """Return how long an attempt held its devices."""
     return (row.freed_at or 0.0) - (row.admitted_at or 0.0)
 
 
 def _begin_s(row: AttemptRow) -> float:
-    """How long after its admission an attempt ran; its running time counts from then."""
+    """
+    Return how long after its admission an attempt started to run; its running time counts from
+    then.
+    """
     if row.started_at is None or row.admitted_at is None:
         return math.inf
     return row.started_at - row.admitted_at
@@ -165,9 +168,10 @@ def _begin_s(row: AttemptRow) -> float:
 
 def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:
     """
-    How much work a job is, and what each attempt lost of it.
+    Return how much work a job is, and what each attempt lost of it.
 
-    A job that ended sooner than an earlier attempt ran had kept its work without saying so.
+    A job that ended sooner than an earlier attempt ran must have kept its work without reporting
+    it.
     """
     times = [*map(_held_s, held)]
     lost = [row.lost_s or 0.0 if row.outcome in _LOSING else 0.0 for row in held]
@@ -183,7 +187,7 @@ def _work(held: Sequence[AttemptRow]) -> tuple[float, list[float]]:
 def _stops(
     held: Sequence[AttemptRow], lost: Sequence[float], notices: Sequence[float]
 ) -> tuple[Stop, ...]:
-    """What each preemption took: from the last notice before its end, however it ended, to that."""
+    """Return what each preemption took: from the last notice before its end until that end."""
     found = []
     for row, lost_s in zip(held, lost):
         was_told = row.stop_reason == StopReason.PREEMPT or row.outcome == "preempted"
@@ -194,7 +198,7 @@ def _stops(
 
 
 def _parts(row: AttemptRow, script: Script) -> tuple[Part, ...]:
-    """When each replica of an attempt was gone; empty where all were at once."""
+    """Return when each replica of an attempt was gone; empty if all were gone at the same time."""
     each = script.replicas.get((row.job, row.attempt), ())
     last, told_s = max(each, default=0.0), 0.0
     if row.stop_reason:
@@ -203,7 +207,7 @@ def _parts(row: AttemptRow, script: Script) -> tuple[Part, ...]:
 
 
 def _asked(request: Mapping[str, Any]) -> tuple[str, int]:
-    """Which devices a job asks for that never had any, and how many."""
+    """Return which devices, and how many, a job requests that never had any."""
     each = {
         kind: units
         for kind, units in (request.get("per_replica") or {}).items()
@@ -224,7 +228,7 @@ def _decision(row: AttemptRow) -> Decision:
 
 
 def decisions_of(result: Result) -> tuple[Decision, ...]:
-    """Return what the scheduler decided in a simulation, as the record has it."""
+    """Return what the scheduler decided in a simulation, in the format of the record."""
     return tuple(
         sorted(
             Decision(
@@ -241,7 +245,7 @@ def decisions_of(result: Result) -> tuple[Decision, ...]:
 
 
 def same_starts(then: Recorded, result: Result) -> float:
-    """Return the part of the recorded starts that a replay makes at the same second."""
+    """Return the fraction of the recorded starts that a replay makes in the same second."""
     own = {(each.job, round(each.started_at)) for each in decisions_of(result)}
     found = sum((each.job, round(each.started_at)) in own for each in then.decisions)
     return found / len(then.decisions) if then.decisions else 1.0

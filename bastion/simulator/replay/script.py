@@ -1,7 +1,8 @@
 """
 What users and admins did, from the events of a bucket: files, holds, cancels, cordons.
 
-Also how long each preemption took: from its notice, which is an event, to the attempt's end.
+It also says how long each preemption took: from its notice, which is an event, to the attempt's
+end.
 """
 
 from __future__ import annotations
@@ -25,33 +26,35 @@ _OF_MACHINES: Mapping[str, Deed] = {
     "machine well": "uncordon",
 }
 _RESTARTED = "machine ready"
-"""An agent that begins again: what made its machine unwell is no longer told of it."""
+"""A restarted agent no longer reports what made its machine unhealthy."""
 
 
 @value
 class Script:
-    """What happened that no scheduler decides."""
+    """Events that no scheduler decides."""
 
     happenings: tuple[Happening, ...] = ()
     """In order of time; cancels are in the rows of their jobs."""
     first_quota: Quota | None = None
-    """The file that was in force when it begins; None: the record does not have it."""
+    """The file in force at the beginning; None: the record does not have it."""
     files: int = 0
-    """How many quota files were in force, one after the other."""
+    """Number of quota files that were in force, one after the other."""
     moments: tuple[float, ...] = ()
-    """When the scheduler decided, and when anything else was told."""
+    """When the scheduler decided, and when anything else was recorded."""
     replicas: Mapping[tuple[str, int], tuple[float, ...]] = field(default_factory=dict)
-    """(job, attempt) -> seconds until each replica was gone, where they were not all at once."""
+    """
+    (job, attempt) -> seconds until each replica was gone, unless all were gone at the same time.
+    """
     notices: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """When each job was told to stop, every time, by id."""
+    """All times at which each job was told to stop, by ID."""
 
 
 def script_of(events: Iterable[Event], *, since: float) -> Script:
     """
-    Return what `events`, in their order, tell.
+    Return what `events`, in their order, describe.
 
     Args:
-        events: From before `since` on, so that what was in force then is among them.
+        events: From before `since` on, so that they show what was in force then.
         since: When the replay begins.
     """
     happenings: list[Happening] = []
@@ -101,7 +104,9 @@ class _Jobs:
     def __init__(self) -> None:
         self.notices: dict[str, list[float]] = {}
         self._submitted: dict[str, float] = {}
-        """Jobs of which nothing else is known yet: one that is released now was held from then."""
+        """
+        Jobs without other events so far: one that is released now was held from its submission on.
+        """
         self._held: set[str] = set()
 
     def told(self, event: Event) -> list[Happening]:
@@ -127,4 +132,4 @@ def _file(at: float, text: str) -> list[tuple[float, Quota]]:
     try:
         return [(at, parse(text))]
     except QuotaError:
-        return []  # of a version whose files this one does not read
+        return []  # from a version whose files this one cannot read

@@ -1,7 +1,7 @@
 """
 The charts of a report, described in Altair.
 
-Each is as wide as its place on the page: `export.py` gives them a width where there is no page.
+Each is as wide as its place on the page: `export.py` sets a width for use without a page.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.simulator.workload.load import Load
 
 PALETTE = ("#2f6fde", "#e8743b", "#19a979", "#945ecf", "#b8860b", "#13a4b4", "#d04a6b", "#6c8893")
 DASHES = ([1, 0], [7, 3], [2, 2], [9, 2, 2, 2], [4, 4], [12, 3], [1, 3], [6, 2, 1, 2])
-"""Of lines, so that one that lies on another hides nothing."""
+"""Of lines, so that lines do not hide one another."""
 _TIMES = (0, 60, 600, 3600, 21600, 86400, 604800, 2592000)
 _TIME_LABEL = (
     "datum.value < 60 ? format(datum.value, 'd') + ' s' : datum.value < 3600 ?"
@@ -27,14 +27,14 @@ _TIME_LABEL = (
 )
 _RATIOS = (1, 2, 5, 10, 30, 100, 1000, 10000, 100000)
 SHORT_DAYS = 2.0
-"""Below so many, hours are written: a tenth of a day means little to a reader."""
+"""Below this many days, the axis is in hours, because a tenth of a day means little to a reader."""
 HOURS = (0.1, 0.25, 0.5, 1, 2, 3, 6)
-"""From one mark to the next."""
+"""From one tick mark to the next."""
 
 Chart = Any
-"""A chart of Altair, which is imported when the first is made."""
+"""A chart of Altair, which is imported when the first one is created."""
 _Across = Callable[[Any, Sequence[float]], dict[str, Any]]
-"""Axis and scale for what was measured."""
+"""Axis and scale of a measure."""
 
 
 def altair() -> Any:
@@ -64,7 +64,7 @@ def charts_of(
     """
     Return every chart of a study, by name, in the order of the page.
 
-    `pool-N` and `machines-N` are of the result at place N.
+    `pool-N` and `machines-N` belong to the result at index N.
     """
     alt = altair()
     found: dict[str, Chart] = {}
@@ -98,7 +98,7 @@ def charts_of(
 
 
 def _heaviest(loads: Sequence[Load | None]) -> list[int]:
-    """The places of a sweep's points of the largest load: the other charts show these."""
+    """Return the indices of a sweep's points with the largest load, which the other charts show."""
     most = max(load for load in loads if load is not None)
     return [at for at, load in enumerate(loads) if load == most]
 
@@ -108,7 +108,7 @@ def _data(alt: Any, rows: Sequence[tables.Row]) -> Any:
 
 
 def _policies(alt: Any, rows: Sequence[tables.Row]) -> dict[str, Any]:
-    """Colour and dashes of lines."""
+    """Return the color and dashes of lines."""
     names = list(dict.fromkeys(row["policy"] for row in rows))
     legend = _legend(alt)
     color = alt.Scale(domain=names, range=_cycled(PALETTE, names))
@@ -136,7 +136,7 @@ def _legend(alt: Any) -> Any:
 
 
 def _times(alt: Any, found: Sequence[float]) -> dict[str, Any]:
-    """Axis and scale of seconds, of which many are zero."""
+    """Return the axis and scale of seconds, many of which are zero."""
     most = max(found, default=0.0)
     values = [time for time in _TIMES if time <= most] or [0]
     if most < _TIMES[1]:
@@ -152,7 +152,7 @@ def _times(alt: Any, found: Sequence[float]) -> dict[str, Any]:
 
 
 def _ratios(alt: Any, found: Sequence[float]) -> dict[str, Any]:
-    """Axis and scale of slowdowns, from one mark to another around all of them."""
+    """Return the axis and scale of slowdowns, between the tick marks around all of them."""
     least, most = min(found, default=1.0), max(found, default=1.0)
     first = max((ratio for ratio in _RATIOS if ratio <= least), default=least)
     last = min((ratio for ratio in _RATIOS if ratio >= most and ratio > first), default=most)
@@ -162,7 +162,7 @@ def _ratios(alt: Any, found: Sequence[float]) -> dict[str, Any]:
 
 
 def _over_time(alt: Any, days: float) -> dict[str, Any]:
-    """The time across a chart: days, or hours where it is short."""
+    """Return the time axis of a chart: in days, or in hours if it is short."""
     axis: dict[str, Any] = {"tickCount": 10, "format": ".4~r"}
     is_short = days < SHORT_DAYS
     if is_short:
@@ -298,7 +298,7 @@ def _sweep(alt: Any, rows: Sequence[tables.Row]) -> dict[str, Chart]:
 
 
 def _held(alt: Any, rows: Sequence[tables.Row], days: float, most: float) -> Chart:
-    """Which project held how much over time; on the same axes for every policy."""
+    """Return the chart of what each project held over time, on the same axes for every policy."""
     names = sorted({row["project"] for row in rows})
     legend = alt.Legend(title=None, orient="top", columns=3, labelLimit=130)
     return (
@@ -333,7 +333,7 @@ def _held(alt: Any, rows: Sequence[tables.Row], days: float, most: float) -> Cha
 
 
 def _machines(alt: Any, rows: Sequence[tables.Row], days: float) -> Chart:
-    """How full every machine was."""
+    """Return the chart of how full every machine was."""
     count = len({row["machine"] for row in rows}) or 1
     legend = alt.Legend(
         title="full", orient="top", format="%", values=[0, 0.5, 1], gradientLength=140

@@ -1,4 +1,4 @@
-"""Write charts as PNG, SVG or PDF, with nothing but the library's own fonts and code."""
+"""Writes charts as PNG, SVG or PDF, with only the library's own fonts and code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.simulator.report.charts import Chart
 
 Format = Literal["png", "svg", "pdf"]
 WIDTH = 760
-"""Of a chart that is on no page."""
+"""Of a chart that is not on a page."""
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 
@@ -22,10 +22,10 @@ def export(
     Write every chart into `folder` and return the files.
 
     Args:
-        charts: By name, which the file has too.
-        folder: It is made if need be.
+        charts: By name, which is also the name of the file.
+        folder: Created if necessary.
         form: One of `FORMATS`.
-        headings: What to write above a chart, by its name.
+        headings: The heading of a chart, by its name.
 
     Raises:
         SpecError: The format is none of `FORMATS`.

@@ -1,4 +1,4 @@
-"""The table of a report: one row a measure, one column a simulation; the best are marked."""
+"""The table of a report: one row per measure, one column per simulation; the best are marked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bastion.simulator.workload.load import Load
 
 Cell = Callable[[Measures], float]
 Column = tuple[str, Cell, Callable[[float], str], int]
-"""(title, number, how it is shown, 1 if more is better and -1 if less is)"""
+"""(title, number, format, 1 if more is better and -1 if less is)"""
 
 
 def _ratio(number: float) -> str:
@@ -21,7 +21,7 @@ def _ratio(number: float) -> str:
 def _spread(
     title: str, of: Callable[[Measures], Mapping[str, float]], shown: Callable[[float], str]
 ) -> tuple[str, tuple[Column, ...]]:
-    """Mean and quantiles of one thing."""
+    """Return mean and quantiles of one measure."""
 
     def part(name: str) -> Cell:
         return lambda measures: of(measures)[name]
@@ -97,7 +97,7 @@ def _best(
     loads: Sequence[Load | None],
 ) -> list[bool]:
     """
-    Which cells show the best number of their load; none where all of a load show the same.
+    Return which cells show the best number of their load; none if all of a load are equal.
 
     `better` is 1 if more is better, -1 if less is, and 0 if neither.
     """

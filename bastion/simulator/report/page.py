@@ -1,4 +1,4 @@
-"""The page of a study: tables, charts and everything they need, in one file."""
+"""The page of a study: tables, charts and all their resources, in one file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def page(
     charts: Mapping[str, Chart],
     loads: Sequence[Load | None] = (),
 ) -> str:
-    """Return the HTML of a study; it loads nothing from anywhere."""
+    """Return the HTML of a study; it loads nothing from outside."""
     import vl_convert
 
     source = results[0].settings.get("workload", "")
@@ -104,7 +104,7 @@ def _warning(partial: Sequence[str]) -> str:
 
 
 def headings(results: Sequence[Result]) -> Mapping[str, str]:
-    """What stands above each chart on the page, by its name, for one that is on none."""
+    """Return the heading of each chart on the page, by its name, for use without the page."""
     found = {name: title for title, _, names in _SECTIONS.values() for name in names}
     for at, result in enumerate(results):
         found |= dict.fromkeys((f"pool-{at}", f"machines-{at}"), _pool_under(result))
@@ -116,7 +116,7 @@ def _pool_under(result: Result) -> str:
 
 
 def _sections(charts: Mapping[str, Chart], results: Sequence[Result]) -> list[str]:
-    """The charts, those that belong together side by side."""
+    """Return the charts, related ones side by side."""
     found = []
     for title, text, names in _SECTIONS.values():
         shown = [name for name in names if name in charts]
@@ -140,7 +140,7 @@ def _section(title: str, text: str, names: Sequence[str], *, is_wide: bool = Fal
 
 
 def _settings(results: Sequence[Result]) -> str:
-    """What all simulations share, then what each has of its own."""
+    """Return the settings that all simulations share, then those of each."""
     keys = list(dict.fromkeys(key for each in results for key in each.settings))
     shared: dict[str, str] = {}
     own: list[str] = []

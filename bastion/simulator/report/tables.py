@@ -1,4 +1,4 @@
-"""Rows behind the charts, few enough for a page whatever the size of the study."""
+"""Rows behind the charts, few enough for a page at any size of the study."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bastion.simulator.workload.load import Load
 Row = dict[str, Any]
 
 POINTS = 240
-"""Points of a line, and columns of a timeline."""
+"""Maximum points of a line, and columns of a timeline."""
 MAX_ROWS = 64
-"""Rows of a timeline: of more machines, several share one."""
+"""Maximum rows of a timeline: if there are more machines, several share one."""
 DAY_S = 86400.0
 
 
@@ -29,7 +29,7 @@ CDF_TITLES = {
 
 
 def cdf_rows(results: Sequence[Result]) -> list[Row]:
-    """Of everything in `CDF_TITLES`, how many jobs had no more: quantile by quantile."""
+    """Return, for everything in `CDF_TITLES`, how many jobs are up to each quantile."""
     return [
         {"policy": result.label, "what": what, "value": number, "fraction": part}
         for result in results
@@ -39,7 +39,7 @@ def cdf_rows(results: Sequence[Result]) -> list[Row]:
 
 
 def over_time(series: Series, until: float) -> Iterator[tuple[float, dict[str, float]]]:
-    """Means of every column in equal parts of the time: (middle, by name)."""
+    """Yield the means of every column in equal parts of the time: (middle, by name)."""
     if not series.times:
         return
     began = series.times[0]
@@ -59,7 +59,7 @@ def over_time(series: Series, until: float) -> Iterator[tuple[float, dict[str, f
 
 
 def load_rows(results: Sequence[Result]) -> list[Row]:
-    """Utilisation, goodput and the queue over time."""
+    """Return utilisation, goodput and the queue over time."""
     rows = []
     for result in results:
         kept = kept_over_time(result)
@@ -78,7 +78,7 @@ def load_rows(results: Sequence[Result]) -> list[Row]:
 
 
 def kept_over_time(result: Result) -> list[float]:
-    """Devices whose work was kept, in equal parts of the time; work is even over an attempt."""
+    """Return devices with kept work in equal parts of the time; work is even over an attempt."""
     began = result.series.times[0] if result.series.times else result.began_at
     width = max((result.ended_at - began) / POINTS, 1e-9)
     found = [[0.0] * POINTS]
@@ -91,7 +91,7 @@ def kept_over_time(result: Result) -> list[float]:
 
 
 def held_rows(result: Result, most: int = 9) -> list[Row]:
-    """Devices held over time, by project: those that held most by name, the others together."""
+    """Return devices held over time: the largest projects by name, the others together."""
     columns = list(over_time(result.held, result.ended_at))
     totals = {n: sum(means[n] for _, means in columns) for n in result.held.names}
     shown = sorted(sorted(totals), key=lambda name: -totals[name])[:most]
@@ -106,7 +106,7 @@ def held_rows(result: Result, most: int = 9) -> list[Row]:
 
 
 def machine_rows(result: Result) -> list[Row]:
-    """How full every machine was in equal parts of the time, those without a job too."""
+    """Return how full every machine was in equal parts of the time, including unused machines."""
     span_s = max(result.ended_at - result.began_at, 1e-9)
     names = sorted(result.machines)
     if not names:
@@ -158,7 +158,7 @@ def _fill(
 
 
 def group_rows(measures: Sequence[Measures], kind: str, most: int = 12) -> list[Row]:
-    """Waiting, slowdown and preemptions by project, user or size."""
+    """Return waiting time, slowdown and preemptions by project, user or size."""
     rows = []
     for each in measures:
         groups = getattr(each, f"by_{kind}")
@@ -181,7 +181,7 @@ def group_rows(measures: Sequence[Measures], kind: str, most: int = 12) -> list[
 def sweep_rows(
     loads: Sequence[Load | None], names: Sequence[str], measures: Sequence[Measures]
 ) -> list[Row]:
-    """The mean completion time against load."""
+    """Return the mean completion time by load."""
     return [
         {
             "policy": name,

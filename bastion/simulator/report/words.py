@@ -1,4 +1,4 @@
-"""Numbers as people say them."""
+"""Numbers in a readable form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def duration(seconds: float) -> str:
 
 
 def percent(number: float) -> str:
-    """Return a part as `12.3 %`."""
+    """Return a fraction as `12.3 %`."""
     return f"{100 * number:.1f} %"
 
 

@@ -1,8 +1,8 @@
 """
 `Line`: the active jobs of a simulation in rounds, in the order of its policy.
 
-Carried from round to round: a waiting job keeps its place for as long as its rank cannot change, so
-a round costs no more as the backlog grows. Ties of rank go by submission, then by id.
+It is carried from round to round: a waiting job keeps its place as long as its rank cannot change,
+so a round does not cost more as the backlog grows. Ties of rank go by submission, then by ID.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from bastion.simulator.engine.jobs.life import Life, Place
 from bastion.simulator.engine.state import State
 
 _FEW = 32
-"""So many are put in one by one; more are sorted in."""
+"""Up to this many are inserted one by one; more are sorted in."""
 
 
 class Line:
     """
-    What waits, kept in order, and those that run, ranked when they are asked for.
+    Waiting jobs, kept in order, and running jobs, ranked on demand.
 
     Args:
         order: The scheduler's.
@@ -31,25 +31,25 @@ class Line:
         self._order = order
         self._is_steady = is_steady
         self.is_lasting = order.is_lasting
-        """Whether ranks never change at all."""
+        """Whether ranks never change."""
         self._waiting: list[Place] = []
         self._fresh: dict[Life, None] = {}
         """Jobs that wait and have no place yet."""
 
     def add(self, life: Life) -> None:
-        """A job waits from now on."""
+        """Add a job that waits from now on."""
         life.place = None
         self._fresh[life] = None
 
     def remove(self, life: Life) -> None:
-        """A job waits no longer."""
+        """Remove a job that no longer waits."""
         if life.place is None:
             del self._fresh[life]
         else:
             del self._waiting[bisect_left(self._waiting, life.place)]
 
     def ranked(self, state: State, now: float) -> tuple[Sequence[Place], Sequence[Place]]:
-        """Those that run and those that wait, each in order; not to be changed."""
+        """Return the running and the waiting jobs, each in order; do not change them."""
         rank = self._order.rank(state.snapshot(now), now)
         waiting = self._waiting
         if not self._is_steady:

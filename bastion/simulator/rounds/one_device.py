@@ -1,10 +1,11 @@
 """
-`OneDeviceRound`: the whole round of a project that owns all devices of one type, job by device.
+`OneDeviceRound`: a round of a project that owns all devices of one type, with one-device jobs.
 
-There the scheduler's cycle on free machines starts the first of its order until no device is left:
-nothing is lent, no gang is blocked behind another, nothing depends on where a job lies. So the
-round is a walk along the order that is carried from round to round, and the scheduler's own
-placement says where jobs start. A test holds it against the cycle itself, start by start.
+There, the scheduler's cycle on free machines starts the first jobs of its order until no device is
+left: nothing is lent, no gang is blocked behind another, and nothing depends on where a job is
+placed. The round is therefore a walk along the order that is carried from round to round, and the
+scheduler's own placement says where jobs start. A test compares it with the cycle itself, start by
+start.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from quota import Quota
 
 class OneDeviceRound:
     """
-    Chooses the jobs of a round by one walk, where that is what a cycle would do.
+    Chooses the jobs of a round by one walk, if that is what a cycle would do.
 
     Args:
         line: The jobs, in order.
-        quota: In force, all the time.
+        quota: In force for the whole time.
         placement: Which machines are best.
     """
 
@@ -51,7 +52,7 @@ class OneDeviceRound:
 
     @staticmethod
     def is_enough(cluster: Cluster, workload: Workload, quota: Quota, parts: Parts) -> bool:
-        """Whether the cycle does nothing but walk along the order."""
+        """Whether the cycle only walks along the order."""
         is_plain = parts.admission is admit_all and parts.classify is classify
         if not is_plain or parts.order.between_users:
             return False
@@ -71,15 +72,15 @@ class OneDeviceRound:
         return owns_all and not grows and all(job.devices == 1 for job in workload.jobs)
 
     def waits(self, life: Life) -> None:
-        """A job waits from now on."""
+        """Add a job that waits from now on."""
         self._line.add(life)
 
     def waits_no_more(self, life: Life) -> None:
-        """A job starts, or is taken out."""
+        """Remove a job that starts or is taken out."""
         self._line.remove(life)
 
     def choose(self, state: State, now: float) -> Moves:
-        """The first of the line, for as long as devices are left."""
+        """Return the first of the line, as long as devices are left."""
         running, waiting = self._line.ranked(state, now)
         left = self._standing.devices(state)[state.cluster.types[0]]
         kept = at = 0
@@ -94,7 +95,7 @@ class OneDeviceRound:
     def place(
         self, state: State, starting: Mapping[str, JobClass], now: float
     ) -> Mapping[str, Placement]:
-        """Where the scheduler would start them on what is free beside those that go on."""
+        """Return where the scheduler would start them on free devices beside continuing jobs."""
         self._rooms.see(state, now)
         found = {}
         for name in starting:
@@ -117,7 +118,7 @@ class _Rooms:
         """The same, by machine."""
 
     def see(self, state: State, now: float) -> None:
-        """Give back what jobs have left; begin anew where machines came, went or were closed."""
+        """Free what jobs have left; start over if machines came, went or were closed."""
         holding = state.holding
         for life in [
             e for e, held in self._held.items() if e not in holding or held[0] != e.version
@@ -144,7 +145,7 @@ class _Rooms:
             self._capacity.charge(charge, sign=-1)
 
     def take(self, life: Life) -> Placement | None:
-        """The device of a job that starts now; None: none is free."""
+        """Return the device of a job that starts now; None if none is free."""
         assert self._capacity is not None
         shape = self._shapes.of(life.gang)
         placed = place(self._capacity, shape, self._placement, guaranteed=True)

@@ -1,11 +1,11 @@
 """
-Rounds in which running jobs yield to those before them in the order, as round-based studies have.
+Rounds in which running jobs yield to those before them in the order, as in round-based studies.
 
-At each boundary everything is planned anew in one cycle: every active job is shown to the scheduler
-as if it waited and all devices were free. Those that it starts and that run already go on where
-they are; those that run and are not started are suspended. So `preemption = "order"` takes one
-cycle a round, whatever moves. Where such a cycle can only be a walk along the order, it is one: see
-`one_device.py`.
+At each boundary, one cycle plans everything from scratch: the scheduler sees every active job as if
+it waited and all devices were free. Jobs that it starts and that already run continue where they
+are; running jobs that it does not start are suspended. So `preemption = "order"` takes one cycle
+per round, no matter how much moves. If such a cycle can only be a walk along the order, it is one:
+see `one_device.py`.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from quota import Amounts
 
 
 class Moves(NamedTuple):
-    """What changes at the beginning of a round."""
+    """The changes at the beginning of a round."""
 
     stops: tuple[Life, ...]
-    """Running jobs that are suspended, in the order in which they are."""
+    """Running jobs that are suspended, in order."""
     starts: Mapping[str, JobClass]
     """Jobs that hold devices from now on, and how each is charged."""
 
@@ -40,43 +40,43 @@ class RoundPlanner(Protocol):
 
     @property
     def is_lasting(self) -> bool:
-        """Whether it chooses the same while no job comes or ends."""
+        """Whether its choice stays the same while no job arrives or ends."""
         ...
 
     def waits(self, life: Life) -> None:
-        """A job waits from now on."""
+        """Add a job that waits from now on."""
         ...
 
     def waits_no_more(self, life: Life) -> None:
-        """A job starts, or is taken out."""
+        """Remove a job that starts or is taken out."""
         ...
 
     def choose(self, state: State, now: float) -> Moves:
-        """What changes."""
+        """Return the changes."""
         ...
 
     def place(
         self, state: State, starting: Mapping[str, JobClass], now: float
     ) -> Mapping[str, Placement]:
-        """Where jobs start beside those that go on; one that fits nowhere waits for a round."""
+        """Return where jobs start beside continuing ones; one that fits nowhere waits a round."""
         ...
 
 
 class WholeRound:
-    """All active jobs as if they waited, in one cycle of the scheduler."""
+    """Treats all active jobs as waiting, in one cycle of the scheduler."""
 
     def __init__(self, driver: Naive) -> None:
         self._driver = driver
         self.is_lasting = driver.parts.order.is_lasting
 
     def waits(self, life: Life) -> None:
-        """A job waits from now on; the scheduler is shown all that do."""
+        """Do nothing: the scheduler sees all waiting jobs."""
 
     def waits_no_more(self, life: Life) -> None:
-        """A job starts, or is taken out."""
+        """Do nothing when a job starts or is taken out."""
 
     def choose(self, state: State, now: float) -> Moves:
-        """The jobs that the scheduler would start on free machines."""
+        """Return the jobs that the scheduler would start on free machines."""
         seen = state.snapshot(now)
         pools = standing(seen.pools, seen.machines)
         snapshot = replace(seen, pools=pools, promises=(), planned=())
@@ -94,7 +94,7 @@ class WholeRound:
     def place(
         self, state: State, starting: Mapping[str, JobClass], now: float
     ) -> Mapping[str, Placement]:
-        """Where the scheduler would start them on what is free beside those that go on."""
+        """Return where the scheduler would start them on free devices beside continuing jobs."""
         jobs = {name: state.lives[name].record for name in starting}
         seen, free = state.snapshot(now), _free(state)
         pools = standing(seen.pools, free)
@@ -108,7 +108,7 @@ class WholeRound:
 
 
 def standing(pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> dict[str, Pool]:
-    """The pools as if they made no machines: else a job that fits on none would get a new one."""
+    """Return pools that create no machines: a job that fits on none would get a new one."""
     count = Counter(machine.pool for machine in machines.values())
     return {
         name: replace(pool, max_machines=count[name], min_machines=0)
@@ -118,7 +118,7 @@ def standing(pools: Mapping[str, Pool], machines: Mapping[str, Machine]) -> dict
 
 
 def _free(state: State) -> dict[str, Machine]:
-    """Machines as if they had only the devices that are free."""
+    """Return machines as if they had only their free devices."""
     held: Counter[str] = Counter()
     for life in state.holding:
         held.update(life.taken)
@@ -138,13 +138,13 @@ class RoundEngine(Engine):
     """
     A simulation in rounds; a planner chooses which jobs run in each.
 
-    Args: as of `Engine`; the driver places jobs that start beside those that go on.
+    Args: as for `Engine`; the driver places jobs that start beside those that continue.
     """
 
     planner: RoundPlanner
 
     def step(self) -> bool:
-        """Go to the next boundary at which anything can change; False when it is over."""
+        """Advance to the next boundary at which anything can change; return False at the end."""
         if not self._open:
             return False
         jobs = self.workload.jobs
@@ -211,18 +211,18 @@ class RoundEngine(Engine):
             self.state.on[machine].discard(life)
 
     def set_aside(self, life: Life) -> None:
-        """A waiting job is held: the scheduler does not see it."""
+        """Hold a waiting job: the scheduler does not see it."""
         del self.state.shown[life.record.id]
         self._count_waiting(life, -1)
 
     def put_back(self, life: Life) -> None:
-        """A job that was held joins the queue again, as of now."""
+        """Let a held job join the queue again, as of now."""
         life.record = replace(life.record, queued_at=self.now)
         self.state.shown[life.record.id] = life.record
         self._count_waiting(life, 1)
 
     def cancel(self, life: Life, takes_s: float = 0.0) -> None:
-        """A user wants it no longer: it ends now, as within a round nothing is seen of its end."""
+        """Cancel a job for its user: it ends now, as its end is not visible within a round."""
         del takes_s
         if life.is_running:
             self._release(life)

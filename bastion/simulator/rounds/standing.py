@@ -1,4 +1,4 @@
-"""`Standing`: devices of the machines on which jobs may start, counted when these change."""
+"""`Standing`: devices of the machines on which jobs can start, counted when these change."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bastion.simulator.engine.state import State
 
 
 class Standing:
-    """Devices of the machines that stand and are open."""
+    """Devices of existing machines that are open."""
 
     def __init__(self) -> None:
         self._machines: Mapping[str, Machine] = {}
         self._devices: Counter[str] = Counter()
 
     def devices(self, state: State) -> Counter[str]:
-        """All of them, free or held, by type; not to be changed."""
+        """Return all of them, free or held, by type; do not change them."""
         if self._machines != state.machines:
             self._machines = dict(state.machines)
             self._devices = Counter()
@@ -28,7 +28,7 @@ class Standing:
         return self._devices
 
     def free(self, state: State) -> Counter[str]:
-        """Those that nothing holds, by type; below zero where jobs are on machines that are not."""
+        """Return free ones, by type; negative if jobs are on other machines."""
         free = self.devices(state).copy()
         if len(state.cluster.types) == 1:
             free[state.cluster.types[0]] -= state.used

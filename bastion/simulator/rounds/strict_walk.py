@@ -1,11 +1,11 @@
 """
 `StrictWalk`: the round of published studies, which stops at the first job that does not fit.
 
-All jobs stand in one line, by the scheduler's order policy. From its beginning
-each job keeps its devices or takes free ones, else running jobs are suspended from the tail one by
-one until it fits. The walk stops at the first job that does not fit even then; running jobs after
-it stay suspended for that round. The scheduler itself goes on behind such a job (backfill), which
-is better; this is for comparison with published figures.
+All jobs are in one line, by the scheduler's order policy. From its beginning, each job keeps its
+devices or takes free ones; otherwise running jobs are suspended from the tail one by one until it
+fits. The walk stops at the first job that still does not fit; running jobs behind it stay suspended
+for that round. The scheduler itself continues behind such a job (backfill), which is better. This
+walk is for comparison with published figures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bastion.simulator.rounds.standing import Standing
 
 class StrictWalk:
     """
-    Chooses the jobs of a round by one walk. Devices are counted, wherever they are.
+    Chooses the jobs of a round by one walk. Devices are counted on any machine.
 
     Args:
         line: The jobs, in order.
@@ -34,15 +34,15 @@ class StrictWalk:
         self.is_lasting = line.is_lasting
 
     def waits(self, life: Life) -> None:
-        """A job waits from now on."""
+        """Add a job that waits from now on."""
         self._line.add(life)
 
     def waits_no_more(self, life: Life) -> None:
-        """A job starts, or is taken out."""
+        """Remove a job that starts or is taken out."""
         self._line.remove(life)
 
     def choose(self, state: State, now: float) -> Moves:
-        """The jobs up to the first that does not fit."""
+        """Return the jobs up to the first that does not fit."""
         running, waiting = self._line.ranked(state, now)
         free = self._standing.free(state)
         tail, last, at = len(running), len(waiting), 0
@@ -80,7 +80,7 @@ class StrictWalk:
     def place(
         self, state: State, starting: Mapping[str, JobClass], now: float
     ) -> Mapping[str, Placement]:
-        """Any free devices: which ones makes no difference here."""
+        """Return any free devices: which ones makes no difference here."""
         del now
         free = {
             name: machine.resources[state.cluster.named[machine.pool].type]
@@ -96,7 +96,7 @@ class StrictWalk:
 
 
 def _take(left: list[tuple[str, int]], state: State, life: Life) -> Placement:
-    """Devices of the first machines that have any, as one replica for each machine."""
+    """Take devices of the first machines that have any, as one replica per machine."""
     wanted, kind, places = life.job.devices, life.job.type, []
     for at, (name, units) in enumerate(left):
         if units and kind == state.cluster.named[state.machines[name].pool].type:

@@ -1,9 +1,9 @@
 """
-Run several simulations side by side, each in a fresh program, on all cores.
+Runs several simulations side by side, each in a fresh process, on all cores.
 
 An interrupt reaches every one of them: each ends with a partial result, and those that have not
-begun are left out. A second interrupt ends them without one. A point that fails is told by its
-label, and the others go on.
+started are left out. A second interrupt ends them without one. A failed point is reported by its
+label, and the others continue.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ from bastion.simulator.study.point import Point, Runs, Told
 from bastion.simulator.study.process import PointProcess
 
 _LOOK_S = 0.25
-"""Between two looks at how far the processes are."""
+"""Between two checks of the processes' progress."""
 PATIENCE_S = 60.0
-"""How long after an interrupt a partial result is waited for. A large one takes seconds."""
+"""How long to wait for a partial result after an interrupt. A large one takes seconds."""
 
 
 def run_points(points: Sequence[Point], *, cores: int = 0, told: Told | None = None) -> Runs:
     """
-    Return the results of `points`, in their order; after an interrupt only of those that began.
+    Return the results of `points`, in their order; after an interrupt only of those that started.
 
     Args:
-        points: Labelled so that they can be told apart. Each is run in a program of its own, unless
-            it is the only one.
-        cores: How many run at once; 0 for as many as there are.
-        told: Is told now and then how far they are.
+        points: Labelled so that they can be told apart. Each runs in its own process, unless it is
+            the
+            only one.
+        cores: How many run at the same time; 0 for as many as there are.
+        told: Called now and then with their progress.
 
     Raises:
-        BastionError: None of them gave a result, and this is why the first did not.
+        BastionError: None of them gave a result; this is why the first did not.
     """
     if len(points) == 1:
         return Runs(points=points, results=[_alone(points[0], told)], failed={})
@@ -66,7 +67,7 @@ class _Crowd:
         self.results: dict[int, Result] = {}
         self.failed: dict[int, BastionError] = {}
         self.kill_at = float("inf")
-        """When the patience after an interrupt is over."""
+        """When the patience after an interrupt ends."""
 
     def run(self) -> Runs:
         try:
@@ -101,7 +102,7 @@ class _Crowd:
             if process.fileno() in ready:
                 process.read()
                 self.parts[index] = process.part
-            # Not only those that closed their pipe: a policy's own child may keep it open.
+            # Not only those that closed their pipe: a policy's own child process may keep it open.
             if process.is_over(within_s=_LOOK_S if process.is_closed else 0.0):
                 self._take(index, process)
         if self.clock.monotonic() > self.kill_at:

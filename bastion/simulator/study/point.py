@@ -1,4 +1,4 @@
-"""`Point`: one simulation of a study, and `Runs`: what became of several."""
+"""`Point`: one simulation of a study, and `Runs`: the outcome of several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bastion.simulator.workload.load import Load
 from bastion.value import value
 
 Told = Callable[[Sequence[float]], None]
-"""Is told how far each point is: fractions of its jobs that have ended."""
+"""Called with the progress of each point: fractions of its jobs that have ended."""
 
 
 @value
@@ -26,25 +26,25 @@ class Point:
     load: Load | None = None
     """In a sweep of loads."""
     names: tuple[str, ...] = ()
-    """Ids of the jobs by index, where ties must go by them; numbers by default."""
+    """IDs of the jobs by index, if ties must go by them; numbers by default."""
 
 
 @value
 class Runs:
-    """What became of the points of a study."""
+    """The outcome of the points of a study."""
 
     points: Sequence[Point]
-    """Those that gave a result, in the order in which they were given."""
+    """Those that gave a result, in their original order."""
     results: Sequence[Result]
-    """One of each."""
+    """One per point."""
     failed: Mapping[str, BastionError]
-    """Why a point gave none, by its label."""
+    """Why a point gave no result, by its label."""
     left_out: Sequence[str] = ()
-    """Labels of the points that gave none because of an interrupt."""
+    """Labels of the points without a result because of an interrupt."""
 
 
 def labelled(points: Sequence[Point]) -> list[Point]:
-    """Return `points` with labels that tell them apart."""
+    """Return `points` with labels that distinguish them."""
     has_loads = len({point.load for point in points}) > 1
     found: list[Point] = []
     seen = Counter[str]()

@@ -17,7 +17,7 @@ def combined(
     placements: Sequence[str] = (),
     preemptions: Sequence[str] = (),
 ) -> list[Setup]:
-    """Return `setup` with every order and own policy, each with every combination of the rest."""
+    """Return `setup` with every order and external policy, combined with all of the rest."""
     ways = [replace(setup, order=order) for order in orders]
     ways += [replace(setup, policy=policy) for policy in policies]
     rest = product(

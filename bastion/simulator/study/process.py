@@ -1,12 +1,12 @@
 """
-`PointProcess`: one point of a study that runs in a fresh program.
+`PointProcess`: one point of a study that runs in a fresh process.
 
 No process is forked without a new program: the caller may have threads (a notebook, a test worker),
-and a lock that one of them holds would stay held in a fork for ever. Nor is the caller's `__main__`
-imported again, as multiprocessing's spawn does: a point is plain data.
+and a lock that one of them holds would stay locked forever in a fork. The caller's `__main__` is
+not imported again either, as multiprocessing's spawn would do: a point is plain data.
 
-The point and its result are in files without names, so that neither side waits for the other to
-read; the pipe between them only tells how far it is.
+The point and its result are in files without names, so neither side waits for the other to read.
+The pipe between them carries only the progress.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROGRAM = "bastion.simulator.study.program"
 
 class PointProcess:
     """
-    Starts at once; `read` and `is_over` follow it.
+    Starts immediately; `read` and `is_over` follow it.
 
     Args:
         point: What is simulated.
@@ -42,7 +42,7 @@ class PointProcess:
         self.has_begun = False
         """Whether an interrupt would leave a partial result."""
         self.is_closed = False
-        """Whether it tells no more of how far it is: it is over, or about to be."""
+        """Whether it no longer reports its progress: it is over, or about to be."""
         self._is_interrupted = False
         self._unread = b""
         self._answer = TemporaryFile()  # noqa: SIM115 - closed by `close`
@@ -55,9 +55,9 @@ class PointProcess:
                 self._process = subprocess.Popen(
                     own_program(PROGRAM, *map(str, given)),
                     stdin=asked,
-                    stdout=2,  # what a policy prints is no data of ours
+                    stdout=2,  # what a policy prints is not our data
                     pass_fds=(telling, self._answer.fileno()),
-                    process_group=0,  # the terminal's Ctrl-C is passed on once, by `interrupt`
+                    process_group=0,  # `interrupt` passes on the terminal's Ctrl-C, once
                     env=os.environ | {"PYTHONPATH": _path()},
                 )
         finally:
@@ -65,15 +65,15 @@ class PointProcess:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """The ID of its process."""
         return self._process.pid
 
     def fileno(self) -> int:
-        """A descriptor that is readable when `read` has news or finds it closed."""
+        """Return a descriptor that is readable when `read` has news or finds it closed."""
         return self._progress
 
     def read(self) -> None:
-        """Take in how far it is; call it when there is news."""
+        """Read its progress; call it when there is news."""
         news = os.read(self._progress, 65536)
         self.is_closed = not news
         *lines, self._unread = (self._unread + news).split(b"\n")
@@ -81,7 +81,7 @@ class PointProcess:
             self.has_begun, self.part = True, float(lines[-1])
 
     def is_over(self, *, within_s: float = 0.0) -> bool:
-        """Whether it has ended, or does so in the time given."""
+        """Whether it has ended, or ends within the given time."""
         try:
             self._process.wait(within_s)
         except subprocess.TimeoutExpired:
@@ -89,13 +89,13 @@ class PointProcess:
         return True
 
     def interrupt(self) -> None:
-        """End it soon: with a partial result if it has begun, else with none."""
+        """End it soon: with a partial result if it has started, otherwise with none."""
         self._is_interrupted = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT if self.has_begun else signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill it if it still runs; `found` gives nothing any more."""
+        """Kill it if it still runs; `found` then returns nothing."""
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
@@ -105,7 +105,7 @@ class PointProcess:
             self._progress = -1
 
     def found(self) -> Result | BastionError | None:
-        """What came out of it, once it is over; None if it was interrupted and has no result."""
+        """Return its outcome, once it is over; None if it was interrupted and has no result."""
         code = self._process.wait()
         if code:
             return None if self._is_interrupted else self._death(code)
@@ -131,5 +131,5 @@ class PointProcess:
 
 
 def _path() -> str:
-    """Where this program finds modules, for one that has to find the same."""
+    """Return where this program finds modules, for a process that must find the same ones."""
     return os.pathsep.join(each or str(Path.cwd()) for each in sys.path)

@@ -1,10 +1,11 @@
 """
-One point of a study, in a program of its own: `python -m bastion.simulator.study.program`.
+One point of a study, in its own process: `python -m bastion.simulator.study.program`.
 
-`process.py` starts it. The point is pickled on standard input; how far it is goes to a pipe, one
-fraction a line, of which the first says that it has begun; the result, or what is wrong with the
-point, is pickled into a file. What a policy prints goes to stderr. The first interrupt ends it with
-a partial result, later ones are ignored, and it does not outlive the program that started it.
+`process.py` starts it. It reads the pickled point from standard input and writes its progress to a
+pipe, one fraction per line; the first line says that it has started. The result, or what is wrong
+with the point, is pickled into a file. What a policy prints goes to stderr. The first interrupt
+ends it with a partial result, later ones are ignored, and it does not outlive the program that
+started it.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ Answer = Result | tuple[str, str]
 """A result, or the message and the hint of an error."""
 
 INTERRUPTED = 130
-"""Exit code of a point that was interrupted and has no result: 128 + SIGINT, as shells have it."""
+"""Exit code of a point that was interrupted without a result: 128 + SIGINT, as in shells."""
 _LOOK_S = 1.0
-"""Between two looks whether the parent still lives."""
+"""Between two checks that the parent is alive."""
 
 
 def main(parent: int, progress: int, answer: int) -> None:
@@ -34,8 +35,8 @@ def main(parent: int, progress: int, answer: int) -> None:
 
     Args:
         parent: The process that started this one.
-        progress: A descriptor for how far it is.
-        answer: A descriptor of the file for what came out.
+        progress: A descriptor for its progress.
+        answer: A descriptor of the file for its outcome.
     """
     _end_with(parent)
     signal.signal(signal.SIGINT, _once)
@@ -55,7 +56,7 @@ def main(parent: int, progress: int, answer: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open(answer, "wb") as file:
         pickle.dump(found, file, protocol=pickle.HIGHEST_PROTOCOL)
-    signal.setitimer(signal.ITIMER_REAL, 0)  # the interpreter's end takes its handler away
+    signal.setitimer(signal.ITIMER_REAL, 0)  # the exiting interpreter removes its handler
 
 
 def _answer(point: Point, tell: object) -> Answer:
@@ -66,14 +67,14 @@ def _answer(point: Point, tell: object) -> Answer:
 
 
 def _once(number: int, frame: object) -> None:
-    """The first interrupt ends the simulation; more of them would lose its result."""
+    """Let only the first interrupt end the simulation; further ones would lose its result."""
     del number, frame
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent has: a timer looks, as a pipe may be kept open by other programs."""
+    """End when the parent has ended; a timer checks, as other programs may keep a pipe open."""
 
     def look(*_: object) -> None:
         if os.getppid() != parent:

@@ -45,20 +45,20 @@ def simulate(
     told: Told | None = None,
 ) -> Study:
     """
-    Simulate every combination of the policies given, on all cores, and return the study.
+    Simulate every combination of the given policies, on all cores, and return the study.
 
-    What is wrong with what is given is said before anything runs. One that gives no result is
-    warned of, and in `failed` of the study; the others are kept.
+    Wrong arguments are reported before anything runs. A simulation that gives no result causes a
+    warning, and is in `failed` of the study; the others are kept.
 
     Args:
         workload: A trace file, or a workload.
         machines: `64x8`, a TOML file, or a cluster.
-        quota: A quota file, its path or a quota; by default a share is made for each project.
+        quota: A quota file, its path or a quota; by default a share is created for each project.
         order: Orders of the scheduler to compare.
         admission: Admissions to compare, such as `all` and `load-limit:1.2`.
         placement: Where jobs are placed; several to compare.
         preemption: Which jobs may preempt which; several to compare.
-        policy: Orders of one's own to compare, `FILE.py:CLASS` or `synthesize:fifo,las`.
+        policy: Your own orders to compare, `FILE.py:CLASS` or `synthesize:fifo,las`.
         synthesis: How `synthesize:` chooses.
         throughput: A file of throughputs by kind of job.
         round_s: Length of a round; 0 decides at every event.
@@ -66,12 +66,12 @@ def simulate(
         costs: What starting and stopping cost; nothing by default.
         shares: Without a quota file: `demand`, `equal` or `one`.
         seed: Of machine failures.
-        cores: How many simulations run at once; 0 for as many as there are.
-        on: The URL of a bucket: each simulation is a task of an array there, with one processor.
-        told: Is told how far they are.
+        cores: How many simulations run at the same time; 0 for as many as there are.
+        on: The URL of a bucket: each simulation is a task of an array there, with one CPU.
+        told: Called with their progress.
 
     Raises:
-        SpecError: Anything given is wrong; every problem of a file.
+        SpecError: An argument is wrong; lists every problem of a file.
         BastionError: No simulation gave a result.
     """
     if shares not in SHARES:
@@ -96,7 +96,7 @@ def simulate(
 
 
 def _points(setups: Sequence[Setup], workload: Workload) -> list[Point]:
-    """The simulations to run, each of which can be set up."""
+    """Return the simulations to run, each of which can be set up."""
     for each in setups:
         parts_of(each, quota_of(each, workload))
     return labelled([Point(setup=each, workload=workload) for each in setups])
@@ -110,7 +110,7 @@ def _on_pool(points: Sequence[Point], url: str, told: Told | None) -> Runs:
 
 
 def _whole(runs: Runs) -> Study:
-    """The study of `runs`, with a warning for each point that gave no result."""
+    """Return the study of `runs`, with a warning for each point without a result."""
     study = Study(runs)
     for label, why in study.failed.items():
         warnings.warn(f"{label} gave no result: {why}", stacklevel=3)

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 class Study:
     """
-    What came out of some points.
+    The outcome of some points.
 
     Args:
-        runs: Their labels tell them apart.
+        runs: Their labels distinguish them.
     """
 
     def __init__(self, runs: Runs) -> None:
         self.points = list(runs.points)
         self.results = list(runs.results)
         self.failed = {label: str(error) for label, error in runs.failed.items()}
-        """Why a simulation gave no result, by its label; the others are whole."""
+        """Why a simulation gave no result, by its label; the others are complete."""
         self.left_out = list(runs.left_out)
         """Labels of the simulations that an interrupt left without a result."""
 
@@ -54,7 +54,7 @@ class Study:
         return bool(self.left_out) or any(result.is_partial for result in self.results)
 
     def as_json(self) -> dict[str, Any]:
-        """Settings and measures, as JSON has them."""
+        """Return settings and measures, for JSON."""
         return {
             "settings": dict(self.results[0].settings) if self.results else {},
             "is_partial": self.is_partial,
@@ -64,7 +64,7 @@ class Study:
         }
 
     def jobs_json(self) -> dict[str, Any]:
-        """Of every simulation a row for each job, and the CDFs of what is measured, for JSON."""
+        """Return a row for each job of every simulation, and the CDFs of its measures, for JSON."""
         found = []
         for result in self.results:
             rows = [_row_of(each) for each in result.jobs]
@@ -73,7 +73,7 @@ class Study:
 
     @cached_property
     def charts(self) -> Mapping[str, Any]:
-        """Its charts, of Altair, by name."""
+        """Return its Altair charts, by name."""
         from bastion.simulator.report.charts import charts_of
 
         loads = [point.load for point in self.points]
@@ -81,7 +81,7 @@ class Study:
         return charts_of(self.results, self.measures, loads, names)
 
     def report(self, path: str | Path) -> None:
-        """Write one HTML page that needs nothing but itself."""
+        """Write one self-contained HTML page."""
         from bastion.simulator.report.page import page
 
         loads = [point.load for point in self.points]
@@ -89,7 +89,7 @@ class Study:
         Path(path).write_text(text, encoding="utf-8")
 
     def export(self, folder: str | Path, form: str = "png") -> list[Path]:
-        """Write every chart into `folder` as `png`, `svg` or `pdf`; the files."""
+        """Write every chart into `folder` as `png`, `svg` or `pdf`; return the files."""
         from bastion.simulator.report.export import export
         from bastion.simulator.report.page import headings
 
@@ -97,7 +97,7 @@ class Study:
 
     @property
     def summary(self) -> pd.DataFrame:
-        """One row a simulation, one column a measure."""
+        """One row per simulation, one column per measure."""
         rows = []
         for each in self.measures:
             row: dict[str, Any] = {}
@@ -113,7 +113,7 @@ class Study:
 
     @property
     def jobs(self) -> pd.DataFrame:
-        """One row a job and simulation."""
+        """One row per job and simulation."""
         rows = [
             {"policy": result.label, **_row_of(each)}
             for result in self.results
@@ -134,7 +134,7 @@ class Study:
 
 
 def _row_of(job: JobResult) -> dict[str, Any]:
-    """What was asked, and what became of it; when a replay is to stop it is no part of that."""
+    """Return the request and outcome of a job, without the recorded stops of a replay."""
     asked = job.job._asdict()
     del asked["stops"]
     return asked | {

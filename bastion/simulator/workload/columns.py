@@ -1,7 +1,7 @@
 """
-The columns of a trace, and what a cell of each may hold.
+The columns of a trace, and the allowed values of their cells.
 
-A reader gives every row to `job_of`, which makes a job or names every problem of the row.
+A reader passes every row to `job_of`, which creates a job or lists every problem of the row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLUMNS: Mapping[str, str] = {
     "max_runtime": "the time limit its user gave, in seconds (none)",
     "kind": "what it trains, as a file of throughputs calls it (none)",
 }
-"""Column -> what it holds, and in brackets what holds without it."""
+"""Column -> what it contains, with its default in parentheses."""
 
 REQUIRED = ("submit", "duration")
 
@@ -49,7 +49,7 @@ ALIASES: Mapping[str, str] = {
     "model": "kind",
     "job_type": "kind",
 }
-"""Other names of columns, as published traces have them."""
+"""Other names of columns, as in published traces."""
 
 MAX_DEVICES = 1_000_000
 
@@ -61,7 +61,7 @@ def column_of(header: str) -> str:
 
 
 BEYOND = "beyond the header"
-"""The place of the cells of a row that no column of the header is for."""
+"""The key of the cells of a row without a column in the header."""
 
 
 def job_of(row: Mapping[str, Any], index: int, line: int) -> TraceJob | list[str]:
@@ -105,7 +105,7 @@ def job_of(row: Mapping[str, Any], index: int, line: int) -> TraceJob | list[str
 
 def seconds_of(written: Any) -> float:
     """
-    Return seconds for a number or a date; a date without a zone is in UTC.
+    Return seconds for a number or a date; a date without a time zone is in UTC.
 
     Raises:
         ValueError: It is neither.

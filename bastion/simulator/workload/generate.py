@@ -1,8 +1,8 @@
 """
 Synthetic workloads: arrivals, lengths, sizes, projects and users, all drawn from one seed.
 
-Lengths are of the shape of Microsoft's Philly cluster as scheduling studies use it: 80 % of the
-jobs take 60 x 10^U(1.5, 3) seconds, 20 % take 60 x 10^U(3, 4). Source: Narayanan et al., Gavel,
+Lengths follow the distribution of Microsoft's Philly cluster as scheduling studies use it: 80 % of
+the jobs take 60 x 10^U(1.5, 3) seconds, 20 % take 60 x 10^U(3, 4). Source: Narayanan et al., Gavel,
 OSDI 2020; sizes are those of the published trace (Jeon et al., USENIX ATC 2019).
 """
 
@@ -26,29 +26,29 @@ _PHILLY_SIZES = ((1, 76627), (2, 1818), (4, 1870), (8, 1643), (16, 199), (32, 67
 """(devices, jobs of that size among 82,247)"""
 _DAY_S = 86400.0
 _SWING = 0.8
-"""At night there are so much fewer arrivals than at noon, as a fraction of the mean."""
+"""Daily swing of arrivals above and below the mean, as a fraction of it."""
 _BURST = 20
-"""Jobs of one burst, on the average: a sweep that one user submits at once."""
+"""Jobs of one burst, on average: a sweep that one user submits."""
 MEAN_LENGTH_S = 0.8 * 60 * (1e3 - 10**1.5) / (1.5 * math.log(10)) + 0.2 * 60 * 9e3 / math.log(10)
 """Of one job: the mean of the two ranges."""
 
 
 @value
 class Recipe:
-    """What a synthetic workload is made of."""
+    """The properties of a synthetic workload."""
 
     jobs: int = 1000
     per_hour: float = 0.0
-    """Jobs an hour; 0: as `load` says."""
+    """Jobs per hour; 0: `load` decides."""
     load: float = 0.7
-    """Work that arrives, as a fraction of what all devices do."""
+    """Arriving work, as a fraction of what all devices can do."""
     arrivals: Arrivals = "poisson"
     sizes: Sizes = "one"
     projects: int = 1
     users: int = 1
     """In each project."""
     skew: float = 1.0
-    """How uneven demand is: the n-th project has a part of 1 / n^skew; 0: all the same."""
+    """How uneven demand is: the n-th project has a share of 1 / n^skew; 0: all equal."""
     tracked: tuple[int, int] | None = None
     seed: int = 1
 
@@ -68,12 +68,12 @@ class Recipe:
 
 def generated(recipe: Recipe, devices: int, types: Mapping[str, int] | None = None) -> Workload:
     """
-    Return the workload of `recipe` for a cluster of so many devices; equal seeds, equal jobs.
+    Return the workload of `recipe` for a cluster of `devices`; equal seeds give equal jobs.
 
     Args:
-        recipe: What it is made of.
+        recipe: Its properties.
         devices: All of the cluster.
-        types: How many of each type; jobs ask for them in proportion. By default for the first.
+        types: How many of each type; jobs request them in proportion. By default all of the first.
     """
     random = Random(recipe.seed)  # noqa: S311 - a simulation, not a secret
     largest = max(types.values()) if types and len(types) > 1 else devices
@@ -115,7 +115,7 @@ def _length_s(random: Random) -> float:
 
 
 def _times(recipe: Recipe, random: Random, rate: float) -> list[float]:
-    """Times of arrival; `rate` is jobs a second on the average."""
+    """Return times of arrival; `rate` is jobs per second on average."""
     time, times = 0.0, list[float]()
     while len(times) < recipe.jobs:
         if recipe.arrivals == "bursty":
@@ -145,7 +145,7 @@ def _owners(recipe: Recipe, random: Random) -> list[tuple[str, str]]:
 
 
 def _types(random: Random, sizes: Sequence[int], devices: Mapping[str, int]) -> list[str]:
-    """The type of each job, one that has so many devices; of one type alone none is named."""
+    """Return the type of each job, one with enough devices; if there is one type, none is named."""
     if len(devices) < 2:
         return [""] * len(sizes)
     found = []

@@ -1,4 +1,4 @@
-"""`TraceJob`: what a workload says of one job, before anything has run."""
+"""`TraceJob`: what a workload says about one job, before anything has run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from quota import Quota
 
 
 class Stop(NamedTuple):
-    """What one preemption of a job took."""
+    """What one preemption of a job cost."""
 
     leave_s: float
     """Seconds from its notice until its devices were free."""
@@ -26,7 +26,9 @@ class Part(NamedTuple):
     before_s: float
     """Seconds before it ended."""
     by_itself: bool
-    """Whether the attempt was stopped later: then it says more how long this one had run."""
+    """
+    Whether it ended before the attempt was told to stop; `after_s` then says more than `before_s`.
+    """
 
 
 class TraceJob(NamedTuple):
@@ -40,9 +42,9 @@ class TraceJob(NamedTuple):
     submit_s: float
     duration_s: float
     devices: int = 1
-    """In all."""
+    """In total."""
     replicas: int = 0
-    """Over how many equal replicas, none of which spans machines; 0 for as few as fit."""
+    """Number of equal replicas, none of which spans machines; 0 for as few as fit."""
     type: str = ""
     """Resource type of its devices; empty for the first type of the cluster."""
     project: str = "all"
@@ -51,19 +53,19 @@ class TraceJob(NamedTuple):
     max_runtime_s: float | None = None
     """The time limit that its user gave, for backfill and estimates; None without one."""
     line: int = 0
-    """Where it stands in its file; 0 if it comes from no file."""
+    """Its line in its file; 0 if it does not come from a file."""
     stops: tuple[Stop, ...] = ()
-    """Of a replay: what each preemption took, the first first; later ones cost what costs say."""
+    """In a replay: what each preemption took, in order; for later ones, the costs apply."""
     grace_s: float | None = None
-    """What it asked for between a notice and its kill; None: what the quota file says."""
+    """Requested time between a notice and its kill; None: as the quota file says."""
     borrow: bool = True
     """Whether it may start beyond its project's share."""
     begins: tuple[float, ...] = ()
-    """Of a replay: seconds until each attempt ran, the first first; later ones are as the last."""
+    """In a replay: seconds until each attempt ran, in order; later ones are like the last."""
     parts: tuple[tuple[Part, ...], ...] = ()
-    """Of a replay: for each attempt, when each replica was gone; empty: all were at its end."""
+    """In a replay: for each attempt, when each replica was gone; empty: all at its end."""
     longest_s: float = 0.0
-    """Of a replay: the longest that an attempt held devices; its time limit cut none before."""
+    """In a replay: the longest that an attempt held devices; its time limit cut none before."""
     kind: str = ""
     """What it trains, for throughputs by kind of job; empty if that is not known."""
 
@@ -88,26 +90,26 @@ class Happening:
     quota: Quota | None = None
     """The file that is in force from then on."""
     takes_s: float = 0.0
-    """Of a cancel: seconds until the devices of the job were free, if it held any."""
+    """For a cancel: seconds until the devices of the job were free, if it held any."""
 
 
 @value
 class Workload:
-    """Jobs in the order of their submission, and where they come from."""
+    """Jobs in the order of their submission, and their source."""
 
     jobs: Sequence[TraceJob]
     source: str = ""
-    """The file or the generator, for reports; with the licence where the data has one."""
+    """The file or the generator, for reports; with the license if the data has one."""
     script: tuple[Happening, ...] = ()
-    """Of a replay: what users and admins did meanwhile, in order."""
+    """In a replay: what users and admins did in the meantime, in order."""
     moments: tuple[float, ...] = ()
-    """Of a replay: when the scheduler decided. What one cycle names, the next carries out."""
+    """In a replay: when the scheduler decided. The next cycle carries out what one announces."""
     tracked: tuple[int, int] | None = None
     """Indices of the first and last job that are measured; None for all. The others are load."""
     skipped: tuple[str, ...] = ()
-    """Problems of the rows that were left out, each with its line."""
+    """Problems of the skipped rows, each with its line."""
     notes: tuple[str, ...] = ()
-    """What a reader of the results should know of the file."""
+    """What a reader of the results should know about the file."""
 
     def is_tracked(self, index: int) -> bool:
         """Whether the job at `index` is measured."""

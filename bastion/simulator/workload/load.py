@@ -1,4 +1,4 @@
-"""`Load`: how much work comes, and the lists and ranges of it that a command line writes."""
+"""`Load`: how much work arrives, and its lists and ranges on a command line."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAX_POINTS = 1000
 
 
 class Load(NamedTuple):
-    """How much work comes."""
+    """How much work arrives."""
 
     number: float
-    """Jobs an hour, or a part of what all devices do."""
+    """Jobs per hour, or a fraction of what all devices can do."""
     is_part: bool = False
 
     def __str__(self) -> str:
@@ -25,11 +25,13 @@ class Load(NamedTuple):
 
 def loads_of(written: str) -> list[Load]:
     """
-    Return the loads that `written` means: jobs an hour as `4`, `1,2,8`, `1..9` or `1..9:0.5`, parts
-    of the cluster as `70%`, `50%,70%` or `50..90%:10`.
+    Return the loads that `written` describes.
+
+    They are jobs per hour, such as `4`, `1,2,8`, `1..9` or `1..9:0.5`, or parts of the cluster,
+    such as `70%`, `50%,70%` or `50..90%:10`.
 
     Raises:
-        SpecError: It means none, or too many.
+        SpecError: It describes none, or too many.
     """
     words = [word.strip() for word in written.split(",")]
     kinds = {"%" in word for word in words}

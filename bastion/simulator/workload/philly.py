@@ -1,7 +1,7 @@
 """
 Rows of Microsoft's Philly trace as it is published: `cluster_job_log`, JSON with attempts.
 
-A job works for as long as its attempts lasted in sum, on as many devices as its widest attempt had.
+A job's work is the total duration of its attempts, on as many devices as its widest attempt had.
 
 Source: https://github.com/msr-fiddle/philly-traces, `cluster_job_log`.
 """
@@ -22,9 +22,10 @@ def is_of_philly(row: Mapping[str, Any]) -> bool:
 
 def columns_of_philly(row: Mapping[str, Any]) -> dict[str, Any]:
     """
-    Return the row by our columns; what it does not say is empty.
+    Return the row by our columns; what it does not contain is empty.
 
-    A job without an attempt, or whose attempts have no end, has no duration, as one that never ran.
+    A job without an attempt, or whose attempts have no end, has no duration, like one that never
+    ran.
     """
     attempts = [each for each in row.get("attempts") or () if isinstance(each, dict)]
     worked_s = sum(_seconds(each.get("start_time"), each.get("end_time")) for each in attempts)
@@ -42,7 +43,7 @@ def columns_of_philly(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(start: Any, end: Any) -> float:
-    """Seconds of one attempt; none if one of its times is missing, which Philly writes as None."""
+    """Return the seconds of one attempt; none if one of its times is missing (None in Philly)."""
     try:
         lasted = datetime.fromisoformat(str(end)) - datetime.fromisoformat(str(start))
     except ValueError:

@@ -2,7 +2,7 @@
 Throughputs: how fast each kind of job works on which devices, and on how many.
 
 A TOML file has a table for each kind of job (the column `kind` of a trace) and each pool or type of
-device, with steps a second by the number of devices:
+device, with steps per second by the number of devices:
 
     reference = "v100"          # the durations of the trace are those on these devices
 
@@ -29,20 +29,20 @@ from bastion.errors import SpecError
 from bastion.value import value
 
 Curve = tuple[tuple[int, float], ...]
-"""(devices, steps a second), by devices."""
+"""(devices, steps per second), by devices."""
 
 
 @value
 class Throughputs:
-    """Steps a second of kinds of jobs."""
+    """Steps per second of kinds of jobs."""
 
     curves: Mapping[str, Mapping[str, Curve]]
     """By kind, then by pool or type."""
     reference: str
-    """The pool or type for which durations are given."""
+    """The pool or type that the given durations refer to."""
 
     def speed(self, kind: str, pool: str, device_type: str, devices: int) -> float | None:
-        """Work a second where a job lies, of a job of that kind; None if nothing is known."""
+        """Return the work per second of a job of that kind on its devices; None if unknown."""
         curves = self.curves.get(kind)
         if curves is None:
             return None
@@ -52,13 +52,13 @@ class Throughputs:
         return at(curve, devices) / at(curves[self.reference], devices)
 
     def scaled(self, kind: str, devices: int) -> float | None:
-        """Steps a second on so many reference devices; None if nothing is known."""
+        """Return the steps per second on that many reference devices; None if nothing is known."""
         curves = self.curves.get(kind)
         return at(curves[self.reference], devices) if curves is not None else None
 
 
 def at(curve: Curve, devices: int) -> float:
-    """Return the steps a second on so many devices."""
+    """Return the steps per second on that many devices."""
     first, last = curve[0], curve[-1]
     if devices <= first[0]:
         return first[1] * devices / first[0]
@@ -73,7 +73,7 @@ def read_throughputs(path: str | Path) -> Throughputs:
     Return the throughputs of a TOML file.
 
     Raises:
-        SpecError: It cannot be read, or something in it is wrong; every problem.
+        SpecError: It cannot be read, or something in it is wrong; lists every problem.
     """
     path = Path(path)
     try:

@@ -1,10 +1,10 @@
 """
-Read and write traces: CSV with a header, or JSON, an array of objects or one object a line.
+Reads and writes traces: CSV with a header, or JSON, as an array of objects or one object per line.
 
-The published file of the Philly trace is read as it is.
+The published file of the Philly trace is read unchanged.
 
-Every problem is named with its line before anything is simulated; with `skip_bad` the bad rows are
-left out, counted and kept in the workload.
+Every problem is reported with its line before anything is simulated; with `skip_bad`, the bad rows
+are skipped, counted and kept in the workload.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from bastion.simulator.workload.job import TraceJob, Workload
 from bastion.simulator.workload.philly import columns_of_philly, is_of_philly
 
 MAX_SHOWN = 20
-"""Problems that are told; more are counted."""
+"""Problems that are listed; further ones are counted."""
 
 Row = tuple[int, Mapping[str, Any]]
-"""(line, or place in an array; cells by column)"""
+"""(line, or position in an array; cells by column)"""
 Fits = Callable[[TraceJob], TraceJob | str]
-"""Gives a job as it will run, or why it never can."""
+"""Returns a job as it will run, or why it never can."""
 _SAME = 3
-"""Rows with the same problem that are told one by one; more are told together."""
+"""Rows with the same problem that are listed one by one; more are listed together."""
 
 
 class BadRow(NamedTuple):
     """What is wrong with one row."""
 
     place: int
-    """Its line, or its place in an array; 0 if it comes from no file."""
+    """Its line, or its position in an array; 0 if it does not come from a file."""
     problem: str
     name: str = ""
-    """Of its job, where the row says one."""
+    """Of its job, if the row contains one."""
 
     def text(self, word: str) -> str:
-        """In words; `word` is what a place is, such as `line`."""
+        """Return it in words; `word` is the name of a position, such as `line`."""
         place = f"{word} {self.place}: " if self.place else ""
         return f"{place}{self.name} {self.problem}" if self.name else f"{place}{self.problem}"
 
@@ -54,14 +54,17 @@ def read_trace(
     Return the workload of a trace file.
 
     Args:
-        path: A file that ends with `.csv`, `.json` or `.jsonl`; one of another name that begins as
-            an array of JSON is read as `.json`, and every other as `.csv`.
-        skip_bad: Leave out rows with problems; they are in `skipped` of the workload.
-        fits: What is said of a job that can never run is a problem of its row.
-        first: Only so many jobs, in the order of submission; rows behind them may be bad. 0: all.
+        path: A file that ends with `.csv`, `.json` or `.jsonl`; one with another name that begins
+            like
+            a JSON array is read as `.json`, and every other as `.csv`.
+        skip_bad: Skip rows with problems; they are in `skipped` of the workload.
+        fits: If it says that a job can never run, that is a problem of its row.
+        first: Read only that many jobs, in the order of submission; rows behind them may be bad. 0:
+            all.
 
     Raises:
-        SpecError: The file cannot be read, a column is missing or unknown, or rows are bad: every
+        SpecError: The file cannot be read, a column is missing or unknown, or rows are bad: lists
+            every
             problem, with its line.
     """
     path = Path(path)
@@ -90,10 +93,10 @@ def checked(
     first: int = 0,
 ) -> Workload:
     """
-    Return the workload of `rows`, sorted by submission; of the `first` alone, if that is not 0.
+    Return the workload of `rows`, sorted by submission; only the `first` ones, if that is not 0.
 
     Raises:
-        SpecError: Rows are bad, or there is none that is not.
+        SpecError: Rows are bad, or there are no good ones.
     """
     jobs: list[TraceJob] = []
     places: list[int] = []
@@ -140,7 +143,7 @@ def checked(
 
 
 def bad_rows(source: str, bad: Sequence[BadRow], *, word: str = "line") -> SpecError:
-    """The error for the problems of some rows; rows with the same problem are told together."""
+    """Return the error for the problems of some rows; equal problems are listed together."""
     alike: dict[str, list[BadRow]] = {}
     for row in bad:
         alike.setdefault(row.problem, []).append(row)
@@ -228,7 +231,7 @@ def _json_rows(path: Path, text: str, suffix: str) -> Iterator[Row]:
 
 
 def _columns(path: Path, header: list[str]) -> list[str]:
-    """The columns that `header` means; those that nothing here reads are left as they are."""
+    """Return the columns that `header` names; those that nothing here reads stay unchanged."""
     columns = [column_of(name) for name in header]
     missing = [name for name in REQUIRED if name not in columns]
     if missing:

@@ -1,8 +1,8 @@
 """
 `Life`: one job from its submission to its end, and how much of its work is done.
 
-Work is counted in seconds on devices of speed 1. An attempt does none before `ready_at`; what it
-did since its last checkpoint is lost when it is stopped.
+Work is counted in seconds on devices of speed 1. An attempt does none before `ready_at`. When it is
+stopped, its work since the last checkpoint is lost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Span(NamedTuple):
     taken: Mapping[str, int]
     """Devices, by machine."""
     useful_s: float
-    """Seconds of it whose work was kept."""
+    """Its seconds whose work was kept."""
     kind: str
     """How it ended: done, preempted, lost, timed out, cancelled, running."""
 
@@ -66,48 +66,48 @@ class Life:
     def __init__(self, job: TraceJob, record: JobRecord, index: int) -> None:
         self.job = job
         self.index = index
-        """Its place in the workload."""
+        """Its position in the workload."""
         self.record = record
         self.gang = (record,)
-        """As it was submitted, alone."""
+        """As it was submitted, as a gang of one."""
         self.place: Place | None = None
-        """Where it stands in the line of those that wait, in rounds."""
+        """Its position in the line of waiting jobs, in rounds."""
         self.done_s = 0.0
-        """Work that is kept."""
+        """Completed work that is kept."""
         self.attained_s = 0.0
         """Seconds for which it held its devices, in earlier attempts."""
         self.job_class = JobClass.GUARANTEED
-        """How its attempt is charged, where its record does not say it."""
+        """How its attempt is charged, if its record does not say."""
         self.began_at = -1.0
         """When its attempt was admitted; below zero without one."""
         self.ready_at = 0.0
-        """From when on its attempt does work."""
+        """When its attempt starts to do work."""
         self.rate = 1.0
         """Work per second of its attempt."""
         self.taken: Mapping[str, int] = {}
         """Devices that its attempt holds, by machine."""
         self.gone = 0
-        """How many replicas of its attempt have ended before the others."""
+        """Number of replicas of its attempt that have ended before the others."""
         self.parts: dict[int, float] = {}
-        """Replicas that will, and when."""
+        """Replicas that will end before the others, and when."""
         self.stops_at: float | None = None
         """When its attempt will be gone, if it is being stopped."""
         self.is_cancelled = False
-        """Whether it ends, and does not wait again, when its attempt is gone."""
+        """Whether it ends, and does not wait again, once its attempt is gone."""
         self.version = 0
-        """Of its attempt: events for an earlier one are void."""
+        """Of its attempt: events for an earlier version are void."""
         self.first_start: float | None = None
         self.ended_at: float | None = None
         self.outcome = ""
         """succeeded, timed_out, refused or cancelled; empty while it is active."""
         self.preemptions = 0
         self.lost_s = 0.0
-        """Device time of its attempts that came to nothing: lost work and overheads."""
+        """Device time of its attempts without result: lost work and overhead."""
         self.promised_at: float | None = None
         """When it was first promised a start within its project's share."""
         self.spans: list[Span] = []
         self.line: object = None
-        """The waiting line that it stands in."""
+        """The waiting line that contains it."""
 
     @property
     def is_running(self) -> bool:
@@ -115,15 +115,15 @@ class Life:
         return self.began_at >= 0.0
 
     def worked_by(self, now: float) -> float:
-        """Work that its attempt has done by `now`, kept or not."""
+        """Return the work that its attempt has done by `now`, whether kept or not."""
         return max(0.0, now - self.ready_at) * self.rate if self.began_at >= 0.0 else 0.0
 
     def left_by(self, now: float) -> float:
-        """Work that is left if the attempt goes on."""
+        """Return the work that is left if the attempt continues."""
         return max(0.0, self.job.duration_s - self.done_s - self.worked_by(now))
 
     def ends_at(self) -> float:
-        """When its attempt will have done all the work, or meets its time limit."""
+        """Return when its attempt will have done all the work, or reaches its time limit."""
         done = self.ready_at + (self.job.duration_s - self.done_s) / self.rate
         limit = self.job.max_runtime_s
         if limit is None:
@@ -131,7 +131,10 @@ class Life:
         return min(done, self.ready_at + max(limit, self.job.longest_s))
 
     def part_before(self, at: float, now: float) -> set[float]:
-        """Its attempt ends `at` that time: when replicas of it are gone before, as they were."""
+        """
+        Return the recorded times at which replicas of an attempt that ends `at` are gone before
+        that.
+        """
         number = len(self.spans)
         parts = self.job.parts[number] if number < len(self.job.parts) else ()
         if len(parts) == self.job.replicas:
@@ -148,7 +151,7 @@ class Life:
         return attempt is not None and all(host.end is None for host in attempt.hosts[replica])
 
     def begin(self, now: float, ready_at: float, rate: float, taken: Mapping[str, int]) -> None:
-        """Its next attempt is admitted."""
+        """Start its next attempt, which was admitted."""
         self.began_at, self.ready_at, self.rate = now, ready_at, rate
         self.taken = taken
         self.stops_at = None
@@ -157,18 +160,18 @@ class Life:
             self.first_start = now
 
     def finish(self, now: float, outcome: str, worked_until: float) -> None:
-        """Its attempt ends with all the work that it had to do, or at its time limit."""
+        """End its attempt, with all its work done or at its time limit."""
         useful = min(self.worked_by(worked_until), self.job.duration_s - self.done_s)
         self._close(now, useful, "done" if outcome == "succeeded" else "timed out")
         self.ended_at, self.outcome = now, outcome
 
     def cancel(self, now: float) -> None:
-        """Its attempt ends because a user wants it no longer; its work was for nothing."""
+        """End its attempt because its user cancelled it; its work was for nothing."""
         self._close(now, 0.0, "cancelled")
         self.ended_at, self.outcome = now, "cancelled"
 
     def stop(self, now: float, kind: str, checkpoint_s: float) -> None:
-        """Its attempt ends early; it waits again with the work of its last checkpoint."""
+        """End its attempt early; it waits again with the work of its last checkpoint."""
         worked = min(self.worked_by(now), self.job.duration_s - self.done_s)
         known = self.job.stops[self.preemptions :] if kind == "preempted" else ()
         if known:

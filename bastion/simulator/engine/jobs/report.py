@@ -1,4 +1,4 @@
-"""`Report`: what policies are told of one job, worked out when they ask."""
+"""`Report`: the facts about one job that policies get, computed on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMES = ("attained_s", "remaining_s", "progress")
 
 
 class Moment:
-    """The time of which all reports of a simulation speak."""
+    """The time that all reports of a simulation refer to."""
 
     __slots__ = ("now",)
 
@@ -36,7 +36,7 @@ class Report(Mapping[str, float]):
         self._life, self._moment = life, moment
 
     def get(self, name: str, default: Any = None, /) -> Any:
-        """A number of the report."""
+        """Return a number of the report."""
         life = self._life
         if name == "attained_s":
             if life.began_at < 0.0 or life.record.attempt is not None:
@@ -48,15 +48,15 @@ class Report(Mapping[str, float]):
         return left if name == "remaining_s" else 1.0 - left / life.job.duration_s
 
     def __getitem__(self, name: str) -> float:
-        """A number of the report."""
+        """Return a number of the report."""
         if name not in _NAMES:
             raise KeyError(name)
         return float(self.get(name))
 
     def __iter__(self) -> Iterator[str]:
-        """The names of its numbers."""
+        """Yield the names of its numbers."""
         return iter(_NAMES)
 
     def __len__(self) -> int:
-        """How many numbers it has."""
+        """Return how many numbers it has."""
         return len(_NAMES)

@@ -1,11 +1,12 @@
 """
 `WaitingLines`: which waiting jobs the scheduler is shown.
 
-Jobs of one project and user that ask for the same stand in one line, first come first. A cycle can
-start no more of a line than fit on all machines together, and whatever it keeps for later it keeps
-for the first of a line; so it is shown only as many of each. What has a promise or a planned start
-is shown in any case: one of its line that is preempted goes before it again. So it decides as if it
-saw them all (see docs/decisions/0028), and a cycle does not cost more as the backlog grows.
+Jobs of one project and user that request the same resources are in one line, in order of
+submission. A cycle cannot start more jobs of a line than fit on all machines together, and whatever
+it keeps for later it keeps for the first of a line. Therefore only that many of each line are
+shown. A job with a promise or a planned start is always shown, because a preempted job of its line
+is placed before it. The scheduler then decides as if it saw all jobs (see docs/decisions/0028), and
+a cycle does not cost more as the backlog grows.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ class _Line:
         self.most = most
         self.places: list[Place] = []
         self.shown = 0
-        """How many of the first are among those shown."""
+        """How many of the first places are shown."""
 
 
 class WaitingLines:
     """
-    The waiting jobs, and those of them that could start.
+    The waiting jobs, and which of them could start.
 
     Args:
-        jobs: The records that the scheduler is shown; kept up to date with what waits here.
-        shows_all: Show all jobs, as it is needed where an order changes while jobs wait.
+        jobs: The records that the scheduler is shown; kept up to date with the jobs that wait here.
+        shows_all: Show all jobs, as is necessary if an order changes while jobs wait.
     """
 
     def __init__(self, jobs: dict[str, JobRecord], *, shows_all: bool = False) -> None:
@@ -48,17 +49,17 @@ class WaitingLines:
         self._shows_all = shows_all
         self._lines: dict[tuple[object, ...], _Line] = {}
         self._kept: Mapping[str, Life] = {}
-        """Those that are shown wherever they stand."""
+        """Jobs that are shown in any position."""
         self.count = 0
         self.devices = 0
 
     def add(self, life: Life, most: int) -> None:
         """
-        Let a job wait.
+        Add a waiting job.
 
         Args:
-            life: Its record says what it asks for.
-            most: How many such jobs all machines hold.
+            life: Its record says what it requests.
+            most: How many such jobs fit on all machines.
         """
         record = life.record
         key = (record.project, record.user, id(record.request))
@@ -85,7 +86,7 @@ class WaitingLines:
             self._jobs.pop(name, None)
 
     def keep(self, kept: Mapping[str, Life]) -> None:
-        """Show these by name, wherever they stand, and none of those any more that were kept."""
+        """Show these by name in any position, and no longer those that were kept before."""
         before, self._kept = self._kept, kept
         for name, life in before.items():
             line = life.line
@@ -96,7 +97,7 @@ class WaitingLines:
                 self._jobs[name] = life.record
 
     def remove(self, life: Life) -> None:
-        """It waits no longer; the next of its line is shown instead."""
+        """Remove a job that no longer waits; the next of its line is shown instead."""
         line = life.line
         assert isinstance(line, _Line)
         record = life.record

@@ -1,12 +1,12 @@
 """
 What an array of points needs on its machines, as a folder that becomes its bundle.
 
-    bastion.pyz        this very code: a machine needs a Python and nothing else
-    points.pickle      the points, each without its workload, and which workload it has
+    bastion.pyz        this same code: a machine needs only a Python
+    points.pickle      the points, each without its workload but with its number
     workload-N.pickle  every workload once
-    policies/N/        policies of the user's own, each the one file that it is
+    policies/N/        the user's own policies, each as its single file
 
-Pickles are read only from the bundle, which says by its digest that it is what was sent.
+Pickles are read only from the bundle, whose digest proves that it is what was sent.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _MAIN = (
     "from bastion.simulator.study.on_pool.task import main\n"
     "sys.exit(main())\n"
 )
-"""Says in words what is missing, where the rest would be a syntax error."""
+"""Says in words what is missing, instead of a syntax error."""
 
 
 def pack(points: Sequence[Point], folder: Path) -> None:
     """
-    Write into `folder` all that the tasks of `points` need.
+    Write everything that the tasks of `points` need into `folder`.
 
     Raises:
-        SpecError: The file of a policy is not there.
+        SpecError: The file of a policy does not exist.
     """
     _pack_program(folder / PROGRAM)
     workloads: dict[int, int] = {}
@@ -66,7 +66,7 @@ def unpacked(folder: Path, index: int) -> Point:
 
 
 def _pack_program(path: Path) -> None:
-    """The code of the running program; equal code gives equal bytes, so it is sent once."""
+    """Pack the code of the running program; equal code gives equal bytes, so it is sent once."""
     tops = [Path(quota.__file__).parent, Path(bundler.__file__).parent, _own_package()]
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         archive.writestr(ZipInfo("__main__.py"), _MAIN)
@@ -82,7 +82,7 @@ def _own_package() -> Path:
 
 
 def _with_policy(policy: str, folder: Path) -> str:
-    """The policy by its place in the folder; a name that is no file stays as it is."""
+    """Return the policy by its place in the folder; a name that is not a file stays unchanged."""
     written, colon, name = policy.rpartition(":")
     if not colon or not written.endswith(".py"):
         return policy

@@ -1,8 +1,8 @@
 """
-Submit the points of a study as an array, wait for them, and merge what they keep.
+Submits the points of a study as an array, waits for them, and merges their results.
 
-A point that fails is told by its label with the reason that Bastion has for it, and the others are
-kept. An interrupt cancels the array; what has ended by then is merged.
+A failed point is reported by its label with Bastion's reason, and the others are kept. An interrupt
+cancels the array; what has ended by then is merged.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from bundler.code import LocalDir
 from bundler.lanes import in_lanes
 
 _LOOK_S = 2.0
-"""Between two looks at how far the array is."""
+"""Between two checks of the array's progress."""
 _LANES = 8
-"""Results that are fetched at once."""
+"""Results that are fetched at the same time."""
 
 
 @value
@@ -39,7 +39,7 @@ class Pool:
 
     client: Client
     resources: Resources = field(default_factory=lambda: Resources(cpu=1))
-    """What each point asks for; it uses one processor."""
+    """What each point requests; it uses one CPU."""
     where: Where = field(default_factory=Where)
 
 
@@ -51,18 +51,17 @@ def run_on_pool(
     note: Callable[[str], None] = lambda _: None,
 ) -> Runs:
     """
-    Return the results of `points`, in their order, each from a job of its own.
+    Return the results of `points`, in their order, each from its own job.
 
     Args:
         points: Labelled so that they can be told apart.
         pool: Where they run.
-        told: Is told now and then how many have ended.
-        note: Is told what the user should know, such as the name of the array.
+        told: Called now and then with the number that have ended.
+        note: Called with information for the user, such as the name of the array.
 
     Raises:
-        BastionError: The bastion refused, or no point gave a result and this is why the first did
-            not.
-        StoreError: Out of reach; the array goes on.
+        BastionError: The bastion refused, or no point gave a result; this is why the first did not.
+        StoreError: Unreachable; the array continues.
     """
     handle = _submitted(points, pool)
     note(f"{handle.id} runs {len(points)} simulations; bastion why {handle.id} tells of it")
@@ -93,7 +92,7 @@ def _submitted(points: Sequence[Point], pool: Pool) -> LaunchHandle:
 
 
 def _wait(handle: LaunchHandle, client: Client, count: int, told: Told | None) -> None:
-    """Until every task has ended."""
+    """Wait until every task has ended."""
     places = {handle.id: handle.project}
     while True:
         try:
@@ -110,7 +109,7 @@ def _ended(handle: LaunchHandle) -> int:
     try:
         (array,) = handle.status().jobs
     except StoreError:
-        return 0  # the wait goes on, and so does the array
+        return 0  # waiting continues, and so does the array
     return sum(number for state, number in array.counts.items() if state in ENDED)
 
 

@@ -1,8 +1,8 @@
 """
-A result as it lies in the bucket: JSON, compressed.
+The format of a result in the bucket: compressed JSON.
 
-It comes from a machine that other jobs use too, so it is read as data: a pickle could run code on
-the machine of the user who asked.
+It comes from a machine that other jobs also use, so it is read as data: a pickle could run code on
+the user's machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def encoded(result: Result) -> bytes:
         "held": _columns(result.held),
         "broken": [asdict(each) for each in result.broken],
     }
-    # Tuples with names become lists, whose order is that of their fields.
+    # Named tuples become lists in the order of their fields.
     return gzip.compress(json.dumps(written).encode(), mtime=0)
 
 
@@ -39,7 +39,7 @@ def decoded(data: bytes, *, source: str) -> Result:
     Return the result that `encoded` wrote.
 
     Args:
-        data: What was kept.
+        data: The bytes that were kept.
         source: The job that kept it, for errors.
 
     Raises:

@@ -1,8 +1,8 @@
 """
-One point of a study as a task of an array: what runs on the machine.
+One point of a study as a task of an array: the program on the machine.
 
-The folder that it starts in is the one that `parcel.py` packed. It tells in its log how far it is,
-and keeps its result when it is whole. A task that is stopped keeps nothing and begins anew.
+Its working folder is the one that `parcel.py` packed. It reports its progress in its log, and keeps
+its result once it is complete. A task that is stopped keeps nothing and starts over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bastion.simulator.study.on_pool.stored import encoded
 
 RESULT = "result.json.gz"
 _PARTS = 10
-"""Lines about how far it is."""
+"""Lines about its progress."""
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _say(*lines: str) -> None:
-    """Into the job's log; its last line is the reason of a failure."""
+    """Write to the job's log; its last line is the reason of a failure."""
     for line in lines:
         sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
